@@ -10,11 +10,25 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from pecli.cli.app import run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test with a marker `sample(count)`, so many cases are left to every run, the others to a thorough one."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, same in cases.items():
+        count = same[0].get_closest_marker("sample").args[0]
+        for item in Random(name).sample(same, max(0, len(same) - count)):
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

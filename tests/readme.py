@@ -48,7 +48,7 @@ def reference() -> str:
     for name in SCHEMES:
         kind = scheme_named(name)
         lines = [f"### `pecli {name}`", "", "| option | | values | default |", "|---|---|---|---|"]
-        lines += [row(label, parameter, kind) for label, parameter in kind.settings().items()]
+        lines += [row(label, parameter, kind) for label, parameter in kind.parameters().items()]
         parts.append("\n".join(lines))
     return "\n\n".join(parts).replace("|i−j|", "\\|i−j\\|")
 

@@ -22,7 +22,6 @@ SCHEMES = [
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
 def test_lazy_arrays_are_the_tables(scheme: pecli.Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("dask.array", reason="dask is not installed")
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)
     lazy = pecli.dask(scheme)
     for name, array in scheme.tables().items():
@@ -33,8 +32,8 @@ def test_lazy_arrays_are_the_tables(scheme: pecli.Scheme, monkeypatch: pytest.Mo
 
 
 def test_workers_write_one_store(tmp_path: Path) -> None:
-    pytest.importorskip("zarr", reason="zarr is not installed")
-    dask = pytest.importorskip("dask", reason="dask is not installed")
+    import dask
+
     from pecli import distributed
 
     scheme = pecli.Rope(20_000, 128, dtype="float64")

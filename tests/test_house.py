@@ -62,7 +62,19 @@ MAX_ASKED = 2
 SAME_THING = {
     # a scheme, its layer, its configuration, its application; a command, its work, its view
     *["additive", "alibi", "relative", "rope", "rotary"],
-    *["apply", "audit", "convert", "diff", "extend", "golden", "identify", "resize", "runtimes", "verification"],
+    *[
+        "apply",
+        "audit",
+        "convert",
+        "diff",
+        "extend",
+        "golden",
+        "identify",
+        "resize",
+        "runtimes",
+        "verification",
+        "verify",
+    ],
 }
 """Names that files of several folders share because they hold the same thing."""
 
@@ -253,3 +265,31 @@ def test_making_a_table_imports_nothing_slow(tmp_path: Path) -> None:
     words = ["sinusoidal", "--seq-len", "8", "--dim", "4", "-q", "-o", str(tmp_path / "pe.npy")]
     slow = {"rich", "matplotlib", "ml_dtypes", "zipfile", "hashlib", "tempfile", "numpy.typing", "concurrent.futures"}
     assert not loaded_by(f"from pecli.cli.app import run; run({words})") & slow
+
+
+ENTERED = """
+import os, sys, threading
+root, entered = os.path.dirname(os.path.dirname(sys.argv[1])), set()
+def enter(frame, event, argument):
+    if event == "call" and frame.f_code.co_filename.startswith(os.path.join(root, "pecli")):
+        entered.add(frame.f_code.co_filename)
+sys.setprofile(enter)
+threading.setprofile(enter)
+from pecli.cli.app import run
+run(sys.argv[2:])
+sys.setprofile(None)
+print(len(entered))
+"""
+MAX_ENTERED = {
+    "sinusoidal --seq-len 512 --dim 64 -q -o pe.npy": 22,
+    "verify dump.npz --model llama-3.1-8b --atol 1e-3 -q": 115,
+}
+"""Files of the package that a newcomer has to read to follow a command; these numbers may only fall."""
+
+
+@pytest.mark.parametrize("command", MAX_ENTERED)
+def test_few_files_tell_what_a_command_does(tmp_path: Path, command: str) -> None:
+    pecli.save(tmp_path / "dump.npz", pecli.Rope(512, 128, base=500_000.0))
+    words = [sys.executable, "-c", ENTERED, pecli.__file__, *command.split()]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert 1 < int(done.stdout) <= MAX_ENTERED[command]

@@ -67,7 +67,7 @@ def test_generate_shows_it() -> None:
     assert "--period" in command("triangle", "--help")[1]
 
 
-@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json", "h"])
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json"])
 def test_every_format_is_written_read_and_verified(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"t.{suffix}"
     assert command(*WORDS, "--dtype", "float64", "-o", path)[0] == 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks import Answer
 from pecli.checks.compare import (
     Comparison,
     ErrorMap,
@@ -16,9 +17,8 @@ from pecli.checks.compare import (
     problems_of,
     where_json,
 )
-from pecli.checks.compare.error_summary import widest
+from pecli.checks.compare.element_errors import widest
 from pecli.checks.pairing import Fit, Pair, fits_of, with_dtypes
-from pecli.checks.statistics import has_waves
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import Array
 from pecli.errors import PecliError
@@ -45,8 +45,8 @@ MAX_NOISE_ULP = 8
 """Units of the last place that no transform would leave."""
 
 
-@dataclass(frozen=True)
-class Difference:
+@dataclass(frozen=True, repr=False)
+class Difference(Answer):
     """How two files differ: tensor by tensor, in words, and by which edits."""
 
     a: str
@@ -62,6 +62,10 @@ class Difference:
     @property
     def passed(self) -> bool:
         return not self.diagnosis and all(tensor.passed for tensor in self.tensors)
+
+    def words(self) -> tuple[str, ...]:
+        different = tuple(f"{tensor.name} differs" for tensor in self.tensors if not tensor.passed)
+        return (" and ".join(filter(None, (self.a, self.b))), *self.diagnosis, *different)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -177,6 +181,8 @@ def _explained(
 
 def _are_close_draws(one: Array, other: Array) -> bool:
     """Whether tables are draws, or learned, and too close for other draws, going by some of the rows."""
+    from pecli.checks.statistics import has_waves
+
     if one.shape != other.shape or one.ndim < 2:
         return False
     count = one.size // one.shape[-1]
@@ -223,7 +229,7 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
 def _scheme_of(file: LoadedFile) -> Scheme | None:
     """The scheme of the spec that a file carries; None where it carries none that makes a table."""
-    from pecli.files.provenance import carried_spec
+    from pecli.files.contents import carried_spec
 
     try:
         spec = carried_spec(file.path, file.metadata)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks import Answer
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
@@ -109,8 +110,8 @@ class Match:
         }
 
 
-@dataclass(frozen=True)
-class Identification:
+@dataclass(frozen=True, repr=False)
+class Identification(Answer):
     """What was found: explanations, the best first, and sentences about what has none."""
 
     file: str
@@ -120,6 +121,13 @@ class Identification:
     @property
     def identified(self) -> bool:
         return bool(self.matches)
+
+    @property
+    def passed(self) -> bool:
+        return self.identified
+
+    def words(self) -> tuple[str, ...]:
+        return (self.file, *(match.command for match in self.matches), *self.description)
 
     def as_json(self) -> dict[str, Any]:
         return {

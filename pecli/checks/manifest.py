@@ -193,7 +193,7 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
     kind = next((key for key in ("model", "config") if key in given), None)
     if kind is None:
         for key in given:
-            if key in of_models or any(key in scheme_named(name).settings() for name in SCHEMES):
+            if key in of_models or any(key in scheme_named(name).parameters() for name in SCHEMES):
                 raise ParameterError(key, "given", "it belongs to a model, a config or a scheme", "name one")
         _only_known(given, known)
         return verify
@@ -222,7 +222,7 @@ def _scheme(given: Mapping[str, Any]) -> Scheme:
         rule = f"it must be one of {', '.join(SCHEMES)}"
         raise ParameterError("scheme", quoted(name), rule, nearest(name, SCHEMES))
     kind: type[Scheme] = scheme_named(name)
-    known = kind.settings()
+    known = kind.parameters()
     values = kind.by_own_names({key: value for key, value in given.items() if key != "scheme"})
     _only_known(values, (*_COMMON, "scheme", *known))
     for key, parameter in known.items():

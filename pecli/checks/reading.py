@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import Part, copy_axes, numbered
-from pecli.checks.compare.error_summary import widest
+from pecli.checks.compare.element_errors import widest
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Indices, dtype_name, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import bracketed

@@ -178,7 +178,7 @@ def _along(each: Input, seq_axis: int = SEQ_AXIS) -> str:
 def _parameters(name: str) -> dict[str, Parameter]:
     """The parameters that the input does not decide."""
     decided = ("seq_len", "dim", "heads", "slopes", "dtype", "relative")
-    return {label: each for label, each in scheme_named(name).settings().items() if label not in decided}
+    return {label: each for label, each in scheme_named(name).parameters().items() if label not in decided}
 
 
 def _own(name: str) -> list[inspect.Parameter]:
@@ -198,7 +198,7 @@ def _rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, Any]
         if own_rows and scheme.single_array().rows != length:
             raise each.wrong(f"{kind.name} at these positions has {scheme.single_array().rows} rows", f"L is {length}")
         arrays.append(scheme.applied_to(each.array))
-    spec = {name: getattr(scheme, name) for name in known if name not in kind.presets}
+    spec = {name: getattr(scheme, name) for name in known}
     first, longest = scheme.first_position, max(each.shape[-2] for each in inputs)
     layout = f"{spec['layout']}, " if "layout" in spec else ""
     return Applied(arrays, spec, f"{layout}positions {_span(first, first + longest)} {_along(inputs[0])}")

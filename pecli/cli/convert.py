@@ -13,8 +13,8 @@ from pecli.cli import Exit, options
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.errors import ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
-from pecli.files.output import OnBlock, is_stream
-from pecli.files.provenance import KEY, carried_spec
+from pecli.files.contents import carried_spec
+from pecli.files.output import KEY, OnBlock, is_stream
 from pecli.tensors.convert import DTYPE, HEAD_RULES, PAIRS, Conversion, Converted, ScoreCheck, heads_of
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file

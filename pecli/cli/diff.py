@@ -34,10 +34,7 @@ def diff(
             rich_help_panel=options.OUTPUT,
         ),
     ] = None,
-    output: Annotated[
-        str | None,
-        options.output("Draw the errors to .png, .svg or .pdf."),
-    ] = None,
+    output: Annotated[str | None, options.output("Draw the errors to .png, .svg or .pdf.")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> int:

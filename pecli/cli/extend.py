@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
 from pecli.cli import Exit, options
@@ -17,8 +15,6 @@ EXAMPLES = (
     "pecli extend config.json --to 65536 --method linear --json",
     "pecli extend mistral-7b-v0.3 --to 131072 --method ntk -o wavelengths.png",
 )
-_FILE = "A preset, config.json, params.json, .gguf, or a folder with one."
-ModelOrFile = Annotated[str | None, typer.Argument(metavar="MODEL", help=_FILE, show_default=False)]
 Length = Annotated[str | None, options.text("--to", "INTEGER", "Positions of the longer context. (required)")]
 _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
 Method = Annotated[str | None, options.choice("--method", METHODS, _METHOD)]
@@ -26,7 +22,7 @@ Picture = Annotated[str | None, options.output("Draw the wavelengths before and 
 
 
 def extend(
-    model_or_file: ModelOrFile = None,
+    model_or_file: options.ModelArgument = None,
     config: options.Config = None,
     model: options.Model = None,
     layer_type: options.LayerType = None,
@@ -40,10 +36,7 @@ def extend(
 
     Says which runtimes honour them, what happens to short prompts, and how the wavelengths change.
     """
-    named = [name for name in (model_or_file, config, model) if name is not None]
-    if len(named) != 1:
-        given = "missing" if not named else f"given {len(named)} times"
-        raise ParameterError("MODEL", given, "name one model", "see pecli models")
+    named = options.one_model(model_or_file, config, model)
     if to is None:
         raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")
     from pecli.views import extension
@@ -52,7 +45,7 @@ def extend(
     if output is not None:
         figure.check_suffix(output)
     chosen = None if method is None else METHOD.parse("method", method)
-    found = extended(named[0], TO.parse("to", to), chosen, layer_type=layer_type)
+    found = extended(named, TO.parse("to", to), chosen, layer_type=layer_type)
     if output is not None:
         figure.save(extension.extension_picture(found), output)
     if json:

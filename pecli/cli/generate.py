@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 Output = Annotated[str | None, options.output(f"{options.FORMATS}.")]
 Verify = Annotated[
-    str | None,
-    options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
+    str | None, options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK)
 ]
 _SHARED = (
     keyword("output", Output, None),

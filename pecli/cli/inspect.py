@@ -34,14 +34,10 @@ def inspect(
     ],
     stats: Annotated[
         bool,
-        typer.Option(
-            "--stats",
-            help="Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256.",
-        ),
+        typer.Option("--stats", help="Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256."),
     ] = False,
     pattern: Annotated[
-        str | None,
-        options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
+        str | None, options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'.")
     ] = None,
     rows: Annotated[
         str | None, options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:.")
@@ -59,6 +55,8 @@ def inspect(
     with open_tensors(file) as loaded:
         chosen, unread = _chosen(file, loaded, pattern)
         found = file_summary.describe(loaded, file, chosen)
+        if stats or rows is not None or cols is not None:
+            chosen = {name: loaded.tensors[name] for name in chosen}
         if stats:
             _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tensors) and file in (loaded.path, "-"))
         if rows is not None or cols is not None:
@@ -76,7 +74,7 @@ def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[dict[str,
     """The tensors whose names match, and of those that are only named the same."""
     from fnmatch import fnmatchcase
 
-    chosen = {name: array for name, array in file.tensors.items() if fnmatchcase(name, pattern or "*")}
+    chosen = {name: array for name, array in file.outlines.items() if fnmatchcase(name, pattern or "*")}
     unread = [tensor for tensor in file.unread if fnmatchcase(tensor.name, pattern or "*")]
     count = len(file.tensors) + len(file.unread)
     if count and not chosen and not unread:
@@ -91,7 +89,7 @@ def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], 
     from pecli.checks.identify import identify_tensors
     from pecli.checks.statistics import profile
     from pecli.engine.table import raw_bytes
-    from pecli.files.provenance import KEY
+    from pecli.files.output import KEY
 
     file.check()
     for array, entry in zip(chosen.values(), found["tensors"], strict=True):

@@ -176,7 +176,7 @@ def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> di
 
 def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind, as parameters of a Typer command."""
-    own = [option(label, parameter, kind) for label, parameter in kind.settings().items()]
+    own = [option(label, parameter, kind) for label, parameter in kind.parameters().items()]
     return own + [keyword(*each) for each in _model_options(kind)]
 
 
@@ -203,18 +203,18 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str] | 
 
 
 def _model_options(kind: type[Scheme]) -> tuple[tuple[str, Any, Any], ...]:
-    """Options that name a model, for the scheme that models configure."""
-    return MODEL_OPTIONS if kind.is_configured else ()
+    """Options that name a model: one whose rotary encodings are meant, or one that has a table of this scheme."""
+    return MODEL_OPTIONS if kind.is_configured else PART_OPTIONS
 
 
 def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
     if "config" in values:
-        modelled = _of_model(values, kind.settings())
+        modelled = _of_model(values, kind.parameters()) if kind.is_configured else _part_of_model(kind, values)
         if modelled is not None:
             return modelled
-    given = parsed(kind.settings(), values)
-    for name, parameter in kind.settings().items():
+    given = parsed(kind.parameters(), values)
+    for name, parameter in kind.parameters().items():
         if name not in given and kind.default_of(name) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
     return kind(**given)
@@ -229,6 +229,9 @@ _LAYERS = "Only layers of this type, where a model has several."
 LayerType = Annotated[str | None, text("--layer-type", "NAME", _LAYERS, _PANEL)]
 MODEL_OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
+_PART_HELP = f"Take the parameters from a model that has such a table: {MODEL}. Options beside it override it."
+PART_OPTIONS = (("config", Annotated[str | None, model(_PART_HELP, _PANEL, "--config")], None), *MODEL_OPTIONS[1:])
+
 _PLACES = ("positions", "grid", "keep", "grid_base", "grid_scale")
 _BESIDE_MODEL = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
 """What no model says; anything else that is given beside one is in place of what it says."""
@@ -242,6 +245,43 @@ def _of_model(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) ->
     if not {"seq_len", "positions", "grid"} & given.keys():
         raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
     return _of_layers(values, given)
+
+
+ModelArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL", help="A preset, config.json, params.json, .gguf, or a folder with one.", show_default=False
+    ),
+]
+
+
+def one_model(*names: str | None) -> str:
+    """The model that is named, once, by an argument or an option."""
+    given = [name for name in names if name is not None]
+    if len(given) != 1:
+        count = "missing" if not given else f"given {len(given)} times"
+        raise ParameterError("MODEL", count, "name one model", "see pecli models")
+    return given[0]
+
+
+def _part_of_model(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme | None:
+    """The scheme of a model's table of that kind, with what was given in place of what the model says."""
+    if not names_model(values):
+        return None
+    from pecli.models.find import find_model
+
+    found, layer_type = find_model(values["config"], values["model"]), values["layer_type"]
+    parts = [each for each in found if each.scheme in (kind.name, kind.name.removesuffix("-init"))]
+    chosen = [each for each in parts if layer_type in (None, each.layer_type)]
+    if len(chosen) != 1:
+        names = ", ".join(repr(each.layer_type) for each in parts)
+        if not names:
+            schemes = ", ".join(dict.fromkeys(each.scheme for each in found)) or "no encoding that pecli makes"
+            raise ParameterError("model", repr(found.file), f"it has no {kind.name} table, but {schemes}")
+        given = repr(layer_type) if layer_type else "missing"
+        raise ParameterError("layer_type", given, f"{found.file} has {kind.name} tables for {names}", "name one")
+    own = {name: value for name, value in chosen[0].parameters.items() if name in kind.parameters()}
+    return kind(**own | parsed(kind.parameters(), values))
 
 
 def names_model(values: Mapping[str, Any]) -> bool:

@@ -60,11 +60,11 @@ Kind = Annotated[
 Output = Annotated[str | None, options.output("Write .png, .svg or .pdf; else draw in the terminal.", panel=None)]
 Channels = Annotated[str | None, options.text("--channels", "INTEGER,…", "Channels, pairs or heads to draw.")]
 Label = Annotated[list[str] | None, options.text("--label", "TEXT", "Name a curve or panel; once for each, in order.")]
-Title = Annotated[str | None, options.text("--title", "TEXT", "Instead of what pecli calls it.", _LOOK)]
+Title = Annotated[str | None, options.text("--title", "TEXT", "Override the title.", _LOOK)]
 _INCHES = "Inches of a figure. (default: 8 wide, as high as the panels are)"
 Size = Annotated[str | None, options.text("--size", "WxH", _INCHES, _LOOK)]
 Dpi = Annotated[str | None, options.text("--dpi", "INTEGER", "Dots per inch. (default: 100)", _LOOK)]
-Dark = Annotated[bool, typer.Option("--dark", help="Light on dark.", rich_help_panel=_LOOK)]
+Dark = Annotated[bool, typer.Option("--dark", help="Dark theme.", rich_help_panel=_LOOK)]
 Cmap = Annotated[str | None, options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK)]
 
 
@@ -246,11 +246,11 @@ def _size(text: str | None) -> tuple[float, float] | None:
 
 
 def _refuse(**given: Any) -> None:
-    """Options that belong to figures in files."""
+    """Options that only apply to figures in files."""
     for name, value in given.items():
         if value is not None:
             said = "given" if value is True else value
-            raise ParameterError(name, said, "it belongs to a figure in a file", "add -o x.png")
+            raise ParameterError(name, said, "it only applies with -o", "add -o x.png")
 
 
 def _check_figure(output: str, inches: tuple[float, float], dots: int) -> None:

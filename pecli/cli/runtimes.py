@@ -11,7 +11,6 @@ from pecli.cli import Exit, options
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.errors import ParameterError
 
 EXAMPLES = (
     "pecli runtimes gpt-oss-20b",
@@ -21,8 +20,6 @@ EXAMPLES = (
 _LENGTH = Whole(help="a served context", high=LAST_POSITION)
 _RUNTIME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
-_FILE = "A preset, config.json, params.json, .gguf, or a folder with one."
-ModelOrFile = Annotated[str | None, typer.Argument(metavar="MODEL", help=_FILE, show_default=False)]
 _SERVED = "The served context. (default: the longest of the model)"
 Length = Annotated[str | None, options.text("--length", "INTEGER", _SERVED)]
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
@@ -34,7 +31,7 @@ Figure = Annotated[str | None, options.output("Draw the errors over positions: .
 
 
 def runtimes(
-    model_or_file: ModelOrFile = None,
+    model_or_file: options.ModelArgument = None,
     config: options.Config = None,
     model: options.Model = None,
     layer_type: options.LayerType = None,
@@ -50,10 +47,7 @@ def runtimes(
 
     What float32 arithmetic adds is listed apart: it is not a departure. Exit code 1: with --strict, where one departs.
     """
-    named = [name for name in (model_or_file, config, model) if name is not None]
-    if len(named) != 1:
-        given = "missing" if not named else f"given {len(named)} times"
-        raise ParameterError("MODEL", given, "name one model", "see pecli models")
+    named = options.one_model(model_or_file, config, model)
     from pecli.checks.runtimes import runtimes as compare
     from pecli.views import drift, screen
     from pecli.views.pictures import figure
@@ -62,7 +56,7 @@ def runtimes(
         figure.check_suffix(output)
     served = None if length is None else _LENGTH.parse("length", length)
     found = compare(
-        named[0],
+        named,
         served,
         layer_type=layer_type,
         names=[_RUNTIME.check("runtime", name) for name in runtime or RUNTIMES],

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from pecli.checks.run import Check, Outcome
 
 EXAMPLES = (
-    "pecli verify rope.safetensors",
     "pecli verify tables/*.safetensors --json",
     "pecli verify ./Llama-3.1-8B --atol 1e-3",
-    "pecli verify model.safetensors --config config.json --max-ulp 2",
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
     "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
     "pecli verify pecli.toml --junit report.xml",
@@ -47,26 +45,28 @@ _PANEL = "Against a model"
 _HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own unless given."
 Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
 Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
-_LAYERS = "Layers of this kind; else those that a tensor's name says, or that it fits best."
+_LAYERS = "Only layers of this type. (default: by a tensor's name, or the best match)"
 LayerType = Annotated[str | None, options.text("--layer-type", "NAME", _LAYERS, _PANEL)]
 Offset = Annotated[str | None, options.text("--offset", "INTEGER", "Position of the first row.", _PANEL)]
-_GIVEN = "Positions of the rows, (L,) or (axes, L), where they are not consecutive."
+_GIVEN = "Positions of the rows, (L,) or (axes, L), if not consecutive."
 Positions = Annotated[str | None, options.text("--positions", "LIST|FILE", _GIVEN, _PANEL)]
-Grid = Annotated[str | None, options.text("--grid", "[Tx]HxW", "Rows are the points of a grid.", _PANEL)]
-Keep = Annotated[str | None, options.text("--keep", "INTEGER", "Rows for other tokens beside the grid.", _PANEL)]
-_LENGTH = "Read dynamic and longrope at this length; else where the table ends."
+Grid = Annotated[str | None, options.text("--grid", "[Tx]HxW", "One row per grid point, row-major.", _PANEL)]
+Keep = Annotated[
+    str | None, options.text("--keep", "INTEGER", "Extra rows for non-patch tokens (CLS, registers).", _PANEL)
+]
+_LENGTH = "Context length for dynamic and longrope. (default: the table's length)"
 Length = Annotated[str | None, options.text("--length", "INTEGER", _LENGTH, _PANEL)]
 _RECIPE = "How the tables were computed, such as float32; see pecli audit. (default: exact)"
 Recipe = Annotated[str | None, options.text("--recipe", "NAME", _RECIPE, _PANEL)]
-_LAYOUT = "How columns come twice, if otherwise than the model rotates: its weights are permuted."
+_LAYOUT = "Layout of doubled columns, if not the model's own (permuted weights)."
 Layout = Annotated[str | None, options.choice("--layout", ("halves", "interleaved"), _LAYOUT, _PANEL)]
-_RUNTIME = f"The runtime that computed them, --length being its served context: {', '.join(RUNTIMES)}."
+_RUNTIME = f"The runtime that computed them; --length is its served context: {', '.join(RUNTIMES)}."
 Runtime = Annotated[str | None, options.choice("--runtime", tuple(RUNTIMES), _RUNTIME, _PANEL)]
-_STRICT = "A check that a known mistake would have passed, too, is a failure."
+_STRICT = "Fail checks too weak to rule out a known mistake."
 Strict = Annotated[bool, typer.Option("--strict", help=_STRICT, rich_help_panel=options.CHECK)]
-_BEFORE = "FILE… are queries or keys after the rotation; this is what they were before it."
+_BEFORE = "Queries or keys before rotation; FILE… holds them after."
 Before = Annotated[str | None, options.text("--before", "FILE", _BEFORE, _PANEL)]
-_AXIS = "The axis of their positions, if not the last but one: -3 for (batch, L, heads, D)."
+_AXIS = "Their axis of positions: -3 for (batch, L, heads, D). (default: -2)"
 SeqAxis = Annotated[str | None, options.text("--seq-axis", "INTEGER", _AXIS, _PANEL)]
 _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CASE.TENSOR; see pecli golden."
 Golden = Annotated[str | None, options.text("--golden", "FOLDER", _GOLDEN, options.CHECK)]
@@ -75,8 +75,8 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE…",
-        help="Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json, .h), folders, FILE:NAME, and"
-        " .toml manifests.",
+        help="Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json), folders, FILE:NAME, and .toml"
+        " manifests.",
     ),
 ]
 
@@ -110,7 +110,7 @@ def verify(
 
     Against a scheme with parameters of your own: pecli rope --seq-len … --dim … --verify FILE.
 
-    Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
+    Exit code 0: all passed; 1: at least one failed; 2: a manifest is wrong; 3: a file cannot be read.
     """
     from pecli.checks.run import is_manifest, run_all
     from pecli.views import counting
@@ -143,18 +143,20 @@ def verify(
 def _summary(outcomes: list[Outcome], *, as_table: bool, json: bool, quiet: bool, junit: str | None) -> int:
     """What there is to say of all checks together, and the exit code."""
     from pecli.checks.run import without_tables
-    from pecli.views import checklist
 
     problems = without_tables(outcomes)
-    if as_table:
-        if not quiet:
+    annotated = os.environ.get("GITHUB_ACTIONS") == "true" and not json
+    if as_table or annotated or junit is not None:
+        from pecli.views import checklist
+
+        if as_table and not quiet:
             checklist.show(outcomes)
-        for outcome in outcomes:
+        for outcome in outcomes if as_table else ():
             _answer(outcome, json, quiet=True)
-    if checklist.is_github_actions() and not json:
-        checklist.annotate(outcomes)
-    if junit is not None:
-        checklist.write_junit(junit, outcomes)
+        if annotated:
+            checklist.annotate(outcomes)
+        if junit is not None:
+            checklist.write_junit(junit, outcomes)
     for problem in problems:
         print_error(problem)
     return max([*map(_code, outcomes), *map(code_of, problems)])

@@ -1,8 +1,5 @@
-"""One tensor that can be had whole or piece by piece, wherever it comes from.
-
-A table knows its name, dtype and shape, and how to fill any range of its rows. Schemes offer their tensors as
-tables, readers offer what is in a file as tables, writers and comparisons take tables: nothing in between needs the
-whole tensor in memory.
+"""One tensor that is made whole or piece by piece: its name, dtype and shape, and how to fill any range of its rows.
+Schemes offer their tensors as tables, writers and comparisons take them: nothing needs the whole tensor in memory.
 """
 
 from __future__ import annotations
@@ -15,20 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
-from threading import Event, Lock, local
+from threading import local
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import (
-    SIGNIFICAND_BITS,
-    Array,
-    Indices,
-    dtype_name,
-    numpy_dtype,
-    round_to,
-    widened,
-)
+from pecli.engine.arrays import Array, Indices, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -130,44 +119,11 @@ def table_of(name: str, array: Array) -> Table:
     return replace(table, fill=fill)
 
 
-def cast(table: Table, dtype: str) -> Table:
-    """The table in one of the floating dtypes; what is not a real floating number stays as it is."""
-    if dtype == table.dtype or not is_floating(table):
-        return table
-
-    def fill(start: int, out: Array) -> None:
-        out[...] = round_to(widened(table.read(start, start + len(out))), dtype)
-
-    return replace(table, dtype=dtype, fill=fill)
-
-
-def is_floating(table: Table) -> bool:
-    """Whether a table's elements are real floating numbers; the eight-bit ones, which come with scales, are not."""
-    return table.dtype in SIGNIFICAND_BITS
-
-
 def raw_bytes(block: Array) -> memoryview:
     """A block's elements as they lie in a file: little-endian, in C order, not copied if they are so already."""
     if sys.byteorder == "big":
         block = block.byteswap()
     return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
-
-
-def reshaped(table: Table, shape: tuple[int, ...]) -> Table:
-    """The same elements in the same order, with axes that multiply to as many."""
-    if shape == table.shape:
-        return table
-    seen = replace(table, shape=shape)
-    if seen.width == table.width:
-        return seen
-
-    def fill(start: int, out: Array) -> None:
-        begin, end = start * seen.width, start * seen.width + out.size
-        first = begin // table.width
-        rows = table.read(first, -(-end // table.width)).reshape(-1)
-        out[...] = rows[begin - first * table.width :][: out.size].reshape(out.shape)
-
-    return replace(seen, fill=fill)
 
 
 def stacked(name: str, parts: Sequence[Table]) -> Table:
@@ -269,34 +225,5 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
 
 
 def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Do the work on every item, in threads, for what it does and not for what it returns. Each thread takes the next
-    item as soon as it is free, one thread at a time.
-    """
-    rest = iter(items)
-    first = list(islice(rest, 2))
-    if len(first) < 2 or thread_count() < 2:
-        for item in chain(first, rest):
-            work(item)
-        return
-    from concurrent.futures import ThreadPoolExecutor  # takes 5 ms to import
-
-    rest, taking, stopped = chain(first, rest), Lock(), Event()
-
-    def work_off() -> None:
-        try:
-            while not stopped.is_set():
-                with taking:
-                    taken = list(islice(rest, 1))
-                if not taken:
-                    break
-                work(taken[0])
-        finally:  # an error ends the work of the others, too
-            stopped.set()
-
-    with ThreadPoolExecutor(thread_count()) as pool:
-        running = [pool.submit(work_off) for _ in range(thread_count())]
-        try:
-            for each in running:
-                each.result()
-        finally:
-            stopped.set()
+    """Do the work on every item, in threads, for what it does and not for what it returns."""
+    deque(results_in_order(work, items), maxlen=0)

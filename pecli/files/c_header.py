@@ -12,8 +12,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.number_text import check_real, decimal_rows
-from pecli.files.output import OnBlock, Output, Spec, Write
-from pecli.files.provenance import compact
+from pecli.files.output import OnBlock, Output, Spec, Write, compact
 from pecli.files.text_tables import write_nested
 
 TYPES = {

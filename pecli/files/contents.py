@@ -5,19 +5,27 @@ A file that another program cuts short while it is mapped ends this process (SIG
 
 from __future__ import annotations
 
+import json
 import math
 import mmap
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype, round_to, widened
 from pecli.errors import FileError, failure, quoted
+from pecli.files.output import KEY
 
+INDEX = ".index.json"
+"""How the name of a checkpoint's index ends."""
+GGUF = b"GGUF"
 MAX_STREAM = 4 << 30
 """Bytes that are read from a pipe, all of which are kept in memory."""
 MAX_AXES = 32  # NumPy 1 has no more
@@ -27,6 +35,8 @@ MAX_EMPTY_ROWS = 2**31
 CHUNK = 1 << 20
 START = 512
 """Bytes that tell a file's format."""
+MAX_DEPTH = 32
+"""Levels of lists and objects in a spec."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +51,9 @@ class Contents:
         """The problem, as one of this file."""
         return FileError(self.path, f"member {quoted(self.member)} {problem}" if self.member else problem, advice)
 
-    def check_size(self, expected: int) -> None:
-        """Refuse the file unless it has exactly as many bytes as its header declares."""
-        size = len(self.data)
+    def check_size(self, expected: int, size: int | None = None) -> None:
+        """Refuse the file unless it has, or unpacks to, exactly as many bytes as its header declares."""
+        size = len(self.data) if size is None else size
         if size != expected:
             kind = "is truncated" if size < expected else "has trailing bytes"
             raise self.error(f"{kind}: its header declares {expected} bytes, the file has {size}")
@@ -71,18 +81,45 @@ class UnreadTensor:
     nbytes: int | None
 
 
+class LazyTensors(Mapping[str, Array]):
+    """Tensors by name that are read when they are asked for; `outlines` have their dtypes and shapes."""
+
+    def __init__(self, outlines: Mapping[str, Array], read: Callable[[str], Array]) -> None:
+        self.outlines = outlines
+        self._read = lru_cache(maxsize=None)(read)
+
+    def __getitem__(self, name: str) -> Array:
+        return self._read(name) if name in self.outlines else self.outlines[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outlines)
+
+    def __len__(self) -> int:
+        return len(self.outlines)
+
+
+def outline(dtype: str, shape: tuple[int, ...]) -> Array:
+    """An array of that dtype and shape that takes no memory."""
+    return np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape)
+
+
 @dataclass(frozen=True)
 class LoadedFile:
     """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts."""
 
     path: str
     format: str
-    tensors: dict[str, Array]
+    tensors: Mapping[str, Array]
     metadata: dict[str, str] = field(default_factory=dict)
     unread: tuple[UnreadTensor, ...] = ()
     """Tensors that are only named, such as quantised ones."""
-    checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
+    checksums: Mapping[str, Callable[[], object]] = field(default_factory=dict, repr=False)
     contents: Contents | None = field(default=None, repr=False)
+
+    @property
+    def outlines(self) -> Mapping[str, Array]:
+        """Arrays of the tensors' dtypes and shapes, for which nothing more is read; their elements mean nothing."""
+        return self.tensors.outlines if isinstance(self.tensors, LazyTensors) else self.tensors
 
     def check(self, names: Iterable[str] | None = None) -> None:
         """Compare these tensors, or all, with their checksums; only those of a .npz have any."""
@@ -116,6 +153,24 @@ def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Callable[[str], 
     if min(shape, default=0) < 0 or size > MAX_BYTES or (not size and math.prod(filter(None, shape)) > MAX_EMPTY_ROWS):
         raise complain("claims an impossible shape, " + quoted(", ".join(map(str, shape))))
     return size
+
+
+class RepeatedKeyError(ValueError):
+    """An object of JSON has a key twice; readers would take one or the other."""
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for `json.loads`."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        names = sorted(name for name, _ in pairs)
+        raise RepeatedKeyError(next(name for name, other in pairwise(names) if name == other))
+    return entries
+
+
+def refuse_constant(literal: str) -> Any:
+    """NaN and infinities, which JSON has not, for `json.loads`."""
+    raise ValueError(literal)
 
 
 def read_contents(path: str, check_start: Callable[[str, bytes], object] | None = None) -> Contents:
@@ -160,3 +215,35 @@ def _bytes_of(
         if len(data) > MAX_STREAM:
             raise FileError(label, f"is a pipe of more than {MAX_STREAM >> 30} GiB", "save it to a file first")
     return data
+
+
+def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | None:
+    """The spec in a file's metadata, if there is one: scheme, parameters, version and sha256."""
+    text = metadata.get(KEY)
+    if text is None:
+        return None
+    try:
+        spec = json.loads(text, parse_constant=refuse_constant, parse_float=_finite)
+    except (ValueError, RecursionError):
+        raise FileError(path, "its pecli metadata is not JSON, or holds a number out of range") from None
+    if _depth(spec) > MAX_DEPTH:
+        raise FileError(path, f"its pecli metadata is nested more than {MAX_DEPTH} levels deep")
+    if not isinstance(spec, dict):
+        raise FileError(path, "its pecli metadata is not a JSON object")
+    if not isinstance(spec.get("parameters", {}), dict):
+        raise FileError(path, "the parameters in its pecli metadata are not a JSON object")
+    return spec
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else refuse_constant(text)
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and objects are nested, counted level by level: recursion has a limit of its own."""
+    level, depth = [value], 0
+    while level := [each for each in level if isinstance(each, (dict, list))]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import Array, numbers
-from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, failure, listed, path_of, quoted
-from pecli.files.contents import START, UnreadTensor, read_contents
+from pecli.files.contents import GGUF, INDEX, START, LazyTensors, UnreadTensor, read_contents
 from pecli.files.contents import LoadedFile as LoadedFile
 from pecli.files.npy import ARRAY_NAME
 
@@ -36,7 +35,7 @@ def load_file(path: str) -> LoadedFile:
         from pecli.files.zarr_store import read_store
 
         return read_store(path)
-    if path != "-" and (os.path.isdir(path) or path.lower().endswith(".index.json")):
+    if path != "-" and (os.path.isdir(path) or path.lower().endswith(INDEX)):
         return _load_shards(path)
     contents = read_contents(path, format_of_bytes)
     module = _READERS[format_of_bytes(contents.path, bytes(contents.data[:START]))]
@@ -50,7 +49,7 @@ def _load_shards(path: str) -> LoadedFile:
 
     tensors: dict[str, Array] = {}
     unread: list[UnreadTensor] = []
-    checksums: dict[str, Callable[[], None]] = {}
+    checksums: dict[str, Callable[[], object]] = {}
     for file, names in shards_of(path).items():
         loaded = load_file(file)
         shard = {_name_in_folder(loaded, name): array for name, array in loaded.tensors.items()}
@@ -81,7 +80,8 @@ def open_tensors(text: str) -> LoadedFile:
     if name is None:
         return loaded
     if name in loaded.tensors:
-        return replace(loaded, tensors={name: loaded.tensors[name]}, unread=())
+        one = LazyTensors({name: loaded.outlines[name]}, loaded.tensors.__getitem__)
+        return replace(loaded, tensors=one, unread=())
     for tensor in loaded.unread:
         if tensor.name == name:
             raise FileError(path, f"tensor {quoted(name)} is stored as {tensor.dtype}", "which is not read")
@@ -124,7 +124,7 @@ def format_of_bytes(path: str, start: bytes) -> str:
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         first = start[30 : 30 + int.from_bytes(start[26:28], "little")]
         return "torch" if first.endswith(b"/data.pkl") else "npz"
-    if start.startswith(b"GGUF"):
+    if start.startswith(GGUF):
         return "gguf"
     if suffix in (".csv", ".txt", ".tsv"):
         return "csv"
@@ -183,8 +183,3 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
         return path, open_tensors(path)
     named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
     return NO_FILE, LoadedFile(NO_FILE, "arrays", {name: numbers(name, array) for name, array in named.items()})
-
-
-def table_in_memory(name: str, values: Any) -> Table:
-    """A table of whatever gives its values up: arrays of NumPy, torch, JAX, MLX, or nested lists."""
-    return table_of(name, numbers(name, values))

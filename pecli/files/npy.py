@@ -70,6 +70,12 @@ def read(contents: Contents) -> LoadedFile:
 
 def read_array(contents: Contents) -> Array:
     """The array in a .npy file; nothing is unpickled."""
+    name, shape, offset, orders = read_place(contents, len(contents.data))
+    return contents.array(name, shape, offset, **orders)
+
+
+def read_place(contents: Contents, size: int) -> tuple[str, tuple[int, ...], int, dict[str, bool]]:
+    """Dtype, shape, offset and order of the array in a .npy file of so many bytes, of which the first are there."""
     from pecli.files.contents import data_bytes
 
     dtype, shape, fortran, offset = read_header(contents)
@@ -80,8 +86,8 @@ def read_array(contents: Contents) -> Array:
     name = "bfloat16" if dtype == np.dtype("V2") else dtype.name  # np.save has no other name for it
     if name != "bfloat16" and name not in CODES:
         raise contents.error(f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read")
-    contents.check_size(offset + data_bytes(shape, dtype.itemsize, contents.error))
-    return contents.array(name, shape, offset, big_endian=dtype.str[0] == ">", fortran=fortran)
+    contents.check_size(offset + data_bytes(shape, dtype.itemsize, contents.error), size)
+    return name, shape, offset, {"big_endian": dtype.str[0] == ">", "fortran": fortran}
 
 
 def read_header(contents: Contents) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:

@@ -10,17 +10,17 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents, LoadedFile
-from pecli.files.npy import header, read_array, read_header, table_header
-from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
-from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
+from pecli.files.contents import Contents, LazyTensors, LoadedFile, outline
+from pecli.files.npy import MAX_HEADER, header, read_array, read_header, read_place, table_header
+from pecli.files.output import KEY, NO_DIGEST, OnBlock, Output, Sink, Spec, Write, file_order, provenance, write_blocks
 
 ALIGNMENT = 64
 PADDING = 0xD935
@@ -119,18 +119,23 @@ class Member:
         if zlib.crc32(self.contents.data) != self.crc:
             raise self.contents.error("is damaged: its checksum does not match")
 
+    def start(self, length: int, packed: int | None = None) -> tuple[Contents, Any]:
+        """The first of a compressed member's own bytes, from so many packed ones, and what unpacks them."""
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            data = stream.decompress(self.contents.data[:packed], length)
+        except zlib.error:
+            raise self.contents.error("is damaged: it cannot be unpacked") from None
+        return replace(self.contents, data=memoryview(data)), stream
+
     def unpacked(self) -> Contents:
         """The member's own bytes; those of a compressed one in memory, their checksum compared."""
         if not self.compressed:
             return self.contents
-        stream = zlib.decompressobj(-zlib.MAX_WBITS)
-        try:
-            data = stream.decompress(self.contents.data, self.size + 1)
-        except zlib.error:
-            raise self.contents.error("is damaged: it cannot be unpacked") from None
+        contents, stream = self.start(self.size + 1)
+        data = contents.data
         if len(data) != self.size or not stream.eof or stream.unused_data:
             raise self.contents.error(f"is damaged: it does not unpack to the {self.size} bytes that it declares")
-        contents = Contents(self.contents.path, memoryview(data), self.contents.member)
         Member(contents, False, self.size, self.crc).check()
         return contents
 
@@ -230,10 +235,9 @@ def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
 
 
 def read(contents: Contents) -> LoadedFile:
-    """The tensors, the metadata, and for every stored tensor what compares it with its checksum."""
-    tensors: dict[str, Array] = {}
+    """The tensors, the metadata, and for every tensor what compares it with its checksum."""
+    arrays: dict[str, Member] = {}
     metadata: dict[str, str] = {}
-    checksums: dict[str, Callable[[], None]] = {}
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         if name == file or bad_name(name):
@@ -241,10 +245,22 @@ def read(contents: Contents) -> LoadedFile:
         if name == KEY:
             metadata[KEY] = _text(member)
             continue
-        tensors[name] = read_array(member.unpacked())
-        if not member.compressed:
-            checksums[name] = member.check
+        arrays[name] = member
+    outlines = {name: _outline(member) for name, member in arrays.items()}
+    tensors = LazyTensors(outlines, lambda name: read_array(arrays[name].unpacked()))
+    checksums = {
+        name: partial(tensors.__getitem__, name) if member.compressed else member.check
+        for name, member in arrays.items()
+    }
     return LoadedFile(contents.path, "npz", tensors, metadata, checksums=checksums)
+
+
+def _outline(member: Member) -> Array:
+    """The array of a stored member; of a compressed one what its header says."""
+    if not member.compressed:
+        return read_array(member.contents)
+    name, shape, _, _ = read_place(member.start(2 * MAX_HEADER, 4 * MAX_HEADER)[0], member.size)
+    return outline(name, shape)
 
 
 def _text(member: Member) -> str:

@@ -13,9 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, raw_bytes
 from pecli.errors import FileError, failure
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+except ImportError:  # Windows, where what is open cannot be removed anyway
+    LOCK_EX = LOCK_NB = 0  # type: ignore[misc]
+
+    def flock(fd: object, operation: int, /) -> None:  # type: ignore[misc]
+        """Nothing to lock with."""
+
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,7 +60,12 @@ class Output:
         self._unsynced += len(left)
         try:
             while left:
-                left = left[_write_some(self._descriptor, left) :]
+                try:
+                    left = left[os.write(self._descriptor, left) :]
+                except BlockingIOError:  # the other end made the pipe non-blocking: it is full, not broken
+                    import select
+
+                    select.select([], [self._descriptor], [])
             if self.seekable and self._unsynced >= SYNC_BYTES and (self._syncing is None or self._syncing.done()):
                 self._start_sync()
         except BrokenPipeError:  # not an error of the file: whoever read it has seen enough
@@ -69,9 +83,8 @@ class Output:
 
     def _wait(self) -> None:
         """Wait for the thread; an error that it met is raised here, the system would not report it to the last sync."""
-        syncing, self._syncing = self._syncing, None
-        if syncing is not None:
-            syncing.result()
+        if self._syncing is not None:
+            self._syncing.result()
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before; only a seekable output can."""
@@ -100,8 +113,9 @@ class Output:
         """Let go of the descriptor."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
+        descriptor, self._descriptor = self._descriptor, -1
         with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
-            os.close(self._descriptor)
+            os.close(descriptor)
 
 
 MIN_CHECKED_BYTES = 1 << 24
@@ -115,7 +129,16 @@ def open_output(path: str) -> Iterator[Output]:
     if number is not None:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
         return
-    existing = _existing(path)
+    if not path:
+        raise FileError("''", "an output file needs a name")
+    try:
+        existing = os.stat(path)
+    except FileNotFoundError:
+        existing = None
+    except (OSError, ValueError) as error:
+        raise failure(path, error) from None
+    if path.endswith("/") or (existing and stat.S_ISDIR(existing.st_mode)):
+        raise FileError(path, "is a folder", "name a file in it")
     way = _replacement(path, existing) if existing is None or stat.S_ISREG(existing.st_mode) else _in_place(path)
     with way as output:
         yield output
@@ -142,7 +165,7 @@ def is_text(name: object) -> bool:
 
 def check_free_space(path: str, size: int) -> None:
     """Refuse what cannot fit on the disk before any of it is written; text takes more than `size`, never less."""
-    if size < MIN_CHECKED_BYTES or is_stream(path) or not hasattr(os, "statvfs"):
+    if size < MIN_CHECKED_BYTES or is_stream(path):
         return
     with suppress(OSError, ValueError):
         disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
@@ -152,40 +175,24 @@ def check_free_space(path: str, size: int) -> None:
 
 
 def _open_descriptor(path: str) -> int | None:
-    """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N."""
-    if path in ("-", "/dev/stdout"):
-        return 1
-    if path == "/dev/stderr":
-        return 2
-    # Opened anew, a redirected file would be written from its beginning; the descriptor goes on where it is.
-    folder, _, number = path.rpartition("/")
+    """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N.
+
+    Opened anew, a redirected file would be written from its beginning; the descriptor goes on where it is.
+    """
+    folder, _, number = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(
+        path, path
+    ).rpartition("/")
     held = folder in ("/dev/fd", "/proc/self/fd") and number.isascii() and number.isdigit() and len(number) < 10
     return int(number) if held else None
-
-
-def _existing(path: str) -> os.stat_result | None:
-    """What is at `path` now, if anything."""
-    if not path:
-        raise FileError("''", "an output file needs a name")
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        found = None
-    except (OSError, ValueError) as error:
-        raise failure(path, error) from None
-    if path.endswith("/") or (found and stat.S_ISDIR(found.st_mode)):
-        raise FileError(path, "is a folder", "name a file in it")
-    return found
 
 
 @contextmanager
 def _in_place(path: str) -> Iterator[Output]:
     """A pipe or a device, written to as it stands."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | BINARY | getattr(os, "O_NOCTTY", 0))
+        output = Output(path, os.open(path, os.O_WRONLY | BINARY | getattr(os, "O_NOCTTY", 0)), seekable=False)
     except OSError as error:
         raise failure(path, error) from None
-    output = Output(path, descriptor, seekable=False)
     try:
         yield output
     finally:
@@ -203,19 +210,25 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     folder = _open_folder(path, where or ".")
     if folder is None:
         name, temporary = os.path.abspath(target), os.path.join(os.path.abspath(where), temporary)
-    _sweep(temporary, folder)
+    else:
+        _sweep(temporary, folder)
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
         output = Output(path, _create(path, temporary, folder, 0o600 if existing else 0o666), seekable=True)
         try:
             yield output
             output.finish(existing)
-            if folder is not None:  # while it is locked; Windows renames no open file
-                _rename(path, temporary, name, folder)
+            if folder is None:
+                output.close()  # what is open cannot be renamed there
+            try:
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                raise failure(path, error) from None
+            if folder is not None:
+                with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
+                    os.fsync(folder)
         finally:
             output.close()
-        if folder is None:
-            _rename(path, temporary, name, folder)
     except BaseException:  # an interrupt too must leave no litter
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
@@ -259,7 +272,7 @@ def _create(path: str, temporary: str, folder: int | None, mode: int) -> int:
         while True:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
             with suppress(OSError):  # some file systems have no locks
-                _lock(descriptor, wait=True)
+                flock(descriptor, LOCK_EX)
             if os.fstat(descriptor).st_nlink:
                 return descriptor
             os.close(descriptor)  # swept before it was locked
@@ -267,31 +280,21 @@ def _create(path: str, temporary: str, folder: int | None, mode: int) -> int:
         raise failure(path, error) from None
 
 
-def _lock(descriptor: int, *, wait: bool) -> None:
-    try:
-        from fcntl import LOCK_EX, LOCK_NB, flock
-    except ImportError:  # Windows removes no open file
-        return
-    flock(descriptor, LOCK_EX if wait else LOCK_EX | LOCK_NB)
-
-
-def _sweep(temporary: str, folder: int | None) -> None:
+def _sweep(temporary: str, folder: int) -> None:
     """Remove the temporary files that killed writers of the same output left behind, which nobody has locked."""
-    where, name = os.path.split(temporary)
     with suppress(OSError):
-        for other in os.listdir(where if folder is None else folder):
-            if other[:-12] == name[:-12] and other.endswith(".tmp"):
+        for other in os.listdir(folder):
+            if other[:-12] == temporary[:-12] and other.endswith(".tmp"):
                 with suppress(OSError):
-                    _remove_unlocked(os.path.join(where, other), folder)
+                    _remove_unlocked(other, folder)
 
 
-def _remove_unlocked(path: str, folder: int | None) -> None:
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(path, flags, dir_fd=folder)
+def _remove_unlocked(name: str, folder: int) -> None:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder)
     try:
-        _lock(descriptor, wait=False)
+        flock(descriptor, LOCK_EX | LOCK_NB)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.unlink(path, dir_fd=folder)
+            os.unlink(name, dir_fd=folder)
     finally:
         os.close(descriptor)
 
@@ -308,26 +311,6 @@ def _take_over(descriptor: int, replaced: os.stat_result) -> int:
     return mode
 
 
-def _rename(path: str, temporary: str, name: str, folder: int | None) -> None:
-    try:
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError as error:
-        raise failure(path, error) from None
-    if folder is not None:
-        with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
-            os.fsync(folder)
-
-
-def _write_some(descriptor: int, data: memoryview) -> int:
-    try:
-        return os.write(descriptor, data)
-    except BlockingIOError:  # the other end made the pipe non-blocking: it is full, not broken
-        import select
-
-        select.select([], [descriptor], [])
-        return 0
-
-
 Sink = Callable[[memoryview], object]
 OnBlock = Callable[[Table, Array], None]
 """Told of every block that was written."""
@@ -336,6 +319,10 @@ Spec = Mapping[str, object]
 Write = Callable[[Output, OnBlock | None], None]
 """What a format's `prepare` returns: everything is checked, the output may be opened."""
 
+KEY = "pecli"
+"""The metadata key of the spec, one JSON text."""
+NO_DIGEST = "0" * 64
+"""Stands in the place of the sha256 until that is known."""
 MIN_THREADED_BYTES = 1 << 18
 """Tables of fewer bytes are hashed sooner than threads wake up."""
 
@@ -358,3 +345,20 @@ def write_blocks(table: Table, sinks: Sequence[Sink], on_block: OnBlock | None =
                 future.result()
             if on_block is not None:
                 on_block(table, block)
+
+
+def compact(value: object) -> str:
+    """JSON without spaces, dates or chance: keys sorted, no NaN."""
+    import json
+
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def provenance(spec: Spec, digest: str) -> str:
+    """What made the tensors, and the sha256 of their bytes: the same text for the same spec and bytes."""
+    return compact({**spec, "sha256": digest})
+
+
+def file_order(tables: Sequence[Table]) -> list[Table]:
+    """Large elements first, so that tensors packed tightly are all aligned; names decide among equals."""
+    return sorted(tables, key=lambda table: (-numpy_dtype(table.dtype).itemsize, table.name))

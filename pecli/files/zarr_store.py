@@ -15,10 +15,9 @@ import numpy as np
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, PecliError
-from pecli.files.contents import LoadedFile
+from pecli.files.contents import LazyTensors, LoadedFile, outline
 from pecli.files.npy import ARRAY_NAME, CODES
-from pecli.files.output import OnBlock, Spec, check_free_space, temporary_name
-from pecli.files.provenance import KEY
+from pecli.files.output import KEY, OnBlock, Spec, check_free_space, temporary_name
 
 MAX_BYTES = 4 << 30
 """Of all arrays of a store, which are read into memory."""
@@ -104,13 +103,23 @@ def read_store(path: str) -> LoadedFile:
         for name, array in arrays.items():
             folder = os.path.join(os.path.normpath(os.path.join(path, array.path)), "")
             _check_chunks(path, name, array, [file for file in files if os.path.normpath(file).startswith(folder)])
-        tensors = {name: np.asarray(array[...]) for name, array in arrays.items()}
+        outlines = {name: outline(str(array.dtype), array.shape) for name, array in arrays.items()}
     except (PecliError, MemoryError):
         raise
     except Exception as error:  # whatever a codec or a store raises, it is the file that is wrong
         raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
     spec = None if single else group.attrs.get(KEY)
+    tensors = LazyTensors(outlines, lambda name: _elements(path, arrays[name]))
     return LoadedFile(path, "zarr", tensors, {} if spec is None else {KEY: json.dumps(spec)})
+
+
+def _elements(path: str, array: Any) -> Array:
+    try:
+        return np.asarray(array[...])
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a codec raises, it is the file that is wrong
+        raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
 
 
 def _plain_files(path: str) -> list[str]:

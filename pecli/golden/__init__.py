@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,9 @@ import numpy as np
 from pecli import __version__
 from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import round_to, widened
-from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.relative import Relative
+from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import failure
 from pecli.files import save
 from pecli.files.output import open_output
@@ -51,7 +49,7 @@ class Case:
     """What it tests, in a sentence."""
     tensors: Mapping[str, Array]
     """In float64, or integers."""
-    scheme: Scheme | None = None
+    scheme: Scheme
     settings: Mapping[str, Any] = field(default_factory=dict)
     """How the scheme is applied, beside its own parameters."""
     edits: tuple[Mapping[str, Any], ...] = ()
@@ -66,9 +64,8 @@ class Case:
 
     def entry(self, files: Mapping[str, str]) -> dict[str, Any]:
         """The entry of the index; `files` are their sha256."""
-        spec = {} if self.scheme is None else self.scheme.spec()
-        if spec:
-            spec["parameters"] = {name: value for name, value in spec["parameters"].items() if value is not None}
+        spec = self.scheme.spec()
+        spec["parameters"] = {name: value for name, value in spec["parameters"].items() if value is not None}
         return {
             "name": self.name,
             "tests": self.tests,
@@ -81,46 +78,30 @@ class Case:
         }
 
 
-def _float64(scheme: Any, **changes: Any) -> Any:
-    return replace(scheme, dtype="float64", **changes)
-
-
-def _table(name: str, tests: str, scheme: Any, **settings: Any) -> Case:
-    made = _float64(scheme)
-    places = getattr(made, "positions", None)
-    farthest = float(np.max(np.abs(places))) if places is not None else float(getattr(made, "seq_len", None) or 0)
-    return Case(name, tests, made.tables(), made, settings, largest_position=farthest)
-
-
-def _frequencies(name: str, tests: str, scheme: Rope) -> Case:
-    made = _float64(scheme)
-    tensors = {
-        "inv_freq": np.array(made.inverse_frequencies()),
-        "attention_factor": np.array(made.attention_factor_value()),
-    }
-    return Case(name, tests, tensors, made)
+def _case(name: str, tests: str, scheme: Any) -> Case:
+    """The tables of a scheme; of one whose name says so, its frequencies and attention factor alone."""
+    made = replace(scheme, dtype="float64")
+    if not name.startswith("frequencies-"):
+        places = getattr(made, "positions", None)
+        farthest = np.max(np.abs(places)) if places is not None else getattr(made, "seq_len", None) or 0
+        return Case(name, tests, made.tables(), made, largest_position=float(farthest))
+    values = {"inv_freq": made.inverse_frequencies(), "attention_factor": made.attention_factor_value()}
+    return Case(name, tests, {key: np.array(value) for key, value in values.items()}, made)
 
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Scalings, rotations, grids and mistakes, a row each."""
 
 
-def _rope(**given: Any) -> Rope:
-    return Rope(**{"positions": POSITIONS, "dim": 32, **given})
+def _table_cases() -> Iterator[Case]:
+    for row in DATA["tables"]:
+        given = row["parameters"]
+        if given.get("positions") == "near and far":
+            given = {**given, "positions": POSITIONS}
+        yield _case(row["name"], row["tests"], scheme_named(row["scheme"])(**given))
 
 
-def _scaling_cases() -> Iterator[Case]:
-    for name, row in DATA["scalings"].items():
-        rope = _rope(**row["parameters"])
-        yield _frequencies(f"frequencies-{name}", f"frequencies and attention factor: {row['tests']}", rope)
-        yield _table(f"table-{name}", f"cos and sin near and far: {row['tests']}", rope)
-    for layout in ("halves", "interleaved"):
-        yield _table(f"table-{layout}", f"two columns per frequency, {layout}", _rope(layout=layout))
-    for dim in (2, 4, 64, 128):
-        yield _table(f"table-dim-{dim}", f"a rotary dimension of {dim}", _rope(dim=dim, positions=(1, 257, 131071)))
-
-
-def _preset_cases(names: Iterable[str]) -> Iterator[Case]:
+def _model_cases(names: Iterable[str]) -> Iterator[Case]:
     for name in names:
         model = load_model(name)
         for encoding in model.ropes():
@@ -128,72 +109,25 @@ def _preset_cases(names: Iterable[str]) -> Iterator[Case]:
                 continue
             label = "-".join(filter(None, (os.path.basename(name), encoding.layer_type.replace("/", "-"))))
             tests = f"frequencies of {model.file} before any call"
-            yield _frequencies(f"model-{label}", tests, encoding.frequency_rope())
+            yield _case(f"frequencies-{label}", tests, encoding.frequency_rope())
             rope = encoding.rope(None, positions=FAR_AND_NEAR)
-            yield _table(f"model-{label}-table", f"cos and sin of {model.file}", rope)
-
-
-def _inputs(*shape: int, seed: int = 0) -> Array:
-    """Whole numbers over powers of two: exact in every dtype."""
-    return np.random.default_rng(seed).integers(-8, 9, shape) / 4.0
+            yield _case(f"model-{label}", f"cos and sin of {model.file}", rope)
 
 
 def _rotation_cases() -> Iterator[Case]:
+    """Inputs are whole numbers over powers of two: exact in every dtype."""
     for name, row in DATA["rotations"].items():
-        rope = Rope(seq_len=row["shape"][row["settings"].get("seq_axis", -2)], dim=16)
-        yield _rotated(name, row["tests"], rope, row["shape"], row["settings"])
-    for name, row in DATA["sections"].items():
-        settings = {"layout": "halves", "positions": DATA["section_positions"]}
-        yield _rotated(name, row["tests"], Rope(seq_len=6, dim=16, **row["parameters"]), (1, 2, 6, 16), settings)
+        rope: Any = Rope(**row["parameters"], dtype="float64")
+        before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0
+        tensors = {"before": before, "after": apply(before, rope, **applied_settings(row["settings"]))}
+        farthest = float(row["settings"].get("offset", 0)) + max(row["shape"])
+        tests = f"queries or keys before and after: {row['tests']}"
+        yield Case(f"rotate-{name}", tests, tensors, rope, row["settings"], largest_position=farthest)
 
 
 def applied_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What `apply` takes; JSON has lists for arrays."""
     return {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
-
-
-def _rotated(name: str, tests: str, rope: Rope, shape: Sequence[int], settings: Mapping[str, Any]) -> Case:
-    before = _inputs(*shape)
-    tensors = {"before": before, "after": apply(before, rope, **applied_settings(settings))}
-    farthest = float(settings.get("offset", 0)) + max(shape)
-    tests = f"queries or keys before and after: {tests}"
-    return Case(f"rotate-{name}", tests, tensors, _float64(rope), settings, largest_position=farthest)
-
-
-_SMALL_GRID: dict[str, Any] = {"grid": (3, 4)}
-
-
-def _other_cases() -> Iterator[Case]:
-    for name, given in DATA["rope_grids"].items():
-        yield _table(f"grid-rope-{name}", f"a grid that is not square, as {name} has it", Rope(**given))
-    for style in ("mae", "vit-mae", "detr", "timm"):
-        grid = Sinusoidal(**_SMALL_GRID, dim=16, style=style)
-        yield _table(f"grid-sinusoidal-{style}", f"a grid that is not square, as {style} has it", grid)
-    for heads in (4, 6, 8, 12, 40):
-        yield _table(f"alibi-slopes-{heads}", f"slopes of {heads} heads", Alibi(heads=heads, slopes=True))
-        for form in ("symmetric", "causal", "key"):
-            bias = Alibi(heads=heads, seq_len=6, form=form)
-            yield _table(f"alibi-{form}-{heads}", f"biases of {heads} heads, {form} form", bias)
-    for causal in (False, True):
-        name = "decoder" if causal else "encoder"
-        buckets = Relative(style="t5", seq_len=140, buckets=32, max_distance=128, causal=causal)
-        edges = replace(buckets, seq_len=20)
-        yield Case(f"t5-{name}", f"buckets of a T5 {name}", edges.tables(), edges)
-        rows = buckets.tables()["index"]
-        ends = {"index": np.concatenate([rows[:1], rows[-1:]])}
-        yield Case(f"t5-{name}-edges", "first and last query, out to the largest distance", ends, None, buckets.spec())
-    swin = Relative(style="swin", **_SMALL_GRID)
-    yield Case("swin-3x4", "Swin's index of a window that is not square", swin.tables(), swin)
-    deberta = Relative(style="deberta", seq_len=12, buckets=8, max_distance=16)
-    yield Case("deberta", "DeBERTa's logarithmic buckets", deberta.tables(), deberta)
-    for name, given in DATA["sinusoids"].items():
-        options: dict[str, Any] = {"positions": POSITIONS, "dim": 16, **given}
-        scheme = Sinusoidal(**options)
-        yield _table(f"sinusoidal-{name}", f"a sinusoidal table: {name.replace('-', ' ')}", scheme)
-
-
-def _parameter(name: str, expected: Any, found: Any) -> dict[str, Any]:
-    return {"edit": "parameter", "name": name, "expected": expected, "found": found}
 
 
 def _in_bfloat16(*parts: Array) -> tuple[Array, ...]:
@@ -210,42 +144,33 @@ MISTAKEN_TABLES: dict[str, tuple[dict[str, Any], Callable[[Array, Array], tuple[
     ),
     "stored-as-bfloat16": ({"edit": "dtype", "found": "bfloat16"}, _in_bfloat16),
 }
-MISTAKEN_ROWS = 64
 
 
 def _mistake_cases() -> Iterator[Case]:
+    tests = "a known mistake: this must be rejected, for this reason"
     for name, row in DATA["mistakes"].items():
-        wrong = row["wrong"]
-        scheme: Any = Rope(seq_len=MISTAKEN_ROWS, dim=32, dtype="float64", **row["right"])
-        told = {key: value for key, value in wrong.items() if value is not None}
-        edits = [_parameter(key, getattr(scheme, key), value) for key, value in told.items()]
-        yield _mistake(name, scheme, replace(scheme, **wrong).tables(), *edits)
-    scheme = Rope(seq_len=MISTAKEN_ROWS, dim=32, dtype="float64")
+        scheme: Any = scheme_named(row["scheme"])(**row["right"], dtype="float64")
+        told = {key: value for key, value in row["wrong"].items() if value is not None}
+        edits = [scheme.edit(key, getattr(scheme, key), value) for key, value in told.items()]
+        made = replace(scheme, **row["wrong"]).tables()
+        shown = {key: array for key, array in made.items() if key not in scheme.derived_tensors}
+        yield Case(f"mistake-{name}", tests, shown, scheme, edits=tuple(edits))
+    scheme = Rope(seq_len=64, dim=32, dtype="float64")
     tables = scheme.tables()
     for name, (edit, change) in MISTAKEN_TABLES.items():
         cos, sin = change(tables["cos"], tables["sin"])
-        yield _mistake(name, scheme, {"cos": cos, "sin": sin}, edit)
-    paper = Alibi(heads=12, seq_len=16, dtype="float64")
-    naive = replace(paper, rule="naive").tables()["bias"]
-    yield _mistake("alibi-naive-slopes", paper, {"bias": naive}, _parameter("rule", "paper", "naive"))
-
-
-def _mistake(name: str, scheme: Scheme, tensors: Mapping[str, Array], *edits: Mapping[str, Any]) -> Case:
-    shown = {key: array for key, array in tensors.items() if key != "inv_freq"}
-    tests = "a known mistake: this must be rejected, for this reason"
-    return Case(f"mistake-{name}", tests, shown, scheme, edits=edits)
+        yield Case(f"mistake-{name}", tests, {"cos": cos, "sin": sin}, scheme, edits=(edit,))
 
 
 def cases(models: Iterable[str] = ()) -> Iterator[Case]:
     """The whole suite, or that of some models."""
     named = tuple(models)
     if named:
-        yield from _preset_cases(named)
+        yield from _model_cases(named)
         return
-    yield from _scaling_cases()
-    yield from _preset_cases(name for name in DATA["presets"] if name in presets())
+    yield from _table_cases()
+    yield from _model_cases(name for name in DATA["presets"] if name in presets())
     yield from _rotation_cases()
-    yield from _other_cases()
     yield from _mistake_cases()
 
 
@@ -281,8 +206,11 @@ def sha256_of(path: str) -> str:
 
 
 def _write_json(path: str, case: Case) -> None:
-    """float64 as decimal and hexadecimal text, and the correctly rounded narrower dtypes."""
-    dtypes = ("float32",) if case.edits else DTYPES
+    """float64 as decimal and hexadecimal text, and the narrower dtypes, all correctly rounded.
+
+    What was rotated in float64 is rounded more than once: it is written in the narrower ones.
+    """
+    dtypes = ("float32",) if case.edits else DTYPES[1:] if case.settings else DTYPES
     tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
     _write_text(path, json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":")))
 

@@ -12,7 +12,7 @@ from pecli.engine.schemes import Whole
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.layers.input_checks import add_rounded, compute_dtype, float_name, floating, gradient, sequences, shape_error
+from pecli.layers.input_checks import Layer, compute_dtype, float_name, floating, gradient, sequences, shape_error
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 
@@ -37,7 +37,7 @@ def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | No
     return Sinusoidal(seq_len, embed_dim, dtype=float_name(dtype)).tables()["pe"]
 
 
-class SinusoidalPosEmbedding:
+class SinusoidalPosEmbedding(Layer):
     """Adds sinusoidal encodings (Vaswani et al., 2017, https://arxiv.org/abs/1706.03762) to its input.
 
     Args:
@@ -54,7 +54,6 @@ class SinusoidalPosEmbedding:
         self.seq_len: int | None = None if seq_len is None else _SEQ_LEN.check("seq_len", seq_len)
         self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
         self._cache: dict[tuple[int, str], NDArray[Any]] = {}
-        self._shape: tuple[int, ...] | None = None
 
     def __call__(self, x: ArrayLike) -> NDArray[Any]:
         """x + PE[:L], for x of shape (L, D) or (N, L, D)."""
@@ -65,11 +64,7 @@ class SinusoidalPosEmbedding:
         if self.embed_dim not in (None, dim):
             raise shape_error("x", x, f"this layer was made for D = {self.embed_dim}", "embed_dim=None takes any D")
         _DIM.check("D, the last axis of x,", dim)
-        out = np.empty(x.shape, x.dtype)
-        if x.size:
-            add_rounded(x, self._rows(length, dim, compute_dtype(x.dtype)), out)
-        self._shape = x.shape
-        return out
+        return self._sum(x, self._rows(length, dim, compute_dtype(x.dtype)) if x.size else x)
 
     def get_encoding(self, seq_len: int | None = None) -> NDArray[np.float32]:
         """The float32 table of that many positions, (seq_len, embed_dim), as a new array; any length may be asked for.
@@ -85,10 +80,6 @@ class SinusoidalPosEmbedding:
             raise ParameterError("seq_len", "not set", "a table without input needs it", "give it here or to the layer")
         return self._rows(_SEQ_LEN.check("seq_len", seq_len), self.embed_dim, "float32").copy()
 
-    def backward(self, grad: ArrayLike) -> NDArray[Any]:
-        """The gradient for the last input, given that for the last output: the same, since the table is constant."""
-        return gradient(grad, self._shape).copy()
-
     def _rows(self, length: int, dim: int, dtype: str) -> NDArray[Any]:
         """The first rows of the table, which is kept, and at least doubled when it grows."""
         kept = self._cache.get((dim, dtype), np.empty((0, dim)))
@@ -102,7 +93,7 @@ _MAX_LEN, _LEARNED_DIM, _SEED = (LearnedInit.parameters()[name] for name in ("ma
 _OFFSET = Whole(help="the first row", low=0)
 
 
-class LearnedPosEmbedding:
+class LearnedPosEmbedding(Layer):
     """Adds rows of a learned table to its input, as in BERT (Devlin et al., 2019, https://arxiv.org/abs/1810.04805).
 
     Args:
@@ -134,7 +125,6 @@ class LearnedPosEmbedding:
                 rule = f"max_len and embed_dim ask for ({self.max_len}, {self.embed_dim})"
                 raise shape_error("table", given, rule, "give them the table's own shape")
             self.weight = np.array(given, given.dtype.newbyteorder("="), order="C")
-        self._shape: tuple[int, ...] | None = None
         self._offset = 0
 
     def __call__(self, x: ArrayLike, offset: int = 0) -> NDArray[Any]:
@@ -151,10 +141,8 @@ class LearnedPosEmbedding:
             raise ParameterError(
                 "offset", offset, rule, "give a shorter input, or make the layer with a larger max_len"
             )
-        out = np.empty(x.shape, x.dtype)
-        add_rounded(x, self.weight[offset : offset + length], out)
-        self._shape, self._offset = x.shape, offset
-        return out
+        self._offset = offset
+        return self._sum(x, self.weight[offset : offset + length])
 
     def backward(self, grad: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """The gradients for the last input and for the whole table, given that for the last output.

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pecli.engine.schemes.alibi import Alibi
-from pecli.layers.input_checks import add_rounded, compute_dtype, float_name, floating, gradient, shape_error
+from pecli.layers.input_checks import Layer, add_rounded, compute_dtype, float_name, floating, gradient, shape_error
 
 _HEADS, _SEQ_LEN = (Alibi.parameters()[name] for name in ("heads", "seq_len"))
 
 
-class AlibiBias:
+class AlibiBias(Layer):
     """Attention with linear biases (Press et al., 2022, https://arxiv.org/abs/2108.12409).
 
     The bias of query i and key j is −slope·|i − j|, the same in both directions; a causal mask is not part of it.
@@ -32,7 +32,6 @@ class AlibiBias:
 
     def __init__(self, num_heads: int) -> None:
         self.num_heads: int = _HEADS.check("num_heads", num_heads)
-        self._shape: tuple[int, ...] | None = None
 
     @property
     def slopes(self) -> NDArray[np.float32]:

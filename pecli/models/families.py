@@ -35,6 +35,8 @@ class Family:
     """Base of the sliding layers, where these differ in the spelling without layer types."""
     partial: float | None = None
     layout: str = HALVES
+    tables_in_halves: bool = False
+    """Tables are doubled as halves and interleaved only when they are used, where interleaved channels rotate."""
     axes: int = 0
     """2 or 3: each axis of an image or a video rotates a share of the head."""
     whole_axes: bool = False
@@ -136,8 +138,8 @@ FAMILIES: dict[str, Family] = {
     "efficientloftr": _f(partial=4.0, wide_partial=True, layout=INTERLEAVED),
     "emu3": _f(theta=1e6),
     "eomt_dinov3": _CENTRES,
-    "ernie4_5": _f(theta=5e5, layout=INTERLEAVED),
-    "ernie4_5_moe": _f(theta=5e5, layout=INTERLEAVED),
+    "ernie4_5": _f(theta=5e5, layout=INTERLEAVED, tables_in_halves=True),
+    "ernie4_5_moe": _f(theta=5e5, layout=INTERLEAVED, tables_in_halves=True),
     "ernie4_5_vl_moe": _f(theta=5e5, layout=INTERLEAVED, order="ernie"),
     "evolla": _f(theta=5e5),
     "exaone4": _f(note="with a sliding window, " + _NOPE_FULL),
@@ -146,14 +148,14 @@ FAMILIES: dict[str, Family] = {
     "gemma3": _f(theta=1e6, local_theta=1e4),
     "gemma3n": _f(theta=1e6, local_theta=1e4),
     "gemma4_vision": _f(theta=100.0, axes=2),
-    "glm": _f(partial=0.5, layout=INTERLEAVED),
-    "glm4": _f(partial=0.5, layout=INTERLEAVED),
+    "glm": _f(partial=0.5, layout=INTERLEAVED, tables_in_halves=True),
+    "glm4": _f(partial=0.5, layout=INTERLEAVED, tables_in_halves=True),
     "glm4_moe": _f(partial=0.5),
     "glm4_moe_lite": _f(layout=DEEPSEEK, head_dim_rotates=True),
-    "glm4v": _f(layout=INTERLEAVED, sections=_GLM_SECTIONS),
+    "glm4v": _f(layout=INTERLEAVED, tables_in_halves=True, sections=_GLM_SECTIONS),
     "glm4v_moe": _f(partial=0.5, sections=_GLM_SECTIONS),
     "glm_moe_dsa": _f(layout=DEEPSEEK),
-    "glm_ocr": _f(layout=INTERLEAVED),
+    "glm_ocr": _f(layout=INTERLEAVED, tables_in_halves=True),
     "gpt_neox": _f(partial=0.25),
     "gpt_neox_japanese": _f(partial=1.0),
     "gpt_oss": _f(theta=150000.0),
@@ -161,7 +163,7 @@ FAMILIES: dict[str, Family] = {
     "glmasr_encoder": _f(partial=0.5),
     "granitemoehybrid": _f(note="this family has no rope unless position_embedding_type is rope"),
     "gte": _f(theta=160000.0, renamed=_NTK_IS_FIXED),
-    "helium": _f(theta=1e5, layout=INTERLEAVED),
+    "helium": _f(theta=1e5, layout=INTERLEAVED, tables_in_halves=True),
     "higgs_audio_v2": _f(theta=5e5),
     **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl", "hunyuan"), _f(reads_alpha=True)),
     "hy_v3": _f(theta=11158840.0),
@@ -184,7 +186,7 @@ FAMILIES: dict[str, Family] = {
     "mllama": _f(theta=5e5),
     "modernbert": _f(theta=160000.0, local_theta=1e4, scales_all_layers=True),
     "modernbert_decoder": _f(theta=160000.0, local_theta=1e4, scales_all_layers=True),
-    "moonshine": _f(partial=0.9, layout=INTERLEAVED),
+    "moonshine": _f(partial=0.9, layout=INTERLEAVED, tables_in_halves=True),
     "moonshine_streaming": _f(layout=INTERLEAVED),
     "muse_glimmer_assistant": _f(theta=5e5),
     "muse_spark": _f(theta=5e5),

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.checkpoints import INDEX
-from pecli.files.checkpoints.gguf_file import MAGIC, header_of
+from pecli.files.contents import GGUF, INDEX
 from pecli.models import presets
-from pecli.models.dialects import gguf, read_object
+from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.values import MAX_CONFIG_BYTES, parse_config, parse_yaml
 
@@ -45,7 +44,11 @@ class Description:
 
     def encodings(self) -> ModelEncodings:
         """What they ask for."""
-        return gguf.read(self.gguf_path, self.label) if self.gguf_path else read_object(self.values, self.label)
+        if not self.gguf_path:
+            return read_object(self.values, self.label)
+        from pecli.models.dialects import gguf
+
+        return gguf.read(self.gguf_path, self.label)
 
 
 def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
@@ -160,15 +163,17 @@ def _read(path: str, label: str) -> Description:
     """A configuration, or the header of a .gguf file."""
     try:
         with open(path, "rb") as file:
-            start = file.read(len(MAGIC))
-            data = b"" if start == MAGIC else start + file.read(MAX_CONFIG_BYTES)
+            start = file.read(len(GGUF))
+            data = b"" if start == GGUF else start + file.read(MAX_CONFIG_BYTES)
     except (OSError, ValueError) as problem:
         raise failure(path, problem) from None
-    if start != MAGIC and path.lower().endswith(".gguf"):
+    if start != GGUF and path.lower().endswith(".gguf"):
         raise FileError(path, "is not a GGUF file")
-    if start != MAGIC:
+    if start != GGUF:
         parse = parse_yaml if path.lower().endswith((".yaml", ".yml")) else parse_config
         return Description(label, parse(path, data))
+    from pecli.files.checkpoints.gguf_file import header_of
+
     values = header_of(path).values
     prefix = f"{values.get('general.architecture')}."
     return Description(label, {key.removeprefix(prefix): value for key, value in values.items()}, path)

@@ -96,6 +96,7 @@ def _encoding(
         layout=layout.value,
         head_dim=head.size.value,
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
+        tables_in_halves=family.tables_in_halves,
         no_table=family.no_table,
     )
     encoding = replace(encoding, extra={**encoding.extra, **_order(own, head, family)})

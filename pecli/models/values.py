@@ -311,7 +311,7 @@ def parse_yaml(path: str, data: bytes) -> dict[str, Any]:
     try:
         import yaml  # type: ignore[import-untyped]
     except ImportError:
-        raise FileError(path, "is YAML, and no reader of it is installed", "pip install 'pecli[yaml]'") from None
+        raise FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml") from None
     if len(data) > MAX_CONFIG_BYTES:
         raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
     try:

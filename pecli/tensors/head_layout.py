@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,8 +104,7 @@ def of_other_part(name: str) -> bool:
     return _OTHER_PART.search(name) is not None
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """The weights that the scores of one layer come from; a fused one is both."""
 
     query: str
@@ -130,23 +129,22 @@ def layers(names: Iterable[str]) -> list[Layer]:
     ]
 
 
-@dataclass(frozen=True)
-class FusedOrder:
+class FusedOrder(NamedTuple):
     """The order of heads in a tensor of q, k and v: equal groups, each with its share of every part."""
 
     groups: int | None
     """How many groups there are; None for one per key head."""
     parts: str
+    words: str
 
 
 ORDERS = {
-    "blocks": FusedOrder(1, "qkv"),
-    "groups": FusedOrder(None, "qkv"),
-    "codegen": FusedOrder(4, "qvk"),
+    "blocks": FusedOrder(1, "qkv", "rows q of all heads, then k, then v"),
+    "groups": FusedOrder(None, "qkv", "rows {queries}q, k, v of each {head}"),
+    "codegen": FusedOrder(4, "qvk", "rows q of all heads, then v, then k, in each of 4 shards"),
 }
-"""`blocks`: all q heads, all k heads, all v heads (Phi-3). `groups`: the q heads that share a key head, that k head and
-its v head, and so on: q, k, v of each head where none share (GPT-NeoX, BLOOM, Falcon). `codegen`: four shards, each of
-them q heads, v heads, k heads."""
+"""`blocks`: Phi-3. `groups`: the q heads that share a key head, that k head and its v head, and so on: q, k, v of each
+head where none share (GPT-NeoX, BLOOM, Falcon). `codegen`: four shards."""
 
 
 @dataclass(frozen=True)
@@ -182,12 +180,47 @@ class Heads:
         """With everything that was left open, as the projections have it: all heads are of one size."""
         for weight in weights:
             _check_rank(weight)
-        found = [(weight, each) for weight in weights if not (each := self.named(weight)).norm]
-        for weight, each in found:
-            if each.kind == "qkv":
+        named = [(weight, each.kind) for weight in weights if not (each := self.named(weight)).norm]
+        counted = sorted((pair for pair in named if pair[1] != "latent"), key=lambda pair: pair[1] != "q")
+        for weight, kind in counted:
+            if kind == "qkv":
                 self.order(weight)
-        dim = self.head_dim or self._head_dim(found)
-        return replace(self, head_dim=dim, kv_heads=self.kv_heads or self._kv_heads(found, dim))
+        if self.head_dim and self.kv_heads:
+            return self
+        is_open = not self.kv_heads and any(kind != "q" for _, kind in counted)
+        shared = [keys for keys in range(self.heads, 0, -1) if self.heads % keys == 0]
+        fits = [(keys, self.head_dim) for keys in (shared if is_open else [self.kv_heads or self.heads])]
+        for weight, kind in counted:
+            fits = self._narrowed(fits, weight, kind)
+        keys, dim = fits[0]
+        is_guess = is_open and not self.head_dim and counted[0][1] == "qkv"
+        if len(fits) > 1 or is_guess:
+            weight, kind = counted[0]
+            ways = " or ".join(f"{_counted(keys, 'kv head')} of {dim}" for keys, dim in fits)
+            what = {"k": "k", "qkv": "q, k and v"}[kind]
+            rule = f"{quoted(weight.name)} {bracketed(weight.shape)} holds {what} of {_counted(self.heads, 'head')}"
+            advice = "give `kv_heads` or `head_dim`, or the model with `config`"
+            raise ParameterError("kv_heads", "missing", f"{rule}, which fits {ways}", advice)
+        if dim is None:
+            rule = "no query projection tells how large a head is"
+            raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
+        return replace(self, head_dim=dim, kv_heads=keys)
+
+    def _narrowed(self, fits: Sequence[tuple[int, int | None]], weight: Weight, kind: str) -> list[Any]:
+        """Which numbers of key heads, and sizes of a head, the rows of a projection allow."""
+        left = []
+        for keys, dim in fits:
+            count = {"q": self.heads * (1 + self.gated), "k": keys, "qkv": self.heads + 2 * keys}[kind]
+            size, rest = divmod(weight.rows, count)
+            if size and not rest and dim in (None, size):
+                left.append((keys, size))
+        if not left:
+            dims = {dim for _, dim in fits}
+            size_words = f" of {dims.pop()}" if len(dims) == 1 and None not in dims else ""
+            parts = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind]
+            rule = f"{weight.rows} rows are not {parts}{_counted(self.heads, 'head')}{size_words}"
+            raise weight.refusal(rule, self._advice())
+        return left
 
     def named(self, weight: Weight) -> Projection:
         """What the weight is by its name; without a telling name, fused where an order is given, else a query."""
@@ -225,50 +258,12 @@ class Heads:
         """Rows of a slot; a latent key is one head, with the rows before its rotary ones."""
         return weight.rows if self.named(weight).kind == "latent" else self.head_dim or 1
 
-    def _head_dim(self, found: Sequence[tuple[Weight, Projection]]) -> int:
-        keys = self.kv_heads
-        counts = {"q": self.heads * (1 + self.gated), "k": keys, "qkv": keys and self.heads + 2 * keys}
-        for kind, heads in counts.items():
-            for weight, each in found:
-                if heads and each.kind == kind:
-                    if weight.rows % heads or not weight.rows:
-                        rule = f"{weight.rows} rows are not {heads} heads"
-                        raise weight.refusal(rule, "check `heads` and `kv_heads`, or give `head_dim`")
-                    return weight.rows // heads
-        fused = next((weight for weight, each in found if each.kind == "qkv"), None)
-        if fused is not None:
-            raise self._open_key_heads(fused)
-        advice = "give `kv_heads` or `head_dim`"
-        raise ParameterError("head_dim", "missing", "no query projection tells how large a head is", advice)
-
-    def _open_key_heads(self, weight: Weight) -> ParameterError:
-        """The error of a fused projection whose rows fit several numbers of key heads, or none."""
-        shared = (keys for keys in range(self.heads, 0, -1) if self.heads % keys == 0)
-        sizes = {keys: divmod(weight.rows, self.heads + 2 * keys) for keys in shared}
-        fits = [f"{_counted(keys, 'kv head')} of {size}" for keys, (size, rest) in sizes.items() if size and not rest]
-        rule = f"{quoted(weight.name)} {bracketed(weight.shape)} holds q, k and v of {_counted(self.heads, 'head')}"
-        ways = f"which fits {' or '.join(fits)}" if fits else f"and {weight.rows} rows fit no number of kv heads"
-        advice = "give `kv_heads` or `head_dim`, or the model with `config`"
-        return ParameterError("kv_heads", "missing", f"{rule}, {ways}", advice)
-
-    def _kv_heads(self, found: Sequence[tuple[Weight, Projection]], dim: int) -> int:
-        for weight, each in found:
-            heads, rest = divmod(weight.rows, dim)
-            if each.kind == "k":
-                if rest or not heads or self.heads % heads:
-                    rule = f"its rows must be heads of {dim}, as the queries have, shared evenly by {self.heads}"
-                    raise weight.refusal(rule, self._advice())
-                return heads
-            if each.kind == "qkv":
-                keys, odd = divmod(heads - self.heads, 2)
-                if rest or odd or keys < 1 or self.heads % keys:
-                    rule = f"{weight.rows} rows are not q, k and v of {self.heads} heads of {dim}"
-                    raise weight.refusal(rule, self._advice())
-                return keys
-        return self.heads
-
     def _advice(self) -> str:
-        return f"pick the tensors of {self.model} with `include`" if self.model else "check `heads` and `kv_heads`"
+        return (
+            f"pick the tensors of {self.model} with `include`"
+            if self.model
+            else "check `heads`, `kv_heads` and `head_dim`"
+        )
 
     def check_rows(self, weight: Weight) -> None:
         """Refuse a projection whose rows are not those of the heads; a norm may have those of one head."""
@@ -283,8 +278,7 @@ class Heads:
         whole = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[self.named(weight).kind]
         said = f"{self.model} has " if self.model else ""
         rule = f"{said}{len(slots)} {whole} of {size}, that is {len(slots) * size} rows"
-        advice = self._advice() if self.model else "check `heads`, `kv_heads` and `head_dim`"
-        raise weight.refusal(rule, advice)
+        raise weight.refusal(rule, self._advice())
 
     def words(self, weights: Sequence[Weight]) -> str:
         """What is assumed about some projections, for people."""
@@ -294,18 +288,11 @@ class Heads:
         some += "" if self.rotates else ", none of which the model rotates"
         shared = "1 key that all heads share" if "latent" in kinds else _counted(keys, "kv head")
         orders = sorted({self.order(weight) for weight in weights if self.named(weight).kind == "qkv"})
-        rows = [_order_words(order, self.heads // keys) for order in orders]
+        sharing = self.heads // keys
+        head, queries = ("head", "") if sharing == 1 else ("kv head", f"{sharing} ")
+        rows = [ORDERS[order].words.format(head=head, queries=queries) for order in orders]
         rows += ["rows q, gate of each head" if self.gated else "rows q or k of each head"] if kinds - {"qkv"} else []
         return f"{_counted(self.heads, 'head')} of {dim}{some}, {shared}, {'; '.join(rows)}"
-
-
-def _order_words(order: str, sharing: int) -> str:
-    each = {
-        "blocks": "rows q of all heads, then k, then v",
-        "groups": "rows q, k, v of each head" if sharing == 1 else f"rows {sharing} q, k, v of each kv head",
-        "codegen": "rows q of all heads, then v, then k, in each of 4 shards",
-    }
-    return each[order]
 
 
 def _counted(count: int, word: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pecli.engine.application import FLOATS
@@ -12,7 +12,7 @@ from pecli.engine.schemes import Parameter
 from pecli.errors import FileError, KindError, ParameterError, listed, nearest, quoted
 from pecli.files.load import LoadedFile, load_file, open_tensors, split_name
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.provenance import KEY
+from pecli.files.output import KEY
 
 MAX_LISTED = 8
 """Tensors that an error names."""
@@ -72,7 +72,7 @@ def open_inputs(files: Sequence[str], chosen: Sequence[str] = ()) -> tuple[list[
     for text in files:
         path, name = split_name(text)
         loaded = load_file(path)
-        loaded.check()
+        loaded.check(None if name is None else [name])
         found = [_input(loaded, label, array) for label, array in loaded.tensors.items()]
         inputs += found if name is None else _named([name], found, path)
         for key, value in loaded.metadata.items():
@@ -113,7 +113,7 @@ def open_file(text: str) -> LoadedFile:
     """Open `FILE`, or one tensor of it with `FILE:NAME`."""
     path, name = split_name(text)
     loaded = load_file(path)
-    loaded.check()
+    loaded.check(None if name is None else [name])
     if name is None:
         if loaded.unread:
             first = loaded.unread[0]
@@ -125,14 +125,14 @@ def open_file(text: str) -> LoadedFile:
     return replace(loaded, tensors={each.name: each.array for each in _named([name], inputs, path)})
 
 
-def only_tensor(name: str, file: str, tensors: dict[str, Array]) -> Array:
+def only_tensor(name: str, file: str, tensors: Mapping[str, Array]) -> Array:
     """The one tensor of a file that is given for a parameter."""
     if len(tensors) != 1:
         raise ParameterError(name, file, f"it has {_listed(tensors)}", "name one, as FILE:NAME")
     return next(iter(tensors.values()))
 
 
-def _listed(tensors: dict[str, Array]) -> str:
+def _listed(tensors: Mapping[str, Array]) -> str:
     """The tensors there are, with their shapes."""
     return listed([f"{name} {array.shape}" for name, array in tensors.items()], MAX_LISTED) or "no tensors"
 

@@ -24,7 +24,7 @@ MAX_LINE = 96
 """Characters of a line about a tensor; a longer one is broken between its parts."""
 PICTURE_LINES = 16
 """How much of a terminal the errors of a tensor take."""
-MIN_ERROR = 1e-300
+MIN_ERROR = 1e-280
 """The smallest error that has a colour of its own, as a power of ten."""
 MIN_SHARE = 1e-16
 """Of the largest error, what the colours reach down to."""
@@ -42,6 +42,26 @@ VERDICTS = {
     "error": ("error", "bold red"),
 }
 """By status, the word for people and its style."""
+
+
+def printed(result: Any) -> str:
+    """What the command prints of a result, in plain text."""
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    with redirect_stdout(StringIO()) as output:
+        match type(result).__name__:
+            case "Verification":
+                show_verification(result)
+            case "Difference":
+                show_difference(result)
+            case "Identification":
+                show_identification(result)
+            case name:
+                from pecli.views import drift
+
+                drift.show_audit({"": result}) if name == "Audit" else drift.show_runtimes(result)
+    return output.getvalue().rstrip("\n")
 
 
 def show_verification(result: Verification, status: str = "") -> None:

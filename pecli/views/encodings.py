@@ -39,11 +39,7 @@ def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str
         at = "" if seq_len is None else f"at length {seq_len}"
         values = encoding.inverse_frequencies(seq_len) or []
         rows += [
-            (
-                "rotary_dim",
-                cell(encoding.rotary_dim),
-                "the last channels of a head" if encoding.trailing else "",
-            ),
+            ("rotary_dim", cell(encoding.rotary_dim), "the last channels of a head" if encoding.trailing else ""),
             ("layout", encoding.layout or "", encoding.sources.get("layout", "")),
             ("attention_factor", cell(encoding.attention_factor(seq_len)), at or "multiplies cos and sin"),
             ("inv_freq", _ends(values), at or f"{len(values)} values"),
@@ -177,7 +173,7 @@ def _command(encoding: Encoding, keys: int, *, alone: bool) -> str:
     name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
     kind = scheme_named(name)
     size = {"seq_len": keys} if "form" in encoding.parameters else {}
-    settings = {key: value for key, value in {**encoding.parameters, **size}.items() if key in kind.settings()}
+    settings = {key: value for key, value in {**encoding.parameters, **size}.items() if key in kind.parameters()}
     with suppress(ParameterError):  # the command itself says what is wrong
         settings = {key: value for key, value in settings.items() if key not in kind(**settings).inert_parameters}
     options = {f"--{key.replace('_', '-')}": value for key, value in settings.items() if value is not False}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pecli.engine.arrays import Array, dtype_name, indices
 from pecli.errors import FileError, ParameterError, spelled
 from pecli.files import LoadedFile
-from pecli.files.provenance import KEY, carried_spec
+from pecli.files.contents import carried_spec
+from pecli.files.output import KEY
 from pecli.views import screen
 
 if TYPE_CHECKING:

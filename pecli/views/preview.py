@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
@@ -19,19 +17,10 @@ _WIDTH = 80
 """Characters that it fits into."""
 
 
-@dataclass(frozen=True)
-class Corner:
-    """The rows and columns of a table worth showing; None marks what is left out."""
-
-    title: str
-    columns: tuple[int | None, ...]
-    rows: tuple[tuple[str, tuple[float, ...]] | None, ...]
-
-
-def _chosen(count: int, head: int, tail: int) -> tuple[int | None, ...]:
+def _chosen(count: int, head: int, tail: int) -> list[int | None]:
     if count <= head + tail + 1:
-        return tuple(range(count))
-    return (*range(head), None, *range(count - tail, count))
+        return [*range(count)]
+    return [*range(head), None, *range(count - tail, count)]
 
 
 def _across() -> tuple[int, int]:
@@ -44,19 +33,21 @@ def _across() -> tuple[int, int]:
     return count - tail, tail
 
 
-def corner(table: Table, first: int = 0) -> Corner:
-    """The corners of a table; rows are numbered from `first`, those of higher tensors by all their indices."""
+def corner(table: Table, first: int = 0) -> tuple[list[int | None], list[tuple[str, list[float]] | None]]:
+    """The columns and rows of a table worth showing, None for what is left out; a row is its number and its values.
+
+    Rows are numbered from `first`, those of higher tensors by all their indices.
+    """
     columns = _chosen(table.width, *_across())
     picked = [column for column in columns if column is not None]
-    rows: list[tuple[str, tuple[float, ...]] | None] = []
+    rows: list[tuple[str, list[float]] | None] = []
     for row in _chosen(table.rows, *_ROWS):
         if row is None:
             rows.append(None)
         else:
             values = table.read(row, row + 1)[0]
-            rows.append((_label(table, row, first), tuple(float(values[column]) for column in picked)))
-    title = f"{table.name}  {screen.shape(table.shape)}  {table.dtype}"
-    return Corner(title, columns, tuple(rows))
+            rows.append((_label(table, row, first), [float(values[column]) for column in picked]))
+    return columns, rows
 
 
 def _label(table: Table, row: int, first: int) -> str:
@@ -81,7 +72,6 @@ def show(scheme: Scheme) -> None:
 
 def _show(scheme: Scheme) -> None:
     first = scheme.first_position
-    corners = [corner(table, first if len(table.shape) == 2 else 0) for table in scheme.tensors()]
     given = {name: value for name, value in scheme.spec()["parameters"].items() if value is not None}
     if screen.is_terminal():
         named = (f"  {name} {spelled(value)}" for name, value in given.items())
@@ -89,27 +79,18 @@ def _show(scheme: Scheme) -> None:
     else:
         screen.say(" ".join([scheme.name, *(f"{name}={spelled(value)}" for name, value in given.items())]))
     number = _coloured if screen.is_terminal() else _number
-    dots = ("…", "dim") if screen.is_terminal() else "..."
-    for part in corners:
+    dots = "…" if screen.is_terminal() else "..."
+    for table in scheme.tensors():
         screen.say()
-        screen.say_styled((part.title, "bold cyan"))
-        rows: list[list[screen.Cell]] = []
-        for row in part.rows:
+        screen.say_styled((f"{table.name}  {screen.shape(table.shape)}  {table.dtype}", "bold cyan"))
+        columns, rows = corner(table, first if len(table.shape) == 2 else 0)
+        width = max(len(row[0] if row else dots) for row in rows)
+        lines: list[list[screen.Cell]] = []
+        for row in rows:
             values = iter(row[1] if row else ())
-            cells = [dots if column is None or row is None else number(next(values)) for column in part.columns]
-            rows.append([(row[0], "dim") if row else dots, *cells])
-        heads = [_text(dots) if column is None else str(column) for column in part.columns]
-        screen.say_table(["", *heads], _right(rows), right=True)
-
-
-def _right(rows: Sequence[Sequence[screen.Cell]]) -> list[list[screen.Cell]]:
-    """Rows whose first cells are aligned at the right, too."""
-    width = max(len(_text(row[0])) for row in rows)
-    return [[(_text(row[0]).rjust(width), "dim"), *row[1:]] for row in rows]
-
-
-def _text(cell: screen.Cell) -> str:
-    return cell if isinstance(cell, str) else cell[0]
+            cells = [(dots, "dim") if column is None or row is None else number(next(values)) for column in columns]
+            lines.append([((row[0] if row else dots).rjust(width), "dim"), *cells])
+        screen.say_table(["", *(dots if column is None else str(column) for column in columns)], lines, right=True)
 
 
 def _number(value: float) -> str:

@@ -40,7 +40,8 @@ def rotate(x: torch.Tensor, given: dict, settings: dict) -> torch.Tensor:
 def golden(entry: dict, name: str) -> torch.Tensor:
     file = next(file for file in entry["files"] if file.endswith(".json"))
     spelled = json.loads((FOLDER / file).read_text())["tensors"][name]
-    return torch.tensor([float(value) for value in spelled["decimal"]]).reshape(spelled["shape"])
+    values = spelled.get("decimal", spelled.get("float32"))
+    return torch.tensor([float(value) for value in values]).reshape(spelled["shape"])
 
 
 counts = {"passed": 0, "FAILED": 0}

@@ -27,6 +27,7 @@ def errors(rope: Rope, recipe: str) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("elements", [1 << 19, 1000, 64])
 @pytest.mark.parametrize("offset", [0, 250, 995])
 @pytest.mark.parametrize("recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"])
+@pytest.mark.sample(9)
 def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
     monkeypatch.setattr(module, "_BLOCK_ELEMENTS", elements)
     rope = Rope(700, 16, offset=offset, layout="halves")

@@ -26,6 +26,7 @@ def intended(dim: int, base: float, method: str, factor: float, original: int, l
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 @pytest.mark.parametrize("name", [name for name in MODELS if name in presets()])
+@pytest.mark.sample(12)
 def test_extend_printed_config_has_the_intended_frequencies(name: str, method: str) -> None:
     plain = pecli.load_model(name).one()
     found = pecli.extend(name, 131072 * 2, method)

@@ -250,3 +250,16 @@ def test_a_vector_in_lines_and_its_copies(tmp_path: Path) -> None:
     assert pecli.diff(vector, copies).passed
     np.savetxt(copies, np.stack([COS[1], COS[1], COS[2]]), delimiter=",")
     assert not pecli.diff(vector, copies).passed
+
+
+def test_tables_that_are_interleaved_when_they_are_used() -> None:
+    """transformers' glm and its relatives hand out cat((freqs, freqs)) and repeat each column when rotating; cohere
+    hands out repeat_interleave(freqs, 2).
+    """
+    shape = {"hidden_size": 2 * DIM, "num_attention_heads": 2, "head_dim": DIM, "rope_theta": BASE}
+    for family in ("glm", "glm4", "ernie4_5", "helium", "cohere"):
+        config = {"model_type": family, "partial_rotary_factor": 1.0, **shape}
+        assert pecli.verify(both(interleaved), config, atol=ATOL).passed
+        assert pecli.verify(both(halves), config, atol=ATOL).passed == (family != "cohere")
+    mixed = {"cos": halves(COS), "sin": interleaved(SIN)}
+    assert not pecli.verify(mixed, {"model_type": "helium", **shape}, atol=ATOL).passed

@@ -20,17 +20,8 @@ def test_json(pecli_cli) -> None:
     assert found["output"] is None
     assert [each["recipe"] for each in found["recipes"]] == list(RECIPES)
     for each in found["recipes"]:
-        assert set(each) == {
-            "recipe",
-            "max_abs_error",
-            "mean_abs_error",
-            "kept_positions",
-            "first_beyond_tolerance",
-            "first_equal_neighbours",
-            "worst",
-            "by_decade",
-            "by_frequency",
-        }
+        measured = "max_abs_error mean_abs_error kept_positions first_beyond_tolerance first_equal_neighbours"
+        assert set(each) == {"recipe", *measured.split(), "worst", "by_decade", "by_frequency"}
         assert [(decade["first"], decade["last"]) for decade in each["by_decade"]] == [(0, 9), (10, 99), (100, 299)]
         assert max(decade["max_abs_error"] for decade in each["by_decade"]) == each["max_abs_error"]
         assert max(each["by_frequency"]) == each["max_abs_error"]
@@ -67,14 +58,6 @@ def test_a_model_with_two_kinds_of_layers(pecli_cli, tmp_path) -> None:
     assert picture.read_text().startswith("<?xml")
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_pictures_are_the_same_every_time(pecli_cli, tmp_path, suffix) -> None:
-    first, second = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
-    assert pecli_cli(*ROPE, "-o", first, "--json").json["output"] == str(first)
-    assert pecli_cli(*ROPE, "-q", "-o", second).code == 0
-    assert first.read_bytes() == second.read_bytes()
-
-
 def test_other_schemes(pecli_cli) -> None:
     alibi = pecli_cli("audit", "alibi", "--heads", 12, "--seq-len", 400, "--json").json
     assert [each["recipe"] for each in alibi["recipes"]] == ["float32", "float16-table", "bfloat16-table"]
@@ -108,10 +91,6 @@ def test_wrong_command_lines(pecli_cli, words, message) -> None:
     assert message in outcome.err
     assert outcome.err.startswith("pecli: error: ")
     assert outcome.err.count("\n") == 1
-
-
-def test_a_picture_that_cannot_be_written(pecli_cli, tmp_path) -> None:
-    assert pecli_cli(*ROPE, "-q", "-o", tmp_path / "none" / "a.png").code == 3
 
 
 def test_tables_on_a_terminal(pecli_cli, monkeypatch) -> None:

@@ -48,18 +48,11 @@ def test_a_checkpoint_is_converted_and_proved(pecli_cli) -> None:
 
 
 def test_include_chooses(pecli_cli) -> None:
-    words = (
-        "convert",
-        "model.safetensors",
-        *PAIRS,
-        "--heads",
-        "4",
-        "--include",
-        "layers.0.[qk]_proj.*",
-        "-o",
-        "o.safetensors",
-    )
-    assert pecli_cli(*words, "--json").json["moved"] == ["layers.0.k_proj.weight", "layers.0.q_proj.weight"]
+    words = ["--heads", "4", "--include", "layers.0.[qk]_proj.*", "-o", "o.safetensors", "--json"]
+    assert pecli_cli("convert", "model.safetensors", *PAIRS, *words).json["moved"] == [
+        "layers.0.k_proj.weight",
+        "layers.0.q_proj.weight",
+    ]
 
 
 def test_formats_and_dtypes(pecli_cli) -> None:
@@ -98,7 +91,7 @@ def test_a_grid_grows(pecli_cli) -> None:
         (
             ["convert", "model.safetensors", *PAIRS, "--heads", "3", "-o", "x.npz"],
             2,
-            "(16, 6); 16 rows are not 3 heads; check --heads and --kv-heads, or give --head-dim",
+            "(16, 6); 16 rows are not 3 heads; check --heads, --kv-heads and --head-dim",
         ),
         (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--kv-heads", "3", "-o", "x.npz"], 2, "multiple"),
         (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--include", "wq*", "-o", "x.npz"], 2, "(16, 6)"),

@@ -90,18 +90,6 @@ def test_standard_input(process, slopes) -> None:
     assert json.loads(outcome.stdout)["matches"][0]["scheme"] == "alibi"
 
 
-def test_names_that_would_act_on_a_terminal_are_escaped(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.safetensors"
-    pecli.save(path, {"a\x1b[2J": np.full((3, 3), 2.0)})
-    outcome = pecli_cli("identify", path)
-    assert outcome.code == 1
-    assert "\x1b" not in outcome.out
-
-
-def test_help_does_not_need_numpy(process) -> None:
-    assert b"FILE" in process("identify", "--help").stdout
-
-
 def test_long_lists_are_told_once_and_in_full_by_the_command(pecli_cli, tmp_path) -> None:
     by = [1 + k / 8 for k in range(32)]
     angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / by)

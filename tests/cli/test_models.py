@@ -54,3 +54,17 @@ def test_words_choose_among_them(pecli_cli) -> None:
         "phi-4-mini",
         "phi-3.5-mini",
     ]
+
+
+def test_other_schemes_take_their_part_of_a_model(pecli_cli, tmp_path) -> None:
+    def made(*words: str) -> dict:
+        return pecli_cli(*words, "--json").json["parameters"]
+
+    assert made("alibi", "--model", "mpt-7b", "--seq-len", "8")["form"] == "key-last"
+    assert made("sinusoidal", "--model", "whisper-large-v3")["dim"] == 1280
+    assert made("learned-init", "--model", "gpt2", "--max-len", "16")["max_len"] == 16
+    assert made("relative", "--model", "t5-small", "--layer-type", "decoder")["causal"] is True
+    several = pecli_cli("relative", "--model", "t5-small")
+    assert (several.code, "'encoder', 'decoder'" in several.err) == (2, True)
+    none = pecli_cli("alibi", "--model", "gpt2")
+    assert (none.code, "it has no alibi table, but learned" in none.err) == (2, True)

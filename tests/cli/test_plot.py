@@ -162,18 +162,14 @@ ERRORS = [
     (["missing.npy"], 3, "does not exist"),
     (["broken.npy"], 3, "broken.npy: "),
     (["vector.npy"], 2, "no table with rows and columns"),
-    (
-        ["table.npy", "--kind", "wavelengths"],
-        2,
-        "which pecli identify does not know, has no such",
-    ),
+    (["table.npy", "--kind", "wavelengths"], 2, "which pecli identify does not know, has no such"),
     (["table.npy", "--dim", "4"], 2, "--dim is unknown"),
     (["rope", "--dimm", "4"], 2, "did you mean --dim"),
     (["rope", "--dim", "7"], 2, "--dim is 7"),
     (["rope", "--against"], 2, "stands before a scheme"),
     (["rope", "--size", "8", "-o", "x.png"], 2, "such as 8x5"),
     (["rope", "--size", "8x5"], 2, "add -o x.png"),
-    (["rope", "--dark"], 2, "--dark is given; it belongs to a figure"),
+    (["rope", "--dark"], 2, "--dark is given; it only applies with -o"),
     (["rope", "--dpi", "1", "-o", "x.png"], 2, "--dpi"),
     (["rope", "--dpi", "2400", "-o", "x.png"], 2, "more than 67,108,864 pixels"),
     (["rope", "--dpi", "10", "--size", "100x100", "-o", "x.png"], 2, "more than 67,108,864 pixels"),
@@ -253,14 +249,7 @@ def test_a_long_table_is_drawn_in_flat_memory(pecli_cli) -> None:
     assert "800000" in shown.out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--model", "llama-3.1-8b"],
-        ["--config=llama-3.1-8b"],
-        ["llama-3.1-8b"],
-    ],
-)
+@pytest.mark.parametrize("words", [["--model", "llama-3.1-8b"], ["--config=llama-3.1-8b"], ["llama-3.1-8b"]])
 def test_a_model_stands_for_its_rotary_scheme(pecli_cli, words) -> None:
     expected = pecli_cli("plot", "rope", "--model", "llama-3.1-8b", "--kind", "wavelengths")
     assert pecli_cli("plot", *words, "--kind", "wavelengths").out == expected.out != ""

@@ -76,13 +76,7 @@ def test_a_preset_is_taken_by_name(pecli_cli) -> None:
     assert "llama-3.1-8b" in wrong.err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--model", "gpt2"], "not both"),
-        ([], "--seq-len is missing"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [(["--model", "gpt2"], "not both"), ([], "--seq-len is missing")])
 def test_what_contradicts_the_model_is_refused(pecli_cli, config, words, message) -> None:
     length = [] if not words else ["--seq-len", "4"]
     outcome = pecli_cli("rope", "--config", config(LLAMA), *length, *words)

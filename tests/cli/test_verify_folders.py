@@ -30,8 +30,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("form", ["one_file", "shards", "bin", "onnx", "onnx_external"])
 def test_every_form_of_a_model_has_one_answer(pecli_cli: Run, form: str) -> None:
-    if form.startswith("onnx"):
-        pytest.importorskip("onnx")
     expected = pecli_cli("verify", LLAMA / "one_file", "--json").json
     found = pecli_cli("verify", LLAMA / form, "--json")
     assert (found.code, found.json["passed"]) == (0, True)

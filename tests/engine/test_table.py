@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, cast, reshaped, stacked, table_of
+from pecli.engine.table import Table, stacked, table_of, thread_count, work_through
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -46,36 +47,17 @@ def tables_of(scheme) -> list[Table]:
     return [*scheme.tensors(), scheme.single_array()]
 
 
-@given(strategies.schemes(), st.data())
+@given(strategies.schemes(), st.integers(1, 70), st.sampled_from(["1", "8"]), st.data())
 @quick
-def test_any_split_gives_the_same_bytes(scheme, data):
+def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(monkeypatch, scheme, rows, threads, data):
     for table in tables_of(scheme):
         whole = table.array().tobytes()
-        cuts = sorted(data.draw(st.sets(st.integers(0, table.rows), max_size=5)) | {0, table.rows})
-        parts = [table.read(a, b) for a, b in itertools.pairwise(cuts)]
-        assert b"".join(part.tobytes() for part in parts) == whole
-
-
-@given(strategies.schemes(), st.integers(1, 70), st.sampled_from(["1", "8"]))
-@quick
-def test_any_block_size_and_thread_count_gives_the_same_bytes(monkeypatch, scheme, rows, threads):
-    for table in tables_of(scheme):
-        whole = table.array().tobytes()
+        width = len(whole) // table.rows
         monkeypatch.setenv("PECLI_THREADS", threads)
-        assert b"".join(block.tobytes() for block in table.blocks(rows)) == whole
-        assert table.array().tobytes() == whole
-
-
-@given(strategies.schemes(), st.data())
-@quick
-def test_any_rows_alone_are_those_of_the_table(scheme, data):
-    """In whatever order they are asked for."""
-    for table in tables_of(scheme):
-        whole = table.array().reshape(table.rows, table.width)
-        for _ in range(3):
-            start = data.draw(st.integers(0, table.rows - 1))
-            stop = data.draw(st.integers(start + 1, table.rows))
-            assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
+        assert b"".join(block.tobytes() for block in table.blocks(rows)) == whole == table.array().tobytes()
+        cuts = sorted(data.draw(st.sets(st.integers(0, table.rows), max_size=5)) | {0, table.rows})
+        for start, stop in [*itertools.pairwise(cuts)][::-1]:
+            assert table.read(start, stop).tobytes() == whole[start * width : stop * width]
 
 
 @pytest.mark.parametrize("scheme", LARGE, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
@@ -116,21 +98,15 @@ def test_an_error_while_filling_reaches_the_caller(monkeypatch):
         list(table.blocks(rows=1000))
 
 
-@pytest.mark.parametrize(
-    ("shape", "rows", "width", "size"),
-    [((7,), 7, 1, 7), ((3, 5), 3, 5, 15), ((2, 3, 5), 6, 5, 30), ((4, 1, 9), 4, 9, 36)],
-)
-def test_shapes(shape, rows, width, size):
-    table = Table("t", "float16", shape, lambda start, out: None)
-    assert (table.rows, table.width, table.size, table.nbytes) == (rows, width, size, 2 * size)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 5)])
-def test_an_array_as_a_table(dtype, shape):
+@pytest.mark.parametrize(
+    ("shape", "rows", "width"), [((7,), 7, 1), ((3, 5), 3, 5), ((2, 3, 5), 6, 5), ((4, 1, 9), 4, 9)]
+)
+def test_an_array_as_a_table(dtype, shape, rows, width):
     array = np.arange(np.prod(shape)).reshape(shape).astype(DTYPES[dtype])
     table = table_of("t", array)
-    assert (table.dtype, table.shape) == (dtype, shape)
+    assert (table.dtype, table.shape, table.rows, table.width) == (dtype, shape, rows, width)
+    assert (table.size, table.nbytes) == (array.size, array.nbytes)
     np.testing.assert_array_equal(table.array(), array)
     assert b"".join(block.tobytes() for block in table.blocks(2)) == array.tobytes()
 
@@ -150,27 +126,7 @@ def test_picked_rows_are_read_in_runs(rows):
         assert asked == [(0, 3), (7, 2), (3, 1), (3, 2)]
 
 
-def test_casts_round_once() -> None:
-    midway = 1 + 2**-8  # between two bfloat16 numbers; float32 would lose what is beyond it
-    table = cast(table_of("w", np.array([midway + 2**-40, midway - 2**-40, midway])), "bfloat16")
-    assert table.array().astype(float).tolist() == [1 + 2**-7, 1.0, 1.0]
-    whole = table_of("n", np.arange(3))
-    assert cast(whole, "float16") is whole
-
-
-def test_a_third_in_eleven_bits() -> None:
-    assert cast(table_of("t", np.array([1 / 3, 1.0])), "float16").array().tolist() == [0.333251953125, 1.0]
-
-
 ARRAY = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
-
-
-@pytest.mark.parametrize("shape", [(120,), (6, 20), (24, 5), (2, 60), (1, 120), (60, 2), (2, 3, 4, 5), (120, 1)])
-@pytest.mark.parametrize("rows", [1, 2, 7, 1000])
-def test_every_block_of_every_shape(shape, rows) -> None:
-    table = reshaped(table_of("t", ARRAY), shape)
-    np.testing.assert_array_equal(table.array(), ARRAY.reshape(shape))
-    np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(shape), ARRAY.reshape(shape))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 12, 1000])
@@ -178,3 +134,29 @@ def test_one_after_the_other(rows) -> None:
     table = stacked("both", [table_of("a", ARRAY[0]), table_of("b", ARRAY[1])])
     assert (table.name, table.shape, table.dtype) == ("both", ARRAY.shape, "float32")
     np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(ARRAY.shape), ARRAY)
+
+
+def test_thread_count_is_what_was_wished_for_or_the_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
+    wishes = {"1": 1, "8": 8, "1000": 64, **dict.fromkeys(("", "0", "-1", "many", "1.5", "²"), 3)}
+    for wish, threads in wishes.items():
+        monkeypatch.setenv("PECLI_THREADS", wish)
+        assert thread_count() == threads
+    monkeypatch.delenv("PECLI_THREADS")
+    assert thread_count() == 3
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_every_item_is_worked_on_once_and_taken_in_order(monkeypatch, threads):
+    monkeypatch.setenv("PECLI_THREADS", threads)
+    for count in (0, 1, 2, 500):
+        taken, done = [], []
+        work_through(done.append, (taken.append(item) or item for item in range(count)))
+        assert taken == sorted(done) == list(range(count))
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_an_error_ends_the_work_of_all_threads(monkeypatch, threads):
+    monkeypatch.setenv("PECLI_THREADS", threads)
+    with pytest.raises(ZeroDivisionError):
+        work_through(lambda item: 1 / (item - 5), iter(range(10**9)))

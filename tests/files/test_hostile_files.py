@@ -348,7 +348,7 @@ def test_npz_compressed_members_that_lie() -> None:
     good = archive(("a.npy", member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED)
     size = int.from_bytes(good[good.index(b"PK\1\2") + 24 :][:4], "little")
     for claimed in (size - 4, size + 4):
-        refused(with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")), "does not unpack to")
+        refused(with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")), "header declares 94 bytes")
     for shape, length, problem in (
         ("(2, 4)", size + 8, "does not unpack to the 102 bytes"),
         ("(2, 2)", size - 8, "does not unpack to"),

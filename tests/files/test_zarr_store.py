@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 
 import pecli
 from pecli.engine import table as table_module
@@ -17,8 +18,6 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import save_scheme, save_tables
 from pecli.files.zarr_store import box_of
-
-zarr = pytest.importorskip("zarr", reason="zarr is not installed")
 
 SCHEME = pecli.Rope(1000, 64)
 

@@ -11,7 +11,6 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pecli.errors import KindError, ParameterError
 from pecli.layers import (
     AlibiBias,
     LearnedPosEmbedding,
@@ -19,7 +18,7 @@ from pecli.layers import (
     SinusoidalPosEmbedding,
 )
 from tests.checks.verify.test_arrays import Tensor
-from tests.layers.formulas import BF16, NOT_FLOATS, every_float, near, numerical_gradient, random, same_bits
+from tests.layers.formulas import BF16, every_float, near, numerical_gradient, random, same_bits
 
 LAYERS = {
     "sinusoidal": (lambda: SinusoidalPosEmbedding(), (2, 5, 4)),
@@ -107,28 +106,6 @@ class TestEveryLayer:
         same_bits(make()(x.tolist()), make()(x))
 
     @every_layer
-    def test_ragged_lists_are_refused(self, make, shape):
-        with pytest.raises(ParameterError, match="unlike lengths"):
-            make()([[1.0, 2.0], [3.0]])
-
-    @every_layer
-    @pytest.mark.parametrize("dtype", NOT_FLOATS, ids=str)
-    def test_type_error_on_other_dtypes(self, make, shape, dtype):
-        layer = make()
-        with pytest.raises(TypeError, match=r"it must be float64, float32, float16 or bfloat16; convert") as caught:
-            layer(np.zeros(shape, dtype))
-        assert isinstance(caught.value, KindError)
-        layer(np.zeros(shape))
-        with pytest.raises(TypeError, match="grad is of dtype"):
-            layer.backward(np.zeros(shape, dtype))
-
-    @pytest.mark.parametrize("name", [name for name in LAYERS if name != "alibi"])
-    def test_backward_needs_a_call(self, name):
-        make, shape = LAYERS[name]
-        with pytest.raises(ValueError, match="grad is without a call; gradients belong to the last call; call"):
-            make().backward(np.zeros(shape))
-
-    @every_layer
     def test_backward_needs_the_shape_of_the_last_output(self, make, shape):
         layer = make()
         layer(np.zeros(shape))
@@ -163,11 +140,6 @@ class TestEveryLayer:
         layer(x)
         found = first(layer.backward(weight))
         np.testing.assert_allclose(found, numerical_gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8)
-
-    @every_layer
-    def test_masked_arrays_are_refused(self, make, shape):
-        with pytest.raises(TypeError, match="is a masked array; its hidden values would count"):
-            make()(np.ma.masked_greater(random(*shape), 0))
 
     @every_layer
     def test_copies_and_pickles(self, make, shape):

@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pecli.engine.schemes.rope import Rope
-from pecli.errors import KindError, ParameterError
 from pecli.layers import (
     RotaryPosEmbedding,
 )
 from tests.layers.formulas import (
     BF16,
     FLOATS,
-    NOT_POSITIVE,
-    NOT_WHOLE,
     both_layouts,
     every_float,
     near,
@@ -36,6 +33,7 @@ class TestRotary:
     @both_layouts
     @every_float
     @pytest.mark.parametrize("shape", [(5, 2), (5, 6), (2, 5, 4), (2, 1, 3, 5, 8), (1, 4)])
+    @pytest.mark.sample(16)
     def test_closed_form(self, interleaved, dtype, shape):
         x = random(*shape, dtype=dtype)
         found = RotaryPosEmbedding(interleaved=interleaved)(x)
@@ -114,34 +112,8 @@ class TestRotary:
         order = np.random.default_rng(5).permutation(9)
         same_bits(layer(x[:, order], order.astype(dtype)), layer(x)[:, order])
 
-    @pytest.mark.parametrize(
-        "ids", [[0.0, 1.0], [True, False], ["0", "1"], np.zeros(2, complex), [2**70, 0], [None, 0]]
-    )
-    def test_ids_that_are_not_integers(self, ids):
-        with pytest.raises(TypeError, match=r"position_ids is of dtype .*; positions are integers"):
-            RotaryPosEmbedding()(np.zeros((2, 4)), ids)
-
-    @pytest.mark.parametrize("ids", [[0], [0, 1, 2], [[0, 1]], [[0], [1]], 0, []])
-    def test_ids_of_another_shape(self, ids):
-        with pytest.raises(ValueError, match=r"position_ids is of shape .*x has L = 2 rows"):
-            RotaryPosEmbedding()(np.zeros((2, 4)), ids)
-
-    def test_ragged_ids(self):
-        with pytest.raises(ParameterError, match="position_ids is a list of lists of unlike lengths"):
-            RotaryPosEmbedding()(np.zeros((2, 4)), [[0], [1, 2]])
-
     def test_no_ids_for_no_rows(self):
         assert RotaryPosEmbedding()(np.zeros((0, 4)), []).shape == (0, 4)
-
-    @pytest.mark.parametrize("ids", [[0, -1], [-(2**60), 0]])
-    def test_negative_ids(self, ids):
-        with pytest.raises(ValueError, match=rf"position_ids is {min(ids)} at index {ids.index(min(ids))}"):
-            RotaryPosEmbedding()(np.zeros((2, 4)), ids)
-
-    @pytest.mark.parametrize("ids", [[2**40 + 1, 0], np.array([0, 2**64 - 1], np.uint64)])
-    def test_ids_past_all_positions(self, ids):
-        with pytest.raises(ValueError, match="be at most 2\\^40"):
-            RotaryPosEmbedding()(np.zeros((2, 4)), ids)
 
     def test_the_last_position(self):
         x = random(2, 4)
@@ -156,50 +128,6 @@ class TestRotary:
         layer(np.zeros((2, 4)), ids)
         ids[...] = 0
         near(layer.backward(grad), rotated(grad, [3, 5], sign=-1))
-
-    @pytest.mark.parametrize("shape", [(), (4,)])
-    def test_rank(self, shape):
-        with pytest.raises(ValueError, match=r"x is of shape .*it must be \(…, L, D\)"):
-            RotaryPosEmbedding()(np.zeros(shape))
-
-    @pytest.mark.parametrize("dim", [1, 3, 7])
-    def test_odd_dim(self, dim):
-        with pytest.raises(ValueError, match=rf"x is of shape \(2, {dim}\); channels rotate in pairs"):
-            RotaryPosEmbedding()(np.zeros((2, dim)))
-        with pytest.raises(ValueError, match="embed_dim is"):
-            RotaryPosEmbedding(dim)
-
-    def test_no_channels(self):
-        with pytest.raises(ValueError, match="last axis of x, is 0"):
-            RotaryPosEmbedding()(np.zeros((2, 0)))
-
-    def test_dim_differs(self):
-        with pytest.raises(ValueError, match=r"x is of shape \(2, 6\); this layer was made for D = 4"):
-            RotaryPosEmbedding(4)(np.zeros((2, 6)))
-
-    @pytest.mark.parametrize("name", ["embed_dim", "max_seq_len"])
-    def test_sizes(self, name):
-        for bad in NOT_POSITIVE:
-            with pytest.raises(ParameterError, match=f"^{name} is"):
-                RotaryPosEmbedding(**{name: bad})
-        for bad in NOT_WHOLE:
-            with pytest.raises(KindError, match=f"^{name} is"):
-                RotaryPosEmbedding(**{name: bad})
-
-    @pytest.mark.parametrize("base", [0, -1.0, math.nan, math.inf, -math.inf, 1e-30, None])
-    def test_base(self, base):
-        with pytest.raises(ValueError, match=r"^base is"):
-            RotaryPosEmbedding(base=base)
-
-    @pytest.mark.parametrize("base", ["10000", True, [1.0]])
-    def test_base_of_another_kind(self, base):
-        with pytest.raises(KindError, match=r"^base is"):
-            RotaryPosEmbedding(base=base)
-
-    @pytest.mark.parametrize("interleaved", [1, 0, None, "yes"])
-    def test_interleaved_is_true_or_false(self, interleaved):
-        with pytest.raises(KindError, match=r"^interleaved is"):
-            RotaryPosEmbedding(interleaved=interleaved)
 
 
 class TestRotaryApply:
@@ -231,39 +159,6 @@ class TestRotaryApply:
         for whole, parts in zip(at_once, zip(*steps, strict=True), strict=True):
             np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=1e-6, atol=1e-6)
 
-    def test_inputs_are_untouched(self):
-        q, k = random(3, 4), random(3, 4, seed=1)
-        before = q.tobytes(), k.tobytes()
-        new_q, new_k = RotaryPosEmbedding().apply(q, k, 1)
-        assert (q.tobytes(), k.tobytes()) == before
-        assert not np.shares_memory(new_q, q)
-        assert not np.shares_memory(new_k, k)
-
-    def test_dims_must_agree(self):
-        with pytest.raises(ValueError, match=r"k is of shape \(3, 6\); q is of shape \(3, 4\)"):
-            RotaryPosEmbedding().apply(np.zeros((3, 4)), np.zeros((3, 6)))
-
-    def test_each_is_checked(self):
-        good = np.zeros((3, 4))
-        layer = RotaryPosEmbedding(4)
-        for name, pair in {"q": lambda bad: (bad, good), "k": lambda bad: (good, bad)}.items():
-            with pytest.raises(TypeError, match=f"{name} is of dtype int64"):
-                layer.apply(*pair(good.astype(int)))
-            with pytest.raises(ValueError, match=f"{name} is of shape"):
-                layer.apply(*pair(good[0]))
-            with pytest.raises(ValueError, match=f"{name} is of shape"):
-                layer.apply(*pair(good[:, :3]))
-
-    @pytest.mark.parametrize("offset", [1.0, True, "1", None])
-    def test_offset_of_another_kind(self, offset):
-        with pytest.raises(KindError, match="offset is"):
-            RotaryPosEmbedding().apply(np.zeros((3, 4)), np.zeros((3, 4)), offset)
-
-    @pytest.mark.parametrize("offset", [-1, 2**40 - 1, 2**41])
-    def test_offset_out_of_range(self, offset):
-        with pytest.raises(ValueError, match="2\\^40"):
-            RotaryPosEmbedding().apply(np.zeros((3, 4)), np.zeros((3, 4)), offset)
-
     @both_layouts
     def test_gradients(self, interleaved):
         layer = RotaryPosEmbedding(interleaved=interleaved)
@@ -290,14 +185,6 @@ class TestRotaryApply:
         layer.apply(x, x, offset=1)
         near(layer.backward(x), rotated(x, [4, 5, 6], sign=-1))
         near(layer.apply_backward(x, x)[1], rotated(x, [1, 2, 3], sign=-1))
-
-    def test_gradients_are_checked(self):
-        layer, x = RotaryPosEmbedding(), random(3, 4)
-        layer.apply(x, x)
-        with pytest.raises(ValueError, match=r"grad_k is of shape \(2, 4\)"):
-            layer.apply_backward(x, x[:2])
-        with pytest.raises(TypeError, match="grad_q is of dtype int64"):
-            layer.apply_backward(x.astype(int), x)
 
 
 SCALED = {
@@ -339,13 +226,3 @@ class TestGivenRope:
         tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
         rotated = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]
         np.testing.assert_allclose(layer(x)[..., :64], rotated, rtol=1e-13, atol=1e-13)
-
-    def test_what_does_not_fit_is_refused(self):
-        from pecli.models.find import load_model
-
-        with pytest.raises(ParameterError, match="the rope is for D = 16"):
-            RotaryPosEmbedding(8, rope=SCALED["llama3"])
-        with pytest.raises(KindError, match="it must be a Rope, a model"):
-            RotaryPosEmbedding(rope="llama")
-        with pytest.raises(ParameterError, match="deepseek"):
-            RotaryPosEmbedding(rope=load_model("deepseek-v3"))

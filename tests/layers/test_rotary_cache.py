@@ -67,24 +67,6 @@ class TestRotaryCache:
         near(layer(x), rotated(x, range(50)))
         assert self.tables(layer)[0] is table
 
-    @pytest.mark.parametrize(
-        "call",
-        [
-            lambda layer: layer(np.zeros((51, 4))),
-            lambda layer: layer(np.zeros((2, 4)), [0, 50]),
-            lambda layer: layer.apply(np.zeros((3, 4)), np.zeros((1, 4)), offset=48),
-            lambda layer: layer.apply(np.zeros((1, 4)), np.zeros((3, 4)), offset=48),
-            lambda layer: layer.apply(np.zeros((0, 4)), np.zeros((0, 4)), offset=51),
-        ],
-    )
-    @pytest.mark.parametrize("warm", [False, True])
-    def test_past_max_seq_len(self, call, warm):
-        layer = RotaryPosEmbedding(max_seq_len=50)
-        if warm:
-            layer(np.zeros((50, 4)))
-        with pytest.raises(ValueError, match="stay below max_seq_len = 50"):
-            call(layer)
-
     def test_a_limit_without_end_costs_nothing(self):
         layer, x = RotaryPosEmbedding(max_seq_len=2**40), random(3, 4)
         near(layer(x), rotated(x, range(3)))

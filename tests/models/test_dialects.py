@@ -146,7 +146,6 @@ def test_layers_of_executorch_have_bases_of_their_own() -> None:
 
 
 def test_yaml(tmp_path: Path) -> None:
-    pytest.importorskip("yaml")
     path = tmp_path / "OLMo-7B.yaml"
     path.write_text("run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n")
     assert load_model(path).one().parameters["dim"] == 128

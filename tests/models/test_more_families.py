@@ -42,11 +42,11 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
         assert part in case["config"] or f"{part}_config" in case["config"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
-def test_every_family_is_known(case: dict[str, Any]) -> None:
-    if "model_type" in case["config"]:
-        unknown = [each for each in load_config(case["config"]).warnings if each.startswith("model_type ")]
-        assert unknown == []
+def test_every_family_is_known() -> None:
+    for case in CASES:
+        if "model_type" in case["config"]:
+            warnings = load_config(case["config"]).warnings
+            assert not [warning for warning in warnings if warning.startswith("model_type ")], case["case"]
 
 
 def test_layer_types_that_no_layer_has_are_left_out() -> None:

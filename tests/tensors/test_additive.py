@@ -70,6 +70,7 @@ def written_out(heads: list[float], queries: int, keys: int, form: str) -> np.nd
 @pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
 @pytest.mark.parametrize(("queries", "keys"), [(5, 5), (2, 7), (1, 6)])
 @pytest.mark.parametrize("dtype", [*DTYPES.values(), np.float64])
+@pytest.mark.sample(16)
 def test_biases(form, queries, keys, dtype):
     scores = random(2, 4, queries, keys, dtype=dtype)
     found = apply(scores, Alibi(4, form=form))

@@ -388,7 +388,7 @@ def test_options_are_the_other_way(pecli_cli, model, name: str, options: tuple[s
     [
         (64, "holds q, k and v of 4 heads, which fits 2 kv heads of 8;"),
         (96, "which fits 4 kv heads of 8 or 2 kv heads of 12 or 1 kv head of 16;"),
-        (50, "and 50 rows fit no number of kv heads; give --kv-heads or --head-dim, or the model with --config"),
+        (50, "50 rows are not q, k and v of 4 heads; check --heads"),
     ],
 )
 def test_key_heads_of_fused_rows_are_not_guessed(pecli_cli, model, rows: int, said: str) -> None:

@@ -21,7 +21,7 @@ from pecli.models import families, non_rotary
 NAMED = re.compile(r"pos_emb|position|rel_pos|relative|embed_positions|time_embed|shared_(image_)?embedding")
 OTHERS = re.compile(
     r"position_ids|\.bias$|relative_position_index|layer_?norm|norm\d?\.|pos_conv|relative_coords|token_type|rotary"
-    r"|_proj\b|proj\.|\.gate$|no_memory|mlp|attn\.embed_positions|order_head|out_point|projection_layer"
+    r"|_proj\b|proj\.|\.gate$|no_memory|mlp|attn\.embed_positions|order_head|out_point|projection_layer|positional_encoder\.projector"
 )
 PARTS = re.compile(r"(text|vision|language|audio)_(model|tower|backbone)\.|visual\.|backbone\.|model\.")
 ROWS = """
@@ -73,17 +73,15 @@ def rule(shape: list[int], config: Any) -> list[Any] | None:
 
 def tables(model: Any) -> list[list[Any]]:
     """The rows of a model."""
-    found = {
-        re.sub(r"\.\d+\.", ".N.", name): each for name, each in (*model.named_parameters(), *model.named_buffers())
-    }
+    found: dict[str, Any] = {}
+    for name, each in (*model.named_parameters(), *model.named_buffers()):
+        found.setdefault(re.sub(r"\.\d+\.", ".N.", name), each)  # the first layer stands for all
     kept = {name: each for name, each in found.items() if NAMED.search(name) and not OTHERS.search(name.lower())}
     is_whole = not any(PARTS.match(name) for name in kept)
     rows: list[list[Any]] = []
     for name, tensor in kept.items():
-        shape, label = (
-            [size for size in tensor.shape if size != 1],
-            re.sub(r"\.(weights?|positional_embedding)$", "", name),
-        )
+        shape = [size for size in tensor.shape if size != 1]
+        label = re.sub(r"\.weights?$|(?<=embeddings)\.positional_embedding$", "", name)
         is_plain = is_whole and len(shape) == 2 and ".N." not in name and not re.search("rel|bias", name)
         by_keys = rule(shape, model.config) if is_plain else None
         if by_keys or len(shape) > 1:
@@ -96,7 +94,8 @@ def main() -> None:
     found = {}
     for model_type, model in models():
         name = families.plain_name(model_type)
-        if name not in non_rotary.FAMILIES and name not in non_rotary.BESIDE and (rows := tables(model)):
+        known = {"roformer", *non_rotary.FAMILIES, *non_rotary.BESIDE}  # the first one's table is that of its rotation
+        if name not in known and (rows := tables(model)):
             found[name] = f"{json.dumps(name)}: {json.dumps(rows, ensure_ascii=False)}"
     path = Path(families.__file__).parent / "class_tables.json"
     path.write_text("{\n" + ",\n".join(found[name] for name in sorted(found)) + "\n}\n", encoding="utf-8")

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from pecli.checks.compare.error_meter import ErrorMeter
-from pecli.checks.compare.error_summary import ErrorSummary, Misses, Value, absolute_errors, merged
-from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
+from pecli.checks.compare.element_errors import ErrorSummary, Misses, Value, absolute_errors
+from pecli.checks.compare.element_errors import ulps_apart as ulps_apart
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import (
@@ -185,29 +184,32 @@ def _measured(
     common = np.dtype(np.float64) if parts[0].step else single
     dtypes = parts[0].dtypes if common is None else (common, common)
     step = max(1, READ_BYTES // max(1, width * max(each.itemsize for each in dtypes)))
-    spare: list[ErrorMeter] = []  # each is used by one thread at a time
+    spare: list[ErrorSummary] = []  # each is used by one thread at a time
 
     def measure(work: tuple[int, Part, tuple[int | slice, ...], int, int]) -> None:
         number, part, index, start, count = work
         try:
-            meter = spare.pop()
+            summary = spare.pop()
         except IndexError:
-            meter = ErrorMeter(*dtypes, tolerance, misses)
+            summary = ErrorSummary(misses, tolerance)
         ours = _expected(part, index, start, count, single)
         for copy, at in enumerate(np.ndindex(part.copies)):
             theirs = part.found[(*at, *index)].reshape(count, width)
             theirs = part.decoded(theirs)
             if single is not None:
                 theirs = round_to(widened(theirs), single.name)
-            meter.measure(ours, np.ascontiguousarray(theirs), (number + copy) * size + start * width)
-        spare.append(meter)
+            summary.measure(ours, np.ascontiguousarray(theirs), (number + copy) * size + start * width)
+        spare.append(summary)
 
     if size and any(isinstance(part.expected, Table) and part.expected.in_order for part in parts):
         for piece in _work(parts, step):
             measure(piece)
     elif size:
         work_through(measure, _work(parts, step))
-    return merged(meter.summary() for meter in spare)
+    total = ErrorSummary(misses, tolerance)
+    for summary in spare:
+        total.merge(summary)
+    return total
 
 
 def _work(parts: Sequence[Part], step: int) -> Iterator[tuple[int, Part, tuple[int | slice, ...], int, int]]:

@@ -23,10 +23,8 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
 from pecli.files import LoadedFile
-from pecli.files.checkpoints import INDEX
+from pecli.files.contents import INDEX, carried_spec
 from pecli.files.load import NO_FILE, opened, split_name
-from pecli.files.provenance import carried_spec
-from pecli.models.dialects.gguf import known_factors
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, config_file, load_model
 
@@ -96,12 +94,16 @@ def _own_config(given: Given) -> str | None:
 def _own_factors(found: Verification, path: str) -> Verification:
     """The answer about a .gguf file whose own header is the model: factors are what its tensors say they are."""
     names = [tensor.name for tensor in found.tensors if tensor.name.endswith("/inv_freq")]
-    known = known_factors(path) if names else ""
+    if not names:
+        return found
+    from pecli.models.dialects.gguf import known_factors
+
+    known = known_factors(path)
     weak = "the header cannot tell these factors from others: compare with --config MODEL"
     return replace(
         found,
         readings={**found.readings, **{name: known for name in names if known}},
-        weak=(*found.weak, weak) if names and found.passed else found.weak,
+        weak=(*found.weak, weak) if found.passed else found.weak,
     )
 
 

@@ -22,7 +22,6 @@ from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.models.dialects.gguf import LONG, factor_frequencies
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import config_file
 
@@ -65,11 +64,17 @@ def verify_model(
         return search.verified(tolerance.against_model(), reasons=reasons)
 
 
-def _with_frequencies(file: LoadedFile) -> dict[str, Array]:
+def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
     """The tensors of a file; of a .gguf, with frequencies instead of the factors that divide them."""
     path = config_file(file.path) if file.format == "folder" else file.path
-    made = factor_frequencies(path) if file.format == "gguf" or path.endswith(".gguf") else {}
-    return {name: made[name].array() if name in made else array for name, array in file.tensors.items()}
+    if file.format != "gguf" and not path.endswith(".gguf"):
+        return file.tensors
+    from pecli.models.dialects.gguf import factor_frequencies
+
+    made = factor_frequencies(path)
+    known = {name: made[name] for name in file.tensors if name in made}
+    others = {name: array for name, array in file.tensors.items() if name not in made}
+    return {**others, **{table.name: table.array() for table in known.values()}}
 
 
 class _Search:
@@ -185,7 +190,7 @@ class _Search:
 
     def _place(self, name: str) -> Place:
         """Where a table is read: names of a .gguf tell frequencies for lengths beyond the original one."""
-        if not name.startswith(LONG):
+        if not name.startswith("rope_factors_long"):
             return self.place
         original = max(each.parameters.get("original_max_position_embeddings") or 0 for each in self.encodings)
         return replace(self.place, length=self.place.length or original + 1)

@@ -15,14 +15,14 @@ import numpy as np
 
 from pecli.checks.reading import PLURALS, Making, Target, always, fixed
 from pecli.checks.tensor_roles import role_of
-from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, dtype_name, round_to, widened
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, as_dtype, dtype_name, round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.positions import PositionList
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, cast, reshaped
+from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 from pecli.models.encoding import Encoding
 
@@ -100,8 +100,8 @@ class Place:
         return encoding.rope(**rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others)
 
     def layout_of(self, encoding: Encoding) -> str:
-        """How columns are doubled for the rotation of an encoding."""
-        if self.layout or encoding.layout is None:
+        """How columns are doubled for the rotation of an encoding; nothing where either way will do."""
+        if self.layout or encoding.layout is None or encoding.tables_in_halves:
             return self.layout or ""
         return "interleaved" if encoding.layout == "interleaved" else "halves"
 
@@ -157,7 +157,7 @@ def _by_axis(encoding: Encoding, axes: tuple[tuple[Any, ...], ...], place: Place
     words = "one table per axis of positions: sections do not show"
     for table in rope.tensors():
         if table.name in PLURALS:
-            expected = reshaped(table, (len(axes), len(axes[0]), table.width))
+            expected = replace(table, shape=(len(axes), len(axes[0]), table.width))
             yield fixed(table.name, expected, rope, waves=True, layout=place.layout_of(encoding), words=words)
 
 
@@ -170,9 +170,10 @@ def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> I
         lengths |= {f"at length {end}": end for end in place.ends}
     for at, length in lengths.items():
         rope = encoding.frequency_rope(length, recipe=place.recipe, runtime=place.runtime)
-        (made,) = (cast(each, _dtype(array, relative=True)) for each in rope.tensors() if each.name == "inv_freq")
+        (table,) = (table for table in rope.tensors() if table.name == "inv_freq")
+        made = as_dtype(table.array(), _dtype(array, relative=True))
         for how, places in orders.items():
-            expected: Array = made.array() if places is None else made.array()[places]
+            expected: Array = made if places is None else made[places]
             yield fixed("inv_freq", expected, rope, words=", ".join(filter(None, (how, at))))
 
 
@@ -183,7 +184,7 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
     scheme = Alibi(slopes=True, dtype=_dtype(array, relative=True), **common)
     yield fixed("slopes", scheme.tensors()[0], scheme)
     if rounded:
-        slopes = cast(scheme.in_dtype(rounded).tensors()[0], scheme.dtype)
+        slopes = as_dtype(scheme.in_dtype(rounded).tensors()[0].array(), scheme.dtype)
         yield fixed("slopes", slopes, scheme, words=f"rounded to {rounded}")
     forms = ("symmetric", "causal", "key", "key-last")
     for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):

@@ -26,14 +26,9 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.yarn import Yarn
 
 _EXP_TERMS = (
-    1.535336188319500e-4,
-    1.339887440266574e-3,
-    9.618437357674640e-3,
-    5.550332471162809e-2,
-    2.402264791363012e-1,
-    6.931472028550421e-1,
-    1.0,
-)
+    1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2, 2.402264791363012e-1,
+    6.931472028550421e-1, 1.0,
+)  # fmt: skip
 """2**x for |x| ≤ 1/2, in the vector loops of MLX."""
 
 

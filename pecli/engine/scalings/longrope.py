@@ -48,7 +48,6 @@ class LongRope(Scaling):
         return plain / np.array(self.divisors)
 
     def _extension(self) -> Fraction:
-        """f, or M/O where it is not given."""
         return extension(self.factor, self.max_position_embeddings, self.original_max_position_embeddings)
 
     def known_mistakes(self) -> tuple[LongRope, ...]:

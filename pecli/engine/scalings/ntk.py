@@ -10,7 +10,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.numerics import Frequencies, round_fixed
-from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings.scaling import Scaling, stretched
 from pecli.errors import ParameterError
 
 _BITS = 160
@@ -33,13 +33,7 @@ class Ntk(Scaling):
             raise ParameterError("dim", dim, f"{self.name} scaling divides by d − 2, so d must be at least 3")
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        by, power = self.stretch(), Fraction(dim, dim - 2)
-
-        def log_base(bits: int) -> int:
-            stretch = numerics.log(by, bits + 8) * power.numerator // power.denominator
-            return numerics.round_shift(numerics.log(Fraction(base), bits + 8) + stretch, 8)
-
-        return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
+        return stretched(base, dim, self.stretch(), Fraction(dim, dim - 2))
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         return plain * self.stretch_in_float64() ** (-np.arange(plain.shape[-1]) / (half - 1)) if half > 1 else plain

@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, reciprocal, transformed
+from pecli.engine.scalings.scaling import Scaling, reciprocal, stretched, transformed
 
 _BITS = 160
 
@@ -28,16 +28,11 @@ class NtkFixed(Scaling):
     def frequencies(self, base: float, dim: int) -> Frequencies:
         factor = Fraction(self.factor)
 
-        def log_base(bits: int) -> int:
-            whole = numerics.log(Fraction(base), bits + 8) + numerics.log(factor, bits + 8)
-            return numerics.round_shift(whole, 8)
-
         def slowed(values: Sequence[int], bits: int) -> list[int]:
             by = numerics.power(factor, Fraction(-2, dim), bits)
             return [value * by >> bits for value in values]
 
-        stretched = numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
-        return transformed(stretched, slowed)
+        return transformed(stretched(base, dim, factor), slowed)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         return plain * self.factor ** (-(np.arange(plain.shape[-1]) + 1) / half)

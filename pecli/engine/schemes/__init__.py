@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -44,17 +44,12 @@ def scheme_named(name: object) -> Any:
     return getattr(import_module(found[0]), found[1]) if isinstance(found, tuple) else found
 
 
-def register(kind: type[Any]) -> None:
-    """Make a scheme known under its name, to commands and specs alike."""
+@contextmanager
+def registered(kind: type[Any]) -> Iterator[None]:
+    """Make a scheme known under its name, to commands and specs alike, for the length of a `with` block."""
     if kind.name in SCHEMES or kind.name in _BUNDLE:
         raise ParameterError("scheme", repr(kind.name), "a scheme of that name is registered already")
     SCHEMES[kind.name] = kind
-
-
-@contextmanager
-def registered(kind: type[Any]) -> Iterator[None]:
-    """The same for the length of a `with` block."""
-    register(kind)
     try:
         yield
     finally:
@@ -83,21 +78,14 @@ class Parameter(ABC):
     """Whether a command takes the name of a file for it, whose one array is then checked."""
 
     def __init__(
-        self,
-        *,
-        help: str,
-        default: Any = None,
-        aliases: tuple[str, ...] = (),
-        panel: str = "",
+        self, help: str, *, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "",
         omitted_default: Any = ALWAYS_NAMED,
-    ) -> None:
-        self.help, self.default, self.aliases, self.panel, self.omitted_default = (
-            help,
-            default,
-            aliases,
-            panel,
-            omitted_default,
-        )
+    ) -> None:  # fmt: skip
+        self.help = help
+        self.default = default
+        self.aliases = aliases
+        self.panel = panel
+        self.omitted_default = omitted_default
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
@@ -112,13 +100,20 @@ class Parameter(ABC):
         """The value itself, in its proper type; ParameterError where it breaks the rule."""
 
 
+def _number(kind: Callable[[str], Any], name: str, text: str, rule: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ParameterError(name, repr(text[:40]), rule) from None
+
+
 class Whole(Parameter):
     """A whole number from low to high."""
 
     metavar = "INTEGER"
 
-    def __init__(self, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, help: str, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any) -> None:
+        super().__init__(help, **common)
         self.low, self.high, self.even = low, high, even
         kind = "an even whole number" if even else "a whole number"
         self.rule = f"it must be {kind} from {low} to {_power(high)}"
@@ -126,12 +121,7 @@ class Whole(Parameter):
     def parse(self, name: str, text: str) -> int:
         if len(text) > 40:  # longer than any number that could pass, and int() is slow on very long ones
             raise ParameterError(name, f"{text[:37]}…", self.rule)
-        try:
-            return self.check(name, int(text))
-        except ValueError as problem:
-            if isinstance(problem, ParameterError):
-                raise
-            raise ParameterError(name, repr(text), self.rule) from None
+        return self.check(name, _number(int, name, text, self.rule))
 
     def check(self, name: str, value: Any) -> int:
         if type(value).__name__ in _BOOL_TYPES:
@@ -160,24 +150,23 @@ class Real(Parameter):
     metavar = "NUMBER"
 
     def __init__(
-        self, *, above: float | None = None, at_least: float = -math.inf, up_to: float = math.inf, **common: Any
+        self,
+        help: str,
+        *,
+        above: float | None = None,
+        at_least: float = -math.inf,
+        up_to: float = math.inf,
+        **more: Any,
     ) -> None:
-        super().__init__(**common)
+        super().__init__(help, **more)
         self.above, self.at_least, self.up_to = above, at_least, up_to
-        limits = [] if above is None else [f"above {above:g}"]
-        if at_least > -math.inf:
-            limits.append(f"of at least {at_least:g}")
-        if up_to < math.inf:
-            limits.append(f"up to {up_to:g}")
-        self.rule = " ".join(["it must be a finite number", ", ".join(limits)]).rstrip()
+        above_limit = "" if above is None else f"above {above:g}"
+        least = f"of at least {at_least:g}" if at_least > -math.inf else ""
+        most = f"up to {up_to:g}" if up_to < math.inf else ""
+        self.rule = f"it must be a finite number {', '.join(filter(None, (above_limit, least, most)))}".rstrip()
 
     def parse(self, name: str, text: str) -> float:
-        try:
-            return self.check(name, float(text))
-        except ValueError as problem:
-            if isinstance(problem, ParameterError):
-                raise
-            raise ParameterError(name, repr(text[:40]), self.rule) from None
+        return self.check(name, _number(float, name, text, self.rule))
 
     def check(self, name: str, value: Any) -> float:
         if isinstance(value, (str, bytes)) or type(value).__name__ in _BOOL_TYPES:
@@ -197,8 +186,8 @@ class Real(Parameter):
 class Choice(Parameter):
     """One of a few words."""
 
-    def __init__(self, *, options: tuple[str, ...], **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, help: str, *, options: tuple[str, ...], **common: Any) -> None:
+        super().__init__(help, **common)
         self.options = options
         self.rule = f"it must be one of {', '.join(options)}"
 
@@ -234,8 +223,8 @@ class OptionalFlag(Flag):
 class ListOf(Parameter):
     """Several values that follow one rule."""
 
-    def __init__(self, *, each: Parameter, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, help: str, *, each: Parameter, **common: Any) -> None:
+        super().__init__(help, **common)
         self.each = each
         self.metavar = f"{each.metavar},…"
         self.rule = f"each of them, separated by commas, {each.rule.removeprefix('it ')}"
@@ -272,7 +261,6 @@ class Recipe(NamedTuple):
 
 
 def _stored(dtype: str) -> Recipe:
-    """The exact values, kept in a dtype."""
     return Recipe("exact", "exact", "exact", dtype)
 
 

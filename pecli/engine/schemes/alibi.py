@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -23,6 +23,13 @@ _MAX_KEYS = 2**24
 _SLOPE_BITS = 512
 _SLICE = 1 << 14
 """Distances dealt with at once, so that intermediate arrays stay in the cache."""
+_RULE = Choice(
+    "how slopes are chosen; naive is wrong for heads that are not a power of two", options=("paper", "naive")
+)
+_FORM = Choice(
+    "−m·|i−j|; the same with −inf above the diagonal; +m·j; m·(j−(L−1))",
+    options=("symmetric", "causal", "key", "key-last"),
+)
 _RELATIVE_ERROR = 2.0**-100
 """Of a slope times a distance in 106 bits, with a margin."""
 
@@ -50,25 +57,14 @@ class Alibi(Scheme):
         "pecli alibi --heads 8 --slopes | while read m; do echo slope $m; done",
     )
 
-    heads: Annotated[int, Whole(help="attention heads", high=65536)]
-    seq_len: Annotated[int | None, Whole(help="keys and queries; slopes alone without it", high=_MAX_KEYS)] = None
-    rule: Annotated[
-        str,
-        Choice(
-            help="how slopes are chosen; naive is wrong for heads that are not a power of two",
-            options=("paper", "naive"),
-        ),
-    ] = "paper"
-    max_bias: Annotated[float, Real(help="the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)] = 8.0
-    form: Annotated[
-        str,
-        Choice(
-            help="−m·|i−j|; the same with −inf above the diagonal; +m·j; m·(j−(L−1))",
-            options=("symmetric", "causal", "key", "key-last"),
-        ),
-    ] = "symmetric"
-    slopes: Annotated[bool, Flag(help="the slopes alone")] = False
-    recipe: Annotated[str, BIAS_RECIPE] = field(default="exact", kw_only=True)
+    heads: Annotated[int, Whole("attention heads", high=65536)]
+    seq_len: Annotated[int | None, Whole("keys and queries; slopes alone without it", high=_MAX_KEYS)] = None
+    rule: Annotated[str, _RULE] = "paper"
+    max_bias: Annotated[float, Real("the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)] = 8.0
+    form: Annotated[str, _FORM] = "symmetric"
+    slopes: Annotated[bool, Flag("the slopes alone")] = False
+    _: KW_ONLY
+    recipe: Annotated[str, BIAS_RECIPE] = "exact"
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "slopes": ("slopes", "alibi_slopes", "slope"),
@@ -78,7 +74,6 @@ class Alibi(Scheme):
 
     @property
     def _alone(self) -> bool:
-        """Whether there are slopes, and no bias."""
         return self.slopes or self.seq_len is None
 
     @property

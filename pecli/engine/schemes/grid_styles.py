@@ -176,16 +176,12 @@ def _at(values: Sequence[float] | None, place: int, default: int) -> Fraction:
     return Fraction(values[0] if len(values) == 1 else values[place])
 
 
-def _named(*styles: GridStyle) -> dict[str, GridStyle]:
-    return {style.name: style for style in styles}
-
-
 _HALF = Fraction(1, 2)
 _HALVES = shares(_HALF, _HALF)
 _VIDEO = shares(Fraction(1, 4), Fraction(3, 8), Fraction(3, 8))
 _FLUX = shares(Fraction(1, 8), Fraction(7, 16), Fraction(7, 16))
 
-ADDED = _named(
+_ADDED = (
     GridStyle("mae", "wh", _HALVES, layout="halves"),
     GridStyle("vit-mae", "hw", _HALVES, layout="halves"),
     GridStyle("sd3", "wh", _HALVES, layout="halves"),
@@ -193,9 +189,10 @@ ADDED = _named(
     GridStyle("detr", "hw", _HALVES, layout="interleaved", coordinate=_share_of_axis, in_turns=True),
     GridStyle("timm", "hw", _HALVES, layout="halves", sines_first=True),
 )
+ADDED = {style.name: style for style in _ADDED}
 """Of tables that are added."""
 
-ROTARY = _named(
+_ROTARY = (
     GridStyle("flux", "thw", _FLUX),
     GridStyle("wan", "thw", _wan),
     GridStyle("cogvideox", "thw", _VIDEO),
@@ -208,4 +205,5 @@ ROTARY = _named(
     GridStyle("sam2", "wh", _HALVES),
     GridStyle("qwen-image", "thw", _FLUX, coordinate=_centred),
 )
+ROTARY = {style.name: style for style in _ROTARY}
 """Of rotations."""

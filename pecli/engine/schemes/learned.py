@@ -16,7 +16,6 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Floats, round_to
 from pecli.engine.schemes import Choice, Real, Whole
-from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.scheme import Neighbour, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import ByPosition, Table
@@ -25,6 +24,10 @@ from pecli.errors import ParameterError
 _DRAWN = frozenset({"std", "seed"})
 _INERT = {"xavier-uniform": frozenset({"std"}), "zeros": _DRAWN, "sinusoidal": _DRAWN}
 """What makes no difference to some ways to begin."""
+_INIT = Choice(
+    "trunc-normal is cut at ±2 std; uniform has that std; the last three have none",
+    options=("normal", "trunc-normal", "uniform", "xavier-uniform", "zeros", "sinusoidal"),
+)
 _SLICE = 1 << 14
 """Elements drawn at once, so that intermediate arrays stay in the cache."""
 
@@ -45,17 +48,11 @@ class LearnedInit(Scheme):
         "pecli learned-init --max-len 64 --dim 8 --seed 3 --verify w.npy",
     )
 
-    max_len: Annotated[int, Whole(help="rows of the table", high=LAST_POSITION)]
-    dim: Annotated[int, Whole(help="channels of a row", high=65536)]
-    init: Annotated[
-        str,
-        Choice(
-            help="trunc-normal is cut at ±2 std; uniform has that std; the last three have none",
-            options=("normal", "trunc-normal", "uniform", "xavier-uniform", "zeros", "sinusoidal"),
-        ),
-    ] = "normal"
-    std: Annotated[float, Real(help="standard deviation", above=0, up_to=1e30)] = 0.02
-    seed: Annotated[int, Whole(help="seed of the random numbers", low=0, high=2**64 - 1)] = 0
+    max_len: Annotated[int, Whole("rows of the table")]
+    dim: Annotated[int, Whole("channels of a row", high=65536)]
+    init: Annotated[str, _INIT] = "normal"
+    std: Annotated[float, Real("standard deviation", above=0, up_to=1e30)] = 0.02
+    seed: Annotated[int, Whole("seed of the random numbers", low=0, high=2**64 - 1)] = 0
 
     former_parameters = (("rng", "pecli"),)
 
@@ -80,7 +77,6 @@ class LearnedInit(Scheme):
             out[...] = flat.reshape(out.shape)
 
     def _values(self, u: Floats) -> Floats:
-        """What uniform numbers in (0, 1) become."""
         if self.init.endswith("uniform"):
             xavier = self.init == "xavier-uniform"
             bound = math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3)

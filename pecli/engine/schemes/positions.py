@@ -10,12 +10,12 @@ import math
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import EXACT, ListOf, Parameter, Real, Recipe, Whole
@@ -25,12 +25,13 @@ from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.schemes.grid_styles import GridStyle
-    from pecli.engine.schemes.recipe_tables import AxisWaves, FrequencyRecipe
+    from pecli.engine.schemes.recipe_tables import AxisWaves, Filler, FrequencyRecipe, RangeFiller
 
 LAST_POSITION = 2**40
 """Positions go up to this, and down to minus this."""
 
-_PANEL = "Positions"
+PLACED: dict[str, Any] = {"panel": "Positions", "omitted_default": None}
+"""Parameters about where rows are: younger than the files that lack them."""
 _DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+"
 _NO_NUMBER = r"(?i)[+-]?(nan|inf|infinity|)"
 """What nobody calls a file in a list of numbers: it is refused as a number."""
@@ -175,54 +176,25 @@ class GridParameter(Parameter):
         return GridSize(sizes)
 
 
-class Filler(Protocol):
-    """What makes rows of cos and sin."""
-
-    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write rows first, first + 1, … into those of `out`; see `Rotation.fill`."""
-
-
-class RangeFiller(Filler, Protocol):
-    """What makes them at consecutive positions, or at a few."""
-
-    def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
-        """The cos or sin of positions (axes, rows), each wave of which follows one axis; see `Rotation.at`."""
-
-
-_SIZE = Real(help="a number", above=0)
+_sizes = partial(ListOf, each=Real("a number", above=0))
 
 
 @dataclass(frozen=True, repr=False)
 class Positioned(Scheme):
     """A scheme with a row per position: `seq_len` positions from `offset` on, those of a list, or those of a grid."""
 
+    _: KW_ONLY
     positions: Annotated[
-        PositionList | None,
-        GivenPositions(
-            help="numbers, or a file of them, instead of --seq-len and --offset", panel=_PANEL, omitted_default=None
-        ),
-    ] = field(default=None, kw_only=True)
-    grid: Annotated[
-        GridSize | None,
-        GridParameter(help="one row per grid point, row-major", panel=_PANEL, omitted_default=None),
-    ] = field(default=None, kw_only=True)
+        PositionList | None, GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
+    ] = None
+    grid: Annotated[GridSize | None, GridParameter("one row per grid point, row-major", **PLACED)] = None
     keep: Annotated[
-        int | None,
-        Whole(
-            help="rows for other tokens beside a grid, at the origin", low=0, high=2**20, panel=_PANEL,
-            omitted_default=None,
-        ),
-    ] = field(default=None, kw_only=True)  # fmt: skip
+        int | None, Whole("rows for other tokens beside a grid, at the origin", low=0, high=2**20, **PLACED)
+    ] = None
     grid_base: Annotated[
-        tuple[float, ...] | None,
-        ListOf(
-            help="points that an axis of the grid is resampled from", each=_SIZE, panel=_PANEL, omitted_default=None
-        ),
-    ] = field(default=None, kw_only=True)
-    grid_scale: Annotated[
-        tuple[float, ...] | None,
-        ListOf(help="divides the positions of a grid's axes", each=_SIZE, panel=_PANEL, omitted_default=None),
-    ] = field(default=None, kw_only=True)
+        tuple[float, ...] | None, _sizes("points that an axis of the grid is resampled from", **PLACED)
+    ] = None
+    grid_scale: Annotated[tuple[float, ...] | None, _sizes("divides the positions of a grid's axes", **PLACED)] = None
 
     def _complete(self, preset: Mapping[str, Any]) -> None:
         """Rows that positions or a grid decide need not be given."""

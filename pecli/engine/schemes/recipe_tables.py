@@ -241,37 +241,30 @@ class AxisWaves:
         return CastFiller(exact, recipe.table) if recipe.table else exact
 
 
+def _block_recipe(
+    block: AxisBlock, base: float, shift: float = 0.0, scale: float = 1.0, amplitude: float = 1.0
+) -> FrequencyRecipe:
+    last = max(block.indices, default=0)
+    denominator = block.denominator - Fraction(shift) if last else Fraction(1)
+    return FrequencyRecipe(base, denominator, last + 1, scale, amplitude)
+
+
 def block_frequencies(blocks: Sequence[AxisBlock], base: float, shift: float = 0.0, scale: float = 1.0) -> Frequencies:
     """The frequencies of all blocks, one after the other."""
-    parts = []
-    for block in blocks:
-        last = max(block.indices, default=0)
-        denominator = block.denominator - Fraction(shift) if last else Fraction(1)
-        parts.append(numerics.geometric(base, denominator, last + 1, scale).take(block.indices))
-    return numerics.joined(parts)
+    recipes = [_block_recipe(block, base, shift) for block in blocks]
+    every = [numerics.geometric(base, recipe.denominator, recipe.count, scale) for recipe in recipes]
+    return numerics.joined([part.take(block.indices) for part, block in zip(every, blocks, strict=True)])
 
 
 def block_waves(
-    coordinates: Coordinates,
-    blocks: Sequence[AxisBlock],
-    base: float,
-    *,
-    shift: float = 0.0,
-    scale: float = 1.0,
-    amplitude: float = 1.0,
-    in_turns: bool = False,
-) -> AxisWaves:
+    coordinates: Coordinates, blocks: Sequence[AxisBlock], base: float, shift: float = 0.0, scale: float = 1.0,
+    amplitude: float = 1.0, *, in_turns: bool = False,
+) -> AxisWaves:  # fmt: skip
     """Waves over a grid: of each block at the positions of its axis, times `scale`."""
-
-    def recipe(block: AxisBlock) -> FrequencyRecipe:
-        last = max(block.indices, default=0)
-        denominator = block.denominator - Fraction(shift) if last else Fraction(1)
-        return FrequencyRecipe(base, denominator, last + 1, scale, amplitude)
-
-    ends = list(accumulate((block.pairs for block in blocks), initial=0))
+    ends = pairwise(accumulate((block.pairs for block in blocks), initial=0))
     frequencies = [
-        AxisFrequencies(recipe(block), block.indices, block.axis, range(first, last))
-        for block, (first, last) in zip(blocks, pairwise(ends), strict=True)
+        AxisFrequencies(_block_recipe(block, base, shift, scale, amplitude), block.indices, block.axis, range(*columns))
+        for block, columns in zip(blocks, ends, strict=True)
     ]
     make = unit_waves(block_frequencies(blocks, base, shift, scale), scale, amplitude, in_turns=in_turns)
     return AxisWaves(coordinates, make, frequencies, in_turns)
@@ -318,7 +311,8 @@ class AxisRecipeFiller:
                 target[:, [to for to, _ in there]] = every[:, [of for _, of in there]]
 
 
-Filler = Rotation | RecipeFiller | CastFiller
+RangeFiller = Rotation | RecipeFiller | CastFiller
 """What fills tables of cos and sin at consecutive positions."""
 AxisFiller = AxisRotation | AxisRecipeFiller | CastFiller
 """What fills them at any positions."""
+Filler = RangeFiller | AxisFiller

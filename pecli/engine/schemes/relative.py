@@ -7,6 +7,7 @@ a library rounds them.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, ArrayLike, Indices, as_dtype, as_numpy, dtype_name
-from pecli.engine.schemes import ALWAYS_NAMED, Choice, Flag, Parameter, Whole
+from pecli.engine.schemes import Choice, Flag, Parameter, Whole
 from pecli.engine.schemes.positions import GridParameter, GridSize
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import Table
@@ -123,17 +124,14 @@ class Kind:
     """How many rows the weights have; None where no bias follows from weights alone."""
 
 
-def _window(scheme: Relative) -> int:
-    height, width = scheme.grid or (1, 1)
-    return (2 * height - 1) * (2 * width - 1)
-
-
 KINDS = {
     "t5": Kind(t5_bucket, rows=lambda scheme: scheme.buckets or 0),
     "deberta": Kind(deberta_bucket, -1),
-    "swin": Kind(None, rows=_window),
+    "swin": Kind(None, rows=lambda scheme: math.prod(2 * size - 1 for size in scheme.grid or ())),
 }
 _LOG = ("seq_len", "buckets", "max_distance")
+_MAX_DISTANCE = Whole("t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
+_WEIGHTS = Weights("the learned table: make the bias that the model adds, (heads, L, L)", omitted_default=None)
 
 
 @dataclass(frozen=True)
@@ -151,18 +149,13 @@ class Relative(Scheme):
         "pecli relative --style swin --grid 7x7 --weights model.safetensors:relative_position_bias_table -o bias.npy",
     )
 
-    style: Annotated[str, Choice(help="whose relative positions", options=tuple(KINDS))]
-    seq_len: Annotated[int | None, Whole(help="t5, deberta: queries and keys", high=_MAX_SEQ_LEN)] = None
-    buckets: Annotated[int | None, Whole(help="t5, deberta: number of buckets (32; 256)", low=4, high=1 << 12)] = None
-    max_distance: Annotated[
-        int | None, Whole(help="t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
-    ] = None
-    causal: Annotated[bool, Flag(help="t5: all keys after the query share a bucket")] = False
-    grid: Annotated[GridSize | None, GridParameter(help="swin: rows and columns of a window")] = None
-    weights: Annotated[
-        WeightTable | None,
-        Weights(help="the learned table: make the bias that the model adds, (heads, L, L)", omitted_default=None),
-    ] = None
+    style: Annotated[str, Choice("whose relative positions", options=tuple(KINDS))]
+    seq_len: Annotated[int | None, Whole("t5, deberta: queries and keys", high=_MAX_SEQ_LEN)] = None
+    buckets: Annotated[int | None, Whole("t5, deberta: number of buckets (32; 256)", low=4, high=1 << 12)] = None
+    max_distance: Annotated[int | None, _MAX_DISTANCE] = None
+    causal: Annotated[bool, Flag("t5: all keys after the query share a bucket")] = False
+    grid: Annotated[GridSize | None, GridParameter("swin: rows and columns of a window")] = None
+    weights: Annotated[WeightTable | None, _WEIGHTS] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index"),
@@ -207,10 +200,6 @@ class Relative(Scheme):
         if shape[0] != count(self):
             rule = f"the {self.style} style looks up {count(self)} rows: they must be of shape ({count(self)}, heads)"
             raise ParameterError("weights", f"of shape {bracketed(shape)}", rule)
-
-    @classmethod
-    def _omitted_default(cls, name: str) -> Any:
-        return None if name == "weights" else ALWAYS_NAMED
 
     @property
     def length(self) -> int:

@@ -23,10 +23,11 @@ from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import transformed
 from pecli.engine.schemes import Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.positions import LAST_POSITION, Filler
+from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.recipe_tables import (
     AxisFrequencies,
     AxisWaves,
+    Filler,
     FrequencyRecipe,
     RecipeFiller,
     block_frequencies,
@@ -143,7 +144,6 @@ class Rope(RotaryParameters):
 
     @property
     def _recipe(self) -> Recipe:
-        """How it is computed."""
         return recipe_named(self.recipe) if self.runtime == "none" else Recipe()
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
@@ -342,8 +342,6 @@ class Rope(RotaryParameters):
 
 
 def _vector(name: str, dtype: str, values: Callable[[], list[Any]], count: int) -> Table:
-    """A tensor of few numbers, computed when they are asked for."""
-
     def fill(start: int, out: Array) -> None:
         out[:, 0] = values()[start : start + len(out)]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 from inspect import Parameter as SignatureParameter
 from inspect import signature
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -17,26 +17,42 @@ from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
 from pecli.engine.schemes.grid_styles import ROTARY, AxisBlock, GridStyle
-from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
+from pecli.engine.schemes.positions import PLACED, Positioned, check_last
 from pecli.engine.schemes.scheme import Scheme, unset
 from pecli.errors import ParameterError, UnsupportedError, bracketed, spelled
 
-_PANEL, _ROTARY = "Scaling", "Rotary dimension"
-"""All parameters of the first panel belong to scalings."""
+_PANEL = "Scaling"
+"""All parameters of this panel belong to scalings."""
+_SHARE: dict[str, Any] = {"panel": "Rotary dimension"}
 _ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
 """What concerns frequencies that are those of the whole dim."""
-_DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians per position
-_CHANNELS = Whole(help="channels of an axis", low=2, high=65536, even=True)
-_SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
+_even = partial(Whole, low=2, high=65536, even=True)
+_positive = partial(Real, above=0)
+_scaling_real = partial(Real, panel=_PANEL)
+_scaling_whole = partial(Whole, panel=_PANEL)
+_scaling_flag = partial(OptionalFlag, panel=_PANEL)
+_divisors = partial(ListOf, each=Real("a divisor", above=1e-19), panel=_PANEL)  # at most 2^64 radians per position
 
-RUNTIME = Choice(
-    help="the table that this runtime computes, length being its served context",
-    options=("none", *RUNTIMES),
-    default="none",
-    omitted_default="none",
+
+def _rotations(scaling: str, limit: str) -> Real:
+    return Real(f"{scaling}: rotations {limit}", above=0, panel=_PANEL)
+
+
+_LAYOUT = Choice(
+    "one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …", options=("compact", "halves", "interleaved")
 )
-
-
+_SCALING = Choice("method that extends the context a model was trained on", options=tuple(SCALINGS), panel=_PANEL)
+_SECTION = ListOf(
+    "how many frequencies follow each axis of positions (M-RoPE)",
+    each=Whole("frequencies of an axis", low=0, high=32768),
+    **_SHARE,
+)
+_STYLE = Choice("project whose grid conventions are followed", options=tuple(ROTARY), **PLACED)
+_AXES = ListOf("channels that each axis of positions rotates", each=_even("channels of an axis"), **PLACED)
+RUNTIME = Choice(
+    "the table that this runtime computes, length being its served context",
+    options=("none", *RUNTIMES), default="none", omitted_default="none",
+)  # fmt: skip
 SchemeType = TypeVar("SchemeType", bound=Scheme)
 
 
@@ -61,93 +77,45 @@ def with_aliases(kind: type[SchemeType]) -> type[SchemeType]:
 class RotaryParameters(Positioned):
     """What a rotary scheme is made of."""
 
-    seq_len: Annotated[
-        int, Whole(help="rows of the tables, unless --positions or --grid is given", high=LAST_POSITION)
-    ] = unset()
-    dim: Annotated[
-        int, Whole(help="rotary dimension, in pairs of channels; or the sum of --axes", low=2, high=65536, even=True)
-    ] = unset()
-    base: Annotated[
-        float, Real(help="theta, the base of the frequencies", above=0, aliases=("--theta",), default=10000.0)
-    ] = unset()
-    offset: Annotated[int, Whole(help="position of the first row", low=0, high=LAST_POSITION)] = 0
-    layout: Annotated[
-        str,
-        Choice(
-            help="one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …",
-            options=("compact", "halves", "interleaved"),
-        ),
-    ] = "compact"
+    seq_len: Annotated[int, Whole("rows of the tables, unless --positions or --grid is given")] = unset()
+    dim: Annotated[int, _even("rotary dimension, in pairs of channels; or the sum of --axes")] = unset()
+    base: Annotated[float, _positive("theta, the base of the frequencies", aliases=("--theta",), default=1e4)] = unset()
+    offset: Annotated[int, Whole("position of the first row", low=0)] = 0
+    layout: Annotated[str, _LAYOUT] = "compact"
 
-    scaling: Annotated[
-        str,
-        Choice(help="method that extends the context a model was trained on", options=tuple(SCALINGS), panel=_PANEL),
-    ] = "none"
-    factor: Annotated[float | None, Real(help="context extension factor", at_least=1, panel=_PANEL)] = None
+    scaling: Annotated[str, _SCALING] = "none"
+    factor: Annotated[float | None, _scaling_real("context extension factor", at_least=1)] = None
     original_max_position_embeddings: Annotated[
-        int | None, Whole(help="length before scaling (O)", aliases=("--original-len",), panel=_PANEL)
+        int | None, _scaling_whole("length before scaling (O)", aliases=("--original-len",))
     ] = None
     max_position_embeddings: Annotated[
-        int | None, Whole(help="length after scaling, as the model states it (M)", aliases=("--max-len",), panel=_PANEL)
+        int | None, _scaling_whole("length after scaling, as the model states it (M)", aliases=("--max-len",))
     ] = None
     attention_factor: Annotated[
-        float | None,
-        Real(help="yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6, panel=_PANEL),
+        float | None, _scaling_real("yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6)
     ] = None
-    beta_fast: Annotated[
-        float | None, Real(help="yarn: rotations above which frequencies are unchanged (32)", above=0, panel=_PANEL)
-    ] = None
-    beta_slow: Annotated[
-        float | None, Real(help="yarn: rotations below which frequencies are fully scaled (1)", above=0, panel=_PANEL)
-    ] = None
-    truncate: Annotated[
-        bool | None, OptionalFlag(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)
-    ] = None
-    mscale: Annotated[float | None, Real(help="yarn: scales the attention factor", panel=_PANEL)] = None
-    mscale_all_dim: Annotated[float | None, Real(help="yarn: divides the attention factor", panel=_PANEL)] = None
-    low_freq_factor: Annotated[
-        float | None, Real(help="llama3: rotations below which frequencies are fully scaled", above=0, panel=_PANEL)
-    ] = None
-    high_freq_factor: Annotated[
-        float | None, Real(help="llama3: rotations above which frequencies are unchanged", above=0, panel=_PANEL)
-    ] = None
-    short_factor: Annotated[
-        tuple[float, ...] | None,
-        ListOf(help="longrope: divisors up to the original length", each=_DIVISOR, panel=_PANEL),
-    ] = None
-    long_factor: Annotated[
-        tuple[float, ...] | None, ListOf(help="longrope: divisors beyond it", each=_DIVISOR, panel=_PANEL)
-    ] = None
+    beta_fast: Annotated[float | None, _rotations("yarn", "above which frequencies are unchanged (32)")] = None
+    beta_slow: Annotated[float | None, _rotations("yarn", "below which frequencies are fully scaled (1)")] = None
+    truncate: Annotated[bool | None, _scaling_flag("yarn: round the limits to whole frequencies (true)")] = None
+    mscale: Annotated[float | None, _scaling_real("yarn: scales the attention factor")] = None
+    mscale_all_dim: Annotated[float | None, _scaling_real("yarn: divides the attention factor")] = None
+    low_freq_factor: Annotated[float | None, _rotations("llama3", "below which frequencies are fully scaled")] = None
+    high_freq_factor: Annotated[float | None, _rotations("llama3", "above which frequencies are unchanged")] = None
+    short_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors up to the original length")] = None
+    long_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors beyond it")] = None
     length: Annotated[
-        int | None, Whole(help="dynamic, longrope: length they are evaluated at (that of the table)", panel=_PANEL)
+        int | None, _scaling_whole("dynamic, longrope: length they are evaluated at (that of the table)")
     ] = None
-    partial_rotary_factor: Annotated[
-        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_ROTARY)
-    ] = None
-    mrope_section: Annotated[
-        tuple[int, ...] | None,
-        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_ROTARY),
-    ] = None
-    mrope_interleaved: Annotated[
-        bool | None, OptionalFlag(help="interleave M-RoPE sections (Qwen3-VL)", panel=_ROTARY)
-    ] = None
-    style: Annotated[
-        str | None,
-        Choice(
-            help="project whose grid conventions are followed",
-            options=tuple(ROTARY),
-            panel="Positions",
-            omitted_default=None,
-        ),
-    ] = field(default=None, kw_only=True)
-    axes: Annotated[
-        tuple[int, ...] | None,
-        ListOf(
-            help="channels that each axis of positions rotates", each=_CHANNELS, panel="Positions", omitted_default=None
-        ),
-    ] = field(default=None, kw_only=True)
-    recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
-    runtime: Annotated[str, RUNTIME] = field(default="none", kw_only=True)
+    partial_rotary_factor: Annotated[float | None, _positive("share of the dim that is rotary", up_to=1, **_SHARE)] = (
+        None
+    )
+    mrope_section: Annotated[tuple[int, ...] | None, _SECTION] = None
+    mrope_interleaved: Annotated[bool | None, OptionalFlag("interleave M-RoPE sections (Qwen3-VL)", **_SHARE)] = None
+    _: KW_ONLY
+    style: Annotated[str | None, _STYLE] = None
+    axes: Annotated[tuple[int, ...] | None, _AXES] = None
+    recipe: Annotated[str, RECIPE] = "exact"
+    runtime: Annotated[str, RUNTIME] = "none"
 
     def __post_init__(self) -> None:
         if self.axes is not None:
@@ -191,7 +159,6 @@ class RotaryParameters(Positioned):
         self.defined_scaling.check(self.base, self.exponent_dim)
 
     def _check_runtime(self) -> None:
-        """The runtime has this scaling and these positions."""
         if self.runtime == "none":
             return
         if self.recipe != "exact":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
@@ -15,7 +15,7 @@ from pecli.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from pecli.engine.scalings.scaling import Scaling
-_ROWS = Whole(help="rows of a block")
+_ROWS = Whole("rows of a block")
 
 ROW_NAMES = (
     "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
@@ -99,8 +99,6 @@ class Scheme(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     examples: ClassVar[tuple[str, ...]]
-    presets: ClassVar[Mapping[str, Parameter]] = {}
-    """Words that stand for several parameters at once; they leave no trace in the spec."""
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {"rows": ROW_NAMES}
     """What checkpoints call its tensors, by role; a longer name may end in one of these, as in `rope_cos`."""
     applied_as: ClassVar[str] = "rows"
@@ -110,9 +108,8 @@ class Scheme(ABC):
     is_configured: ClassVar[bool] = False
     """Whether models' configurations have its parameters, so that a command may take them from there."""
 
-    dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))] = field(
-        default="float32", kw_only=True
-    )
+    _: KW_ONLY
+    dtype: Annotated[str, Choice("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"
 
     def __post_init__(self) -> None:
         self._complete({})
@@ -146,20 +143,15 @@ class Scheme(ABC):
         return parameters
 
     @classmethod
-    def settings(cls) -> dict[str, Parameter]:
-        """All that may be given: the parameters, and the words that stand for several of them."""
-        return {**cls.parameters(), **cls.presets}
-
-    @classmethod
     def parameter_of_alias(cls) -> dict[str, str]:
         """The other names of parameters in Python, and the parameters."""
-        aliases = ((alias, name) for name, parameter in cls.settings().items() for alias in parameter.aliases)
+        aliases = ((alias, name) for name, parameter in cls.parameters().items() for alias in parameter.aliases)
         return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
 
     @classmethod
     def by_own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values by the names of the parameters, where some are given by an alias."""
-        if values.keys() <= cls.settings().keys():
+        if values.keys() <= cls.parameters().keys():
             return dict(values)
         named: dict[str, Any] = {}
         known = cls.parameter_of_alias()
@@ -178,27 +170,21 @@ class Scheme(ABC):
 
     @classmethod
     def default_of(cls, name: str) -> Any:
-        """What counts for a setting that is not given; MISSING where it has to be."""
+        """What counts for a parameter that is not given; MISSING where it has to be."""
         own = {f.name: f.default for f in fields(cls)}.get(name)
-        return cls.settings()[name].default if own is None else own
+        return cls.parameters()[name].default if own is None else own
 
     @classmethod
     @cache
     def _optional(cls) -> frozenset[str]:
-        """Parameters that may be absent altogether."""
         hints = get_type_hints(cls)
         return frozenset(f.name for f in fields(cls) if type(None) in get_args(hints[f.name]))
 
     def spec(self) -> dict[str, Any]:
         """The scheme as plain data; `from_spec` makes it again."""
-        values = {name: getattr(self, name) for name in self.parameters()}
-        said = {name: value for name, value in values.items() if value != self._omitted_default(name)}
+        values = {name: (getattr(self, name), each.omitted_default) for name, each in self.parameters().items()}
+        said = {name: value for name, (value, omitted) in values.items() if value != omitted}
         return {"scheme": self.name, "parameters": said}
-
-    @classmethod
-    def _omitted_default(cls, name: str) -> Any:
-        """The value of a parameter that a spec leaves out; ALWAYS_NAMED where it never does."""
-        return cls.parameters()[name].omitted_default
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
@@ -217,8 +203,8 @@ class Scheme(ABC):
                 raise ParameterError(
                     str(key), "unknown", f"{name} has no such parameter", nearest(key, kind.parameters())
                 )
-        for key in kind.parameters():
-            if key not in parameters and kind._omitted_default(key) is ALWAYS_NAMED:
+        for key, parameter in kind.parameters().items():
+            if key not in parameters and parameter.omitted_default is ALWAYS_NAMED:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
         return kind(**parameters)
 
@@ -336,7 +322,6 @@ class Scheme(ABC):
         return {"edit": "parameter", "name": name, "expected": expected, "found": found}
 
     def _other_defaults(self) -> dict[str, Any]:
-        """The defaults of parameters that have other values here."""
         names = [name for name in self.parameters() if name not in ("dtype", "recipe", "offset")]
         defaults = {name: self.default_of(name) for name in names if name not in self.inert_parameters}
         usual = {name: value for name, value in defaults.items() if value is not None and value is not MISSING}

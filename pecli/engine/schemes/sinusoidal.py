@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import KW_ONLY, MISSING, dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -20,7 +20,7 @@ from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, recipe_named
-from pecli.engine.schemes.positions import LAST_POSITION, Filler, Positioned, check_last
+from pecli.engine.schemes.positions import Positioned, check_last
 from pecli.engine.schemes.scheme import Axes, Neighbour, WaveTable, unset
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, shown
@@ -28,7 +28,7 @@ from pecli.errors import ParameterError, bracketed, shown
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.schemes.grid_styles import AxisBlock, GridStyle
-    from pecli.engine.schemes.recipe_tables import AxisWaves, FrequencyRecipe
+    from pecli.engine.schemes.recipe_tables import AxisWaves, Filler, FrequencyRecipe
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
 _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
@@ -62,10 +62,10 @@ EVEN_ONLY = frozenset({"roformer", "marian", "gptj", "ctrl", "mlx", "x-transform
 GRID_STYLES = ("mae", "vit-mae", "sd3", "cogvideox", "detr", "timm")
 """Styles of tables on grids, which `grid_styles.ADDED` describes."""
 
+_LAYOUT = Choice("sin,cos,sin,cos,… or all sin, then all cos", default="interleaved", options=("interleaved", "halves"))
+_RELATIVE = Flag("positions L−1, …, −(L−1), L being --seq-len", panel="Positions", omitted_default=False)
 STYLE = Choice(
-    help="another project's conventions; options given beside it win",
-    options=(*STYLES, *GRID_STYLES),
-    omitted_default=None,
+    "another project's conventions; options given beside it win", options=(*STYLES, *GRID_STYLES), omitted_default=None
 )
 """Those on grids are part of the scheme; the others stand for other parameters, and leave no trace in the spec."""
 
@@ -86,30 +86,20 @@ class Sinusoidal(Positioned):
         "pecli sinusoidal --seq-len 512 --dim 64 --verify dump.npy --max-ulp 2",
     )
 
-    seq_len: Annotated[
-        int, Whole(help="rows of the table, unless --positions or --grid is given", high=LAST_POSITION)
-    ] = unset()
-    dim: Annotated[int, Whole(help="channels of a row", high=65536, default=MISSING)] = unset()
-    base: Annotated[float, Real(help="base of the frequencies", default=10000.0, above=0)] = unset()
-    layout: Annotated[
-        str,
-        Choice(
-            help="sin,cos,sin,cos,… or all sin, then all cos", default="interleaved", options=("interleaved", "halves")
-        ),
-    ] = unset()
-    cos_first: Annotated[bool, Flag(help="cos before sin", default=False)] = unset()
-    freq_shift: Annotated[float, Real(help="taken from D/2 in the exponent", default=0.0)] = unset()
-    offset: Annotated[int, Whole(help="position of the first row", default=0, low=0, high=LAST_POSITION)] = unset()
-    scale: Annotated[float, Real(help="multiplies the positions", default=1.0, above=0)] = unset()
-    amplitude: Annotated[float, Real(help="multiplies the values", default=1.0, above=1e-30, up_to=1e30)] = unset()
-    padding_idx: Annotated[int | None, Whole(help="the row of this position is zeros", low=0, high=LAST_POSITION)] = (
-        unset()
-    )
+    seq_len: Annotated[int, Whole("rows of the table, unless --positions or --grid is given")] = unset()
+    dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = unset()
+    base: Annotated[float, Real("base of the frequencies", default=10000.0, above=0)] = unset()
+    layout: Annotated[str, _LAYOUT] = unset()
+    cos_first: Annotated[bool, Flag("cos before sin", default=False)] = unset()
+    freq_shift: Annotated[float, Real("taken from D/2 in the exponent", default=0.0)] = unset()
+    offset: Annotated[int, Whole("position of the first row", default=0, low=0)] = unset()
+    scale: Annotated[float, Real("multiplies the positions", default=1.0, above=0)] = unset()
+    amplitude: Annotated[float, Real("multiplies the values", default=1.0, above=1e-30, up_to=1e30)] = unset()
+    padding_idx: Annotated[int | None, Whole("the row of this position is zeros", low=0)] = unset()
     style: Annotated[str | None, STYLE] = None
-    relative: Annotated[
-        bool, Flag(help="positions L−1, …, −(L−1), L being --seq-len", panel="Positions", omitted_default=False)
-    ] = field(default=False, kw_only=True)
-    recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
+    _: KW_ONLY
+    relative: Annotated[bool, _RELATIVE] = False
+    recipe: Annotated[str, RECIPE] = "exact"
 
     def __post_init__(self) -> None:
         style = self.style if self.style is None else STYLE.check("style", self.style)
@@ -197,11 +187,6 @@ class Sinusoidal(Positioned):
         return Fraction(self.dim // 2) if self.layout == "halves" else Fraction(self.dim, 2)
 
     @property
-    def half(self) -> float:
-        """D/2 in the exponent, as a float."""
-        return float(self._half)
-
-    @property
     def _denominator(self) -> Fraction:
         return self._half - Fraction(self.freq_shift)
 
@@ -234,15 +219,9 @@ class Sinusoidal(Positioned):
     def axis_waves(self) -> AxisWaves:
         from pecli.engine.schemes.recipe_tables import block_waves
 
-        return block_waves(
-            self.coordinates(),
-            self.axis_blocks,
-            self.base,
-            shift=self.freq_shift,
-            scale=self.scale,
-            amplitude=self.amplitude,
-            in_turns=self.grid_style is not None and self.grid_style.in_turns,
-        )
+        in_turns = self.grid_style is not None and self.grid_style.in_turns
+        numbers = self.base, self.freq_shift, self.scale, self.amplitude
+        return block_waves(self.coordinates(), self.axis_blocks, *numbers, in_turns=in_turns)
 
     def coordinates(self) -> Coordinates:
         if not self.relative:
@@ -295,7 +274,6 @@ class Sinusoidal(Positioned):
                 done += size
 
     def _padding_rows(self, first: int, count: int) -> Indices:
-        """The rows of the padding position, of `count` rows."""
         if self.is_range:
             return np.flatnonzero(np.arange(first, first + count) == self.padding_idx)
         coordinates = self.coordinates()

@@ -12,9 +12,8 @@ from typing import Any
 
 from pecli.engine.arrays import Array, numpy_dtype, widened
 from pecli.errors import FileError, quoted
-from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, read_contents
+from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, data_bytes, read_contents
 
-MAGIC = b"GGUF"
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
 MAX_KEYS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY, MAX_AXES = 1 << 16, 1 << 17, 1 << 20, 1 << 12, 8
@@ -129,7 +128,7 @@ class Reader:
 def read_header(contents: Contents) -> Header:
     """The values of a file, and the places of its tensors."""
     reader = Reader(contents)
-    if reader.take(4) != MAGIC:
+    if reader.take(4) != GGUF:
         raise reader.wrong("is not a GGUF file")
     version = reader.number("I")
     if version not in (2, 3):

@@ -11,7 +11,7 @@ import math
 import pickle
 import pickletools
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from pecli.files.npz import Member, members_of
 MAX_PICKLE = 64 << 20
 MAX_OPCODES = 2_000_000
 """About 25 for each tensor, and some microseconds each."""
-MAX_NESTING = 100
-"""Of tuples, lists and dicts in the pickle: Python hashes and frees them recursively."""
 MAX_DEPTH = 32
 """Of the containers that names are made of."""
 MAX_NAME = 4096
@@ -136,87 +134,22 @@ def _too_nested() -> PickleError:
     return PickleError("nests its containers deeper or wider than any state dict does")
 
 
-_SCALARS = frozenset(
-    {"NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"}
-    | {"BINUNICODE", "SHORT_BINUNICODE"}
-)
+_OPCODES = """
+    PROTO FRAME STOP MARK BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2
+    LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE1 TUPLE2 TUPLE3 TUPLE APPEND
+    APPENDS SETITEM SETITEMS GLOBAL STACK_GLOBAL REDUCE BINPERSID BUILD
+"""
+OPCODES = frozenset(_OPCODES.split())
 
 
 def check_opcodes(data: bytes) -> None:
-    """Refuse a pickle with opcodes that no state dict needs, with deep nesting, or with keys that are no scalars."""
-    depths = _Depths()
-    for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+    """Refuse a pickle with opcodes that no state dict needs, or with too many."""
+    for number, (opcode, _, _) in enumerate(pickletools.genops(data)):
         if number > MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
-        if opcode.name in ("BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            index = len(depths.memo) if opcode.name == "MEMOIZE" else int(argument or 0)
-            if index > number:  # Python's memo is an array, however few there are in it
-                raise PickleError("holds a broken pickle (a memo with gaps)")
-            depths.memo[index] = depths.stack[-1]
-        elif opcode.name in ("BINGET", "LONG_BINGET"):
-            depths.stack.append(depths.memo[int(argument or 0)])
-        elif opcode.name not in ("PROTO", "FRAME", "STOP"):
-            depths.step(opcode.name)
-        if depths.stack and depths.stack[-1] > MAX_NESTING:
-            raise _too_nested()
-
-
-class _Depths:
-    """The stack and the memo of an unpickler with depths for values: 0 is a scalar, a container is one deeper than what
-    is put into it.
-    """
-
-    def __init__(self) -> None:
-        self.stack: list[int] = []
-        self.memo: dict[int, int] = {}
-        self._marks: list[int] = []
-
-    def step(self, name: str) -> None:
-        stack = self.stack
-        match name:
-            case name if name in _SCALARS:
-                stack.append(0)
-            case "MARK":
-                self._marks.append(len(stack))
-            case "EMPTY_DICT" | "EMPTY_LIST" | "EMPTY_TUPLE" | "GLOBAL":
-                stack.append(1)
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                count = int(name[-1])
-                stack[-count:] = [1 + max(stack[-count:])]
-            case "TUPLE":
-                stack.append(1 + max(self._since_mark(), default=0))
-            case "APPEND":
-                self._put([stack.pop()], [])
-            case "APPENDS":
-                self._put(self._since_mark(), [])
-            case "SETITEM":
-                self._put([stack.pop()], [stack.pop()])
-            case "SETITEMS":
-                items = self._since_mark()
-                self._put(items[1::2], items[::2])
-            case "STACK_GLOBAL":
-                if stack.pop() or stack.pop():
-                    raise PickleError("asks for a class whose name is no text; it is not run")
-                stack.append(1)
-            case "REDUCE":
-                stack[-2:] = [1]
-            case "BINPERSID":
-                stack[-1] = 1
-            case "BUILD":
-                stack.pop()
-            case _:
-                raise PickleError(f"holds a pickle with the opcode {name}, which no state dict needs; it is not run")
-
-    def _since_mark(self) -> list[int]:
-        place = self._marks.pop()
-        items = self.stack[place:]
-        del self.stack[place:]
-        return items
-
-    def _put(self, items: list[int], keys: list[int]) -> None:
-        if any(keys):
-            raise PickleError("holds a dict whose keys are not names")
-        self.stack[-1] = max([self.stack[-1], *(depth + 1 for depth in items)])
+        if opcode.name not in OPCODES:
+            name = opcode.name
+            raise PickleError(f"holds a pickle with the opcode {name}, which no state dict needs; it is not run")
 
 
 class _StandIn:
@@ -276,13 +209,33 @@ _ADMITTED = frozenset(
 )
 
 
-class _Unpickler(pickle.Unpickler):
-    """An unpickler that knows the few constructors of state dicts, and no others."""
+_PythonUnpickler: Any = pickle._Unpickler
+
+
+class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
+    """An unpickler that knows the few constructors of state dicts, and no others.
+
+    It is Python's own in Python: that in C fills the memo's gaps, and hashes whatever a pickle calls a key; tuples that
+    are nested deeply would end the process.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
 
     def __init__(self, file: io.BytesIO, storages: Mapping[str, Member], big_endian: bool) -> None:
         super().__init__(file)
         self._storages = storages
         self._big_endian = big_endian
+
+    def load_setitem(self) -> None:
+        _check_keys(self.stack[-2:-1])
+        super().load_setitem()
+
+    def load_setitems(self) -> None:
+        _check_keys(self.stack[::2])
+        super().load_setitems()
+
+    dispatch[pickle.SETITEM[0]] = load_setitem
+    dispatch[pickle.SETITEMS[0]] = load_setitems
 
     def find_class(self, module: str, name: str) -> _Name:
         if f"{module}.{name}" not in _ADMITTED:
@@ -303,6 +256,11 @@ class _Unpickler(pickle.Unpickler):
         if member.compressed or member.size != count * (1 if dtype == BYTES else numpy_dtype(dtype).itemsize):
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
         return _Storage(member.contents, dtype, self._big_endian)
+
+
+def _check_keys(keys: list[Any]) -> None:
+    if not all(key is None or isinstance(key, (str, int, float)) for key in keys):
+        raise PickleError("holds a dict whose keys are not names")
 
 
 def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -39,18 +39,40 @@ def lines(chart: Chart, terminal: Terminal, height: int | None = None) -> list[s
     margin = max(map(len, labels.values()), default=0) + 2
     wide = max(2, terminal.columns - margin - 1)
     body = _body(chart, across, up, (high, wide), terminal, inks)
-    side, corner, rule = ("│", "└", "─") if terminal.unicode else ("|", "+", "-")
-    picture = [f"{labels.get(k, ''):>{margin - 2}} {side}{line}".rstrip() for k, line in enumerate(body)]
-    axes = f"{chart.y} ↑  {chart.x} →" if terminal.unicode else f"{chart.y} up, {chart.x} right"
+    columns = {wide - 1 - place: text for place, text in across.labels(wide, max(3, wide // 12)).items()}
+    right = f"{chart.x} →" if terminal.unicode else chart.x
+    axes = f"{chart.y} ↑  {right}" if terminal.unicode else f"{chart.y} up, {chart.x} right"
     return [
         *head,
-        *picture,
-        " " * (margin - 1) + corner + rule * wide,
-        (" " * margin + _along(across.labels(wide, max(3, wide // 12)), wide)).rstrip(),
-        *fitted(
-            axes if chart.y else f"{chart.x} →" if terminal.unicode else chart.x, terminal.columns, 1, terminal.dots
-        ),
+        *framed(body, labels, columns, (margin, wide, wide), terminal),
+        *fitted(axes if chart.y else right, terminal.columns, 1, terminal.dots),
         *legend,
+    ]
+
+
+def framed(
+    body: Sequence[str],
+    rows: Mapping[int, str],
+    columns: Mapping[int, str],
+    size: tuple[int, int, int],
+    terminal: Terminal,
+) -> list[str]:
+    """A picture between its axes, with the labels of some lines and places below.
+
+    The size is the margin at the left, the width of the picture, and the room for labels below it.
+    """
+    margin, wide, room = size
+    side, corner, rule = ("│", "└", "─") if terminal.unicode else ("|", "+", "-")
+    below, free = [" "] * room, 0
+    for place, text in sorted(columns.items()):
+        start = max(0, min(place - (len(text) - 1) // 2, room - len(text)))
+        if start >= free:
+            below[start : start + len(text)] = text
+            free = start + len(text) + 1
+    return [
+        *(f"{rows.get(k, ''):>{margin - 2}} {side}{line}" for k, line in enumerate(body)),
+        " " * (margin - 1) + corner + rule * wide,
+        (" " * margin + "".join(below)).rstrip(),
     ]
 
 
@@ -84,17 +106,6 @@ class _Axis:
         texts = [numbers.short(10.0**value if self.log else value) for value in found]
         shares = self.places(np.array([10.0**value if self.log else value for value in found])).tolist()
         return {round((1 - share) * (room - 1)): text for share, text in zip(shares, texts, strict=True)}
-
-
-def _along(labels: dict[int, str], wide: int) -> str:
-    """Labels beside each other; their places count from the right, as lines count from above."""
-    line, free = [" "] * wide, 0
-    for place, text in sorted(((wide - 1 - place, text) for place, text in labels.items())):
-        start = max(0, min(place - (len(text) - 1) // 2, wide - len(text)))
-        if start >= free:
-            line[start : start + len(text)] = text
-            free = start + len(text) + 1
-    return "".join(line)
 
 
 def _body(
@@ -189,15 +200,17 @@ def _inks(curves: int, levels: int, ordered: bool, terminal: Terminal) -> list[s
     """The escape that begins each curve's colour; levels are grey."""
     if not terminal.colours:
         return [""] * (curves + levels)
-    if ordered and terminal.colours == 256:
-        few = palettes.SEQUENTIAL_256[2:]
-        codes = [few[k * (len(few) - 1) // max(1, curves - 1)] for k in range(curves)]
-        return [f"\x1b[38;5;{code}m" for code in (*codes, *[palettes.nearest_256(palettes.UNKNOWN)] * levels)]
-    bright = palettes.BRIGHT if not ordered else [palettes.step(k, curves, dark=True) for k in range(curves)]
-    found = [bright[k % len(bright)] for k in range(curves)] + [palettes.UNKNOWN] * levels
-    if terminal.colours > 256:
-        return ["\x1b[38;2;{};{};{}m".format(*colour) for colour in found]
-    return [f"\x1b[38;5;{palettes.nearest_256(colour)}m" for colour in found]
+    if terminal.colours == 256:
+        steps = palettes.SEQUENTIAL_256[2:]
+        picked = [steps[k * (len(steps) - 1) // max(1, curves - 1)] for k in range(curves)]
+        bright = [palettes.BRIGHT_256[k % len(palettes.BRIGHT_256)] for k in range(curves)]
+        codes = [f"5;{code}" for code in (*(picked if ordered else bright), *[palettes.UNKNOWN_256] * levels)]
+    else:
+        steps_of_one = [palettes.step(k, curves, dark=True) for k in range(curves)]
+        several = [palettes.BRIGHT[k % len(palettes.BRIGHT)] for k in range(curves)]
+        colours = (*(steps_of_one if ordered else several), *[palettes.UNKNOWN] * levels)
+        codes = ["2;{};{};{}".format(*colour) for colour in colours]
+    return [f"\x1b[38;{code}m" for code in codes]
 
 
 def _legend(labels: Sequence[str], curves: Sequence[Curve], terminal: Terminal, inks: Sequence[str]) -> list[str]:

@@ -6,18 +6,16 @@ each a thing of its own (a sine beside a cosine, say): a mean of them is a chann
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
+from pecli.engine.arrays import Array, Floats, widened
 from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError
 
-MAX_FULL_READ = 1 << 21
-"""Elements up to which a table is read at once."""
 MAX_ELEMENTS = 1 << 28
 """Elements up to which every one counts; longer tables are read in part, evenly."""
 MAX_WIDTH = 1 << 22
@@ -31,12 +29,10 @@ GOLDEN = (5**0.5 - 1) / 2
 def reduced(table: Table, rows: int, columns: int) -> tuple[Floats, int]:
     """At most `rows` means of the table's rows, of at most `columns` of its columns; every how many of these."""
     step = stride(table.width, columns)
-    if table.size <= MAX_FULL_READ:
-        return mean_rows(widened(table.array()).reshape(table.rows, table.width)[:, ::step], rows), step
-    bins = _Bins(table, min(rows, table.rows), step)
-    for start, block in _blocks(table, bins):
-        bins.add(start, block)
-    return bins.result(), step
+    means = _Means(table.rows, -(-table.width // step), rows)
+    for start, block in _blocks(table, means.edges.tolist()):
+        means.add(start, block[:, ::step])
+    return means.result(), step
 
 
 def stride(count: int, room: int) -> int:
@@ -50,7 +46,7 @@ def stride(count: int, room: int) -> int:
 
 def is_sampled(table: Table) -> bool:
     """Whether only some of its rows count."""
-    return table.size > MAX_ELEMENTS and not table.in_order
+    return table.size > MAX_ELEMENTS
 
 
 def check_width(table: Table, kind: str, most: int = MAX_WIDTH) -> None:
@@ -69,16 +65,17 @@ def slab(table: Table, index: int) -> Table:
     return replace(table, shape=table.shape[-2:], fill=fill)
 
 
-def _blocks(table: Table, bins: _Bins) -> Iterator[tuple[int, Array]]:
+def _blocks(table: Table, edges: Sequence[int]) -> Iterator[tuple[int, Array]]:
+    """The rows of a table; of one that is too long, some from all over each share of them."""
     if not is_sampled(table):
         start = 0
         for block in table.blocks():
             yield start, block
             start += len(block)
         return
-    length = max(1, MAX_ELEMENTS // (table.width * len(bins.edges) * RUNS))
+    length = max(1, MAX_ELEMENTS // (table.width * len(edges) * RUNS))
     spans = []
-    for first, stop in pairwise(bins.edges):
+    for first, stop in pairwise(edges):
         for run in range(RUNS):
             start = first + int((run + run * GOLDEN % 1) / RUNS * (stop - first))
             spans.append((start, min(start + length, stop)))
@@ -87,48 +84,39 @@ def _blocks(table: Table, bins: _Bins) -> Iterator[tuple[int, Array]]:
         yield start, block
 
 
-class _Bins:
-    """Sums over the rows that each row of the result stands for."""
+class _Means:
+    """Means of at most `count` shares of some rows, which come in blocks.
 
-    def __init__(self, table: Table, rows: int, step: int) -> None:
-        self.edges = [k * table.rows // rows for k in range(rows + 1)]
-        self._step = step
-        shape = (rows, -(-table.width // step))
-        self._sums, self._weights = np.zeros(shape), np.zeros(shape)
-        self._infinite = np.full(shape, -np.inf)
-        self._nan = np.zeros(shape, bool)
+    What is NaN anywhere stays NaN; infinities count only where there is nothing else.
+    """
+
+    def __init__(self, rows: int, width: int, count: int) -> None:
+        count = min(rows, count)
+        self.edges = np.arange(count + 1) * rows // count
+        self._sums = np.zeros((count, width))
+        self._weights = np.zeros((count, width))
+        self._not_finite = np.full((count, width), -np.inf)
 
     def add(self, start: int, block: Array) -> None:
         """Take the rows from `start` on into account."""
-        block = block[:, :: self._step]
-        k = int(np.searchsorted(self.edges, start, side="right")) - 1
-        done = 0
-        while done < len(block):
-            stop = min(len(block), self.edges[k + 1] - start)
-            self._add(k, block[done:stop])
-            done, k = stop, k + 1
-
-    def _add(self, k: int, piece: Array) -> None:
-        if piece.dtype not in (np.float32, np.float64):
-            piece = widened(piece)
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = piece.sum(axis=0, dtype=np.float64)
-        if np.isfinite(sums).all():
-            self._sums[k] += sums
-            self._weights[k] += len(piece)
-            return
-        values = widened(piece)
+        first = int(np.searchsorted(self.edges, start, side="right")) - 1
+        stop = int(np.searchsorted(self.edges, start + len(block)))
+        starts = np.maximum(self.edges[first:stop] - start, 0)
+        values = block if block.dtype.kind in "fiu" else widened(block)
         finite = np.isfinite(values)
-        self._sums[k] += np.where(finite, values, 0.0).sum(axis=0)
-        self._weights[k] += finite.sum(axis=0)
-        self._nan[k] |= np.isnan(values).any(axis=0)
-        infinite = np.where(finite | np.isnan(values), 0.0, np.sign(values)).sum(axis=0)
-        self._infinite[k] = np.maximum(self._infinite[k], np.where(infinite > 0, np.inf, -np.inf))
+        if finite.all():
+            self._weights[first:stop] += np.diff(starts, append=len(block))[:, None]
+        else:
+            self._weights[first:stop] += np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
+            others = np.maximum.reduceat(np.where(finite, -np.inf, values), starts, axis=0)
+            self._not_finite[first:stop] = np.maximum(self._not_finite[first:stop], others)
+            values = np.where(finite, values, 0.0)
+        with np.errstate(over="ignore"):
+            self._sums[first:stop] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
 
     def result(self) -> Floats:
-        with np.errstate(invalid="ignore"):
-            means = np.divide(self._sums, self._weights, out=self._infinite.copy(), where=self._weights > 0)
-        return np.where(self._nan, np.nan, means)
+        known = (self._weights > 0) & ~np.isnan(self._not_finite)
+        return np.asarray(np.divide(self._sums, self._weights, out=self._not_finite, where=known))
 
 
 def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> tuple[Floats, int]:
@@ -147,20 +135,12 @@ def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> 
 
 
 def mean_rows(values: Floats, count: int) -> Floats:
-    """At most `count` rows, of equal height; one that is cut between two counts for both, by its parts.
-
-    What is NaN anywhere stays NaN; infinities count only where there is nothing else.
-    """
-    length = len(values)
-    if length <= count:
+    """At most `count` rows, each the mean of those it stands for."""
+    if len(values) <= count:
         return values
-    finite = np.isfinite(values)
-    if finite.all():
-        return _means(values, count)
-    weights = _means(finite.astype(np.float64), count)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        result = _means(np.where(finite, values, 0.0), count) / weights
-    return _marked(result, weights == 0, values, np.arange(count) * length // count)
+    means = _Means(len(values), values.shape[1], count)
+    means.add(0, values)
+    return means.result()
 
 
 def max_rows(values: Floats, count: int) -> Floats:
@@ -170,27 +150,6 @@ def max_rows(values: Floats, count: int) -> Floats:
     starts = np.arange(count) * len(values) // count
     high, low = np.maximum.reduceat(values, starts, axis=0), np.minimum.reduceat(values, starts, axis=0)
     return np.where(high >= -low, high, low)
-
-
-def _marked(result: Floats, empty: Flags, values: Floats, starts: Indices) -> Floats:
-    """NaN where there is one, an infinity where there is nothing finite."""
-    bad = np.add.reduceat(np.isnan(values), starts, axis=0)
-    ends = np.maximum.reduceat(np.where(np.isnan(values), -np.inf, values), starts, axis=0)
-    return np.where(bad > 0, np.nan, np.where(empty, ends, result))
-
-
-def _means(values: Floats, count: int) -> Floats:
-    """The means of `count` equal shares of the rows, each row weighted by how much of it lies in the share."""
-    length, out = len(values), np.empty((count, values.shape[1]))
-    for k in range(count):
-        first, before = divmod(k * length, count)
-        stop, after = divmod((k + 1) * length, count)
-        weights = np.full(stop - first + (after > 0), float(count))
-        weights[0] -= before
-        weights[-1] -= count - after if after else 0
-        with np.errstate(over="ignore", invalid="ignore"):
-            out[k] = weights @ values[first : first + len(weights)] / length
-    return out
 
 
 def envelope(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:

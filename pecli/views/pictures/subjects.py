@@ -47,7 +47,7 @@ def of_model(model: ModelEncodings, label: str, seq_len: int = 512) -> list[Subj
 
 def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     """A file, or a tensor of it; where it carries a spec, also as the scheme that made it."""
-    from pecli.files.provenance import carried_spec
+    from pecli.files.contents import carried_spec
 
     label = label or os.path.basename(text) or text
     tables = tuple(part for name, array in file.tensors.items() for part in _real(name, array))

@@ -172,18 +172,13 @@ def heatmap_lines(
     low, top = labels.apart(*shown.scaled_ends())
     body = _cells(_levels(panel.scaled(pixels), low, top, panel.log), terminal, panel.centred)
     rows = _row_labels(panel.first_row, row_count, len(body)) if panel.rows else {}
-    side, corner = ("│", "└") if terminal.unicode else ("|", "+")
-    picture = [f"{rows.get(k, ''):>{margin - 2}} {side}{line}" for k, line in enumerate(body)]
-    below = _column_labels(0, column_count, pixels.shape[1], wide)
-    rule = ("─" if terminal.unicode else "-") * pixels.shape[1]
+    columns = _column_labels(column_count, pixels.shape[1])
     every *= panel.column_step
     named = replace(shown, columns=labels.axis_name(panel.columns, every=every))
     unknown = not (np.isfinite(pixels).all())
     return [
         *head,
-        *picture,
-        " " * (margin - 1) + corner + rule,
-        (" " * margin + below).rstrip(),
+        *braille.framed(body, rows, columns, (margin, pixels.shape[1], wide), terminal),
         *([key_line(terminal, named, unknown=unknown)] if key else []),
     ]
 
@@ -252,7 +247,7 @@ def _inks(colours: int, centred: bool) -> tuple[list[str], list[str]]:
     else:
         few = palettes.DIVERGING_256 if centred else palettes.SEQUENTIAL_256
         picked = [few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)]
-        codes = [f"5;{code}" for code in (*picked, palettes.nearest_256(palettes.UNKNOWN))]
+        codes = [f"5;{code}" for code in (*picked, palettes.UNKNOWN_256)]
     ink, paper = [f"\x1b[38;{code}m" for code in codes], [f"\x1b[48;{code}m" for code in codes]
     for escapes, plain in ((ink, "\x1b[39m"), (paper, "\x1b[49m")):
         escapes.insert(-1, plain)
@@ -265,19 +260,10 @@ def _row_labels(first: int, count: int, lines: int) -> dict[int, str]:
     return {min(lines - 1, int((place - first + 0.5) / count * lines)): str(place) for place in reversed(wanted)}
 
 
-def _column_labels(first: int, count: int, wide: int, room: int) -> str:
-    """Numbers of columns, each centred under its own, as many as keep apart."""
-    longest = len(str(first + count - 1))
-    line = [" "] * room
-    free = 0
-    for place in labels.indices(first, count, max(1, wide // (longest + 3))):
-        text = str(place)
-        middle = (place - first + 0.5) / count * wide
-        start = max(0, min(math.floor(middle) - (len(text) - 1) // 2, room - len(text)))
-        if start >= free:
-            line[start : start + len(text)] = text
-            free = start + len(text) + 1
-    return "".join(line).rstrip()
+def _column_labels(count: int, wide: int) -> dict[int, str]:
+    """Which place below shows which column's number."""
+    wanted = labels.indices(0, count, max(1, wide // (len(str(count - 1)) + 3)))
+    return {math.floor((column + 0.5) / count * wide): str(column) for column in wanted}
 
 
 def _colour_bar(low: float, high: float, terminal: Terminal, centred: bool, unknown: bool, room: int) -> str:

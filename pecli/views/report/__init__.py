@@ -21,8 +21,8 @@ from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of
 from pecli.errors import FileError, PecliError, path_of
 from pecli.files import LoadedFile, open_tensors
+from pecli.files.contents import carried_spec
 from pecli.files.output import open_output
-from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary

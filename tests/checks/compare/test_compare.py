@@ -191,7 +191,7 @@ def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
     for threads, read, piece in (("1", 999, 128), ("4", 512, 256), ("3", 1 << 20, 64)):
         monkeypatch.setenv("PECLI_THREADS", threads)
         monkeypatch.setattr("pecli.checks.compare.READ_BYTES", read)
-        monkeypatch.setattr("pecli.checks.compare.error_meter.PIECE_BYTES", piece)
+        monkeypatch.setattr("pecli.checks.compare.element_errors.PIECE_BYTES", piece)
         assert compared(expected, found) == whole
 
 

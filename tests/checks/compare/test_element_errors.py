@@ -49,10 +49,7 @@ def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> d
             told["first"] = told["first"] or (place,)
         if its != other:
             strange = [count + (not math.isfinite(side)) for count, side in zip(strange, (a, b), strict=True)]
-    with np.errstate(over="ignore"):
-        rounded = float(np.float32(relative))  # ratios are rounded to float32, if that can hold them
-    told["relative"] = relative if expected.itemsize == 8 or math.isinf(rounded) else rounded
-    return told | {"ulp": ulp, "strange": tuple(strange)}
+    return told | {"relative": relative, "ulp": ulp, "strange": tuple(strange)}
 
 
 def compared(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, object]:
@@ -134,11 +131,8 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     found = np.where(draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected)  # not all of them, or very few
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pecli.checks.compare.error_meter.PIECE_BYTES", piece * 4)
-        patch.setattr("pecli.checks.compare.error_meter.SPARSE_CHUNK", int(draw.integers(1, 200)))
-        share = float(draw.choice([1 / 64, 1 / 4]))
-        for module in ("compare.error_meter", "compare.bulk_errors"):
-            patch.setattr(f"pecli.checks.{module}.MAX_SPARSE", share)
+        patch.setattr("pecli.checks.compare.element_errors.PIECE_BYTES", piece * 4)
+        patch.setattr("pecli.checks.compare.element_errors.MEASURED", int(draw.integers(1, 200)))
         assert compared(expected, found, tolerance) == measured(expected, found, tolerance)
 
 

@@ -29,6 +29,7 @@ def fill(made: Rotation, part: str, first: int, rows: int, columns: int, dtype: 
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("first", [0, 777, 2**40 - 300])
 @pytest.mark.parametrize("amplitude", [1.0, 0.3, 5.0])
+@pytest.mark.sample(12)
 def test_every_element_of_a_table(first, dtype, amplitude):
     made = make(12, 300, amplitude=amplitude)
     row, wave = (grid.ravel() for grid in np.indices((300, 12)))
@@ -63,6 +64,7 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 @pytest.mark.parametrize("size", [1 << 15, 1 << 16])
+@pytest.mark.sample(12)
 def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
     """A table that begins and ends within a leap, held against rows that were made one by one."""
     monkeypatch.setattr(phases, "TILE", size)

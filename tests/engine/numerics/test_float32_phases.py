@@ -45,6 +45,7 @@ def test_elements_nearest_to_ties_and_others(first, part):
 
 
 @pytest.mark.parametrize("exponent", range(1, 28))
+@pytest.mark.sample(9)
 def test_short_series(exponent):
     """What the error bound says of them."""
     even, odd = _terms(2.0**-exponent)

@@ -13,7 +13,7 @@ from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError, UnsupportedError
+from pecli.errors import UnsupportedError
 
 DATA = Path(__file__).with_name("data")
 CASES = json.loads((DATA / "cases.json").read_text())
@@ -48,9 +48,18 @@ def computed(case: str, runtime: str) -> tuple[np.ndarray, np.ndarray]:
     return COMPUTED[f"{name}.cos"], COMPUTED[f"{name}.sin"]
 
 
+DEPARTURES = {
+    ("gpt-oss-20b", "llama.cpp"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
+    ("gpt-oss-20b", "mlx-lm"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
+    ("phi-3-mini-128k, context 4096", "mlx-lm"): "takes the long factors at any length",
+    ("dynamic-2, context 8192", "vllm"): "its dynamic NTK is not dynamic",
+}
+"""Those that were measured, and no others."""
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_tables_are_those_of_the_runtime(runtime: str, case: str) -> None:
+def test_tables_and_departures_are_those_of_the_runtime(runtime: str, case: str) -> None:
     if runtime == "llama.cpp" and case.startswith("dynamic"):
         with pytest.raises(UnsupportedError, match="no dynamic scaling"):
             scheme(case, runtime)
@@ -59,24 +68,7 @@ def test_tables_are_those_of_the_runtime(runtime: str, case: str) -> None:
     found = scheme(case, runtime).at(COMPUTED["positions"][: len(cos)])
     np.testing.assert_allclose(found["cos"], cos, rtol=0, atol=ULP)
     np.testing.assert_allclose(found["sin"], sin, rtol=0, atol=ULP)
-
-
-DEPARTURES = {
-    ("gpt-oss-20b", "llama.cpp"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
-    ("gpt-oss-20b", "mlx-lm"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
-    ("phi-3-mini-128k, context 4096", "mlx-lm"): "takes the long factors at any length",
-    ("dynamic-2, context 8192", "vllm"): "its dynamic NTK is not dynamic",
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_departures_and_their_causes(runtime: str, case: str) -> None:
-    """Those that were measured, and no others."""
-    if runtime == "llama.cpp" and case.startswith("dynamic"):
-        return
-    causes = scheme(case, runtime).runtime_reading.causes
-    expected = DEPARTURES.get((case, runtime))
+    causes, expected = scheme(case, runtime).runtime_reading.causes, DEPARTURES.get((case, runtime))
     assert [cause.startswith(expected or "") for cause in causes] == ([True] if expected else [])
 
 
@@ -139,17 +131,9 @@ LACKING = {
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling: str) -> None:
-    given = {
-        "factor": 2.0,
-        "original_max_position_embeddings": 64,
-        "max_position_embeddings": 1024,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "short_factor": [1.0] * 4,
-        "long_factor": [2.0] * 4,
-    }
-    kind = SCALINGS[scaling]
-    own: dict[str, Any] = {name: value for name, value in given.items() if name in (*kind.required(), *kind.optional())}
+    every = {**LONGROPE, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    names = (*SCALINGS[scaling].required(), *SCALINGS[scaling].optional())
+    own: dict[str, Any] = {name: value for name, value in every.items() if name in names}
     if scaling in LACKING[runtime]:
         with pytest.raises(UnsupportedError, match=f"it has no {scaling} scaling"):
             Rope(64, 8, scaling=scaling, runtime=runtime, **own)
@@ -176,15 +160,6 @@ def test_it_is_part_of_the_spec() -> None:
     assert rope.spec()["parameters"]["runtime"] == "mlx-lm"
     assert Scheme.from_spec(rope.spec()) == rope
     assert "runtime" not in Rope(4, 8).spec()["parameters"]
-
-
-def test_what_does_not_go_together() -> None:
-    with pytest.raises(ParameterError, match="has an arithmetic of its own"):
-        Rope(4, 8, runtime="vllm", recipe="float32")
-    with pytest.raises(ParameterError, match="none scaling does not use it"):
-        Rope(4, 8, length=4096)
-    with pytest.raises(ParameterError, match=r"did you mean 'llama\.cpp'"):
-        Rope(4, 8, runtime="llamacpp")
 
 
 def test_rows_do_not_depend_on_their_block() -> None:

@@ -35,24 +35,17 @@ def slopes(heads: int, **options) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ALL)
-def test_the_papers_rule_for_every_head_count(dtype):
+def test_slopes_of_every_head_count(dtype):
+    """By the paper's rule, by the naive one, and with other limits."""
     for heads in range(1, 257):
         np.testing.assert_array_equal(bits(slopes(heads, dtype=dtype)), slope_bits(get_slopes(heads), dtype))
-
-
-@pytest.mark.parametrize("dtype", ALL)
-def test_the_naive_rule(dtype):
     for heads in [*range(1, 40), 71, 96, 112, 255]:
         naive = [Fraction(8 * (h + 1), heads) for h in range(heads)]
         np.testing.assert_array_equal(bits(slopes(heads, rule="naive", dtype=dtype)), slope_bits(naive, dtype))
-
-
-@pytest.mark.parametrize("max_bias", [1.0, 4.0, 16.0, 0.3, 256.0])
-@pytest.mark.parametrize("heads", [1, 6, 8, 12, 71])
-def test_other_limits(heads, max_bias):
-    for dtype in ALL:
-        found = slopes(heads, max_bias=max_bias, dtype=dtype)
-        np.testing.assert_array_equal(bits(found), slope_bits(get_slopes(heads, Fraction(max_bias)), dtype))
+    for heads in (1, 6, 8, 12, 71):
+        for max_bias in (1.0, 4.0, 16.0, 0.3, 256.0):
+            found = slopes(heads, max_bias=max_bias, dtype=dtype)
+            np.testing.assert_array_equal(bits(found), slope_bits(get_slopes(heads, Fraction(max_bias)), dtype))
 
 
 def test_published_numbers():
@@ -91,6 +84,7 @@ def brute_force(form: str, exponents: list[Fraction], seq_len: int, dtype: str) 
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("heads", "seq_len"), [(1, 1), (3, 1), (2, 2), (12, 17), (5, 9)])
+@pytest.mark.sample(24)
 def test_forms(heads, seq_len, form, dtype):
     found = Alibi(heads, seq_len, form=form, dtype=dtype).tables()["bias"]
     np.testing.assert_array_equal(bits(found), brute_force(form, get_slopes(heads), seq_len, dtype))
@@ -116,34 +110,6 @@ def test_a_bias_is_not_a_rounded_slope_times_a_distance():
     """What broadcasting in float32 would give differs, so the tests above have teeth."""
     bias = Alibi(12, 4000, form="key").tables()["bias"][8, 0]
     assert (slopes(12)[8] * np.arange(4000, dtype=np.float32) != bias).mean() > 0.2
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_minus_infinity_is_for_the_future_of_the_causal_form_alone(form):
-    bias = Alibi(3, 20, form=form).tables()["bias"]
-    ahead = np.triu(np.ones((20, 20), bool), 1) if form == "causal" else np.zeros(bias.shape[1:], bool)
-    np.testing.assert_array_equal(np.isneginf(bias), np.broadcast_to(ahead, bias.shape))
-    assert not np.isposinf(bias).any()
-    assert not np.isnan(bias).any()
-
-
-@pytest.mark.parametrize("dtype", ALL)
-@pytest.mark.parametrize("form", FORMS)
-def test_zero_has_no_sign(form, dtype):
-    bias = Alibi(3, 9, form=form, dtype=dtype).tables()["bias"]
-    zeros = bits(bias)[bias.astype(np.float64) == 0]
-    assert len(zeros) == 3 * (9 if bias.shape[1] == 9 else 1)
-    assert not zeros.any()
-
-
-@pytest.mark.parametrize("heads", [3, 8])
-def test_forms_agree_after_softmax(heads):
-    """A row shift cancels: the key forms are the distance form for the last query."""
-    bias = {form: Alibi(heads, 24, form=form, dtype="float64").tables()["bias"] for form in FORMS}
-    for form in ("key", "key-last"):
-        shifted = bias[form][:, 0] - bias[form][:, :1, -1]
-        np.testing.assert_allclose(shifted, bias["symmetric"][:, -1], atol=1e-13)
-    np.testing.assert_array_equal(bias["causal"][:, -1], bias["symmetric"][:, -1])
 
 
 def test_which_tensors_there_are():

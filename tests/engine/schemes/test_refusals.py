@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pecli.engine.schemes import Choice, Flag, ListOf, Real, Whole
+from pecli.engine.schemes import Choice, Flag, ListOf, Real, Whole, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
@@ -22,61 +23,18 @@ USUAL: dict[type[Scheme], dict[str, Any]] = {
     Alibi: {"heads": 4, "seq_len": 8},
     LearnedInit: {"max_len": 4, "dim": 8},
 }
-WHOLE, EVEN, REAL = (
-    "it must be a whole number from",
-    "it must be an even whole number from",
-    "it must be a finite number",
-)
-TOO_FAST, LAST = "frequencies must stay below 2^64 radians per position", "the last position must be at most 2^40"
-WRONG: list[tuple[type[Scheme], dict[str, Any], str, str]] = [
-    (Sinusoidal, {"seq_len": 0}, "0", f"{WHOLE} 1 to 2^40"),
-    (Sinusoidal, {"seq_len": 2**63}, "9223372036854775808", f"{WHOLE} 1 to 2^40"),
-    (Sinusoidal, {"seq_len": None}, "missing", f"{WHOLE} 1 to 2^40"),
-    (Sinusoidal, {"dim": None}, "missing", f"{WHOLE} 1 to 65,536"),
-    (Sinusoidal, {"dim": 65537}, "65537", f"{WHOLE} 1 to 65,536"),
-    (Sinusoidal, {"offset": 2, "seq_len": 2**40}, "2", LAST),
-    (Sinusoidal, {"offset": -1}, "-1", f"{WHOLE} 0 to 2^40"),
-    (Sinusoidal, {"base": math.nan}, "nan", f"{REAL} above 0"),
-    (Sinusoidal, {"base": -math.inf}, "-inf", f"{REAL} above 0"),
-    (Sinusoidal, {"base": -0.0}, "-0", f"{REAL} above 0"),
-    (Sinusoidal, {"base": 10**400}, "inf", f"{REAL} above 0"),
-    (Sinusoidal, {"base": 1e-30}, "1e-30", TOO_FAST),
-    (Sinusoidal, {"scale": 0}, "0", f"{REAL} above 0"),
-    (Sinusoidal, {"scale": 1e30}, "1e+30", TOO_FAST),
-    (Sinusoidal, {"amplitude": 0}, "0", f"{REAL} above 1e-30"),
-    (Sinusoidal, {"freq_shift": 4}, "4", "it must leave at least 0.5 of D/2 = 4"),
-    (Sinusoidal, {"freq_shift": 3.75}, "3.75", "it must leave at least 0.5 of D/2 = 4"),
-    (Sinusoidal, {"padding_idx": -1}, "-1", f"{WHOLE} 0 to 2^40"),
-    (Sinusoidal, {"dtype": "bfloat"}, "'bfloat'", "did you mean 'bfloat16'?"),
-    (Sinusoidal, {"layout": "halfs"}, "'halfs'", "it must be one of interleaved, halves; did you mean 'halves'?"),
-    (Sinusoidal, {"layout": ""}, "''", "it must be one of interleaved, halves"),
-    (Sinusoidal, {"style": "wisper"}, "'wisper'", "did you mean 'whisper'?"),
-    (Sinusoidal, {"dim": 7, "style": "marian"}, "7", "the marian style has even dims only"),
-    (Rope, {"offset": 2**40 - 2}, "1099511627774", LAST),
-    (Rope, {"dim": 0}, "0", f"{EVEN} 2 to 65,536"),
-    (Rope, {"dim": 7}, "7", f"{EVEN} 2 to 65,536"),
-    (Rope, {"base": 1e-20}, "1e-20", TOO_FAST),
-    (Rope, {"layout": "interleave"}, "'interleave'", "did you mean 'interleaved'?"),
-    (Alibi, {"heads": None}, "missing", f"{WHOLE} 1 to 65,536"),
-    (Alibi, {"seq_len": 2**63}, "9223372036854775808", f"{WHOLE} 1 to 2^24"),
-    (Alibi, {"max_bias": 0}, "0", f"{REAL} above 1e-30, up to 256"),
-    (Alibi, {"max_bias": 257}, "257", f"{REAL} above 1e-30, up to 256"),
-    (Alibi, {"form": "key_last"}, "'key_last'", "did you mean 'key-last'?"),
-    (LearnedInit, {"std": 1e31}, "1e+31", f"{REAL} above 0, up to 1e+30"),
-    (LearnedInit, {"seed": 2**64}, "18446744073709551616", f"{WHOLE} 0 to 2^64 − 1"),
-    (LearnedInit, {"init": "xavier"}, "'xavier'", "it must be one of normal, trunc-normal, uniform, xavier-uniform"),
+REFUSED = [
+    *json.loads(Path(__file__).with_name("refusals.json").read_text()),
+    ("sinusoidal", {"positions": np.arange(8).reshape(2, 2, 2), "dim": 4}, "positions is of shape (2, 2, 2)"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "change", "given", "rule"), WRONG, ids=str)
-def test_values_that_break_a_rule(kind, change, given, rule):
-    """The scheme is not made: the error names the first of these parameters, what was given, and the rule."""
-    name = next(iter(change))
-    with pytest.raises(ParameterError) as caught:
-        kind(**{**USUAL[kind], **change})
-    assert type(caught.value) is ParameterError
-    assert (caught.value.name, str(caught.value.given)) == (name, given)
-    assert rule in str(caught.value)
+def test_values_that_break_a_rule() -> None:
+    """The scheme is not made: the error says which parameter it was, what was given, and the rule."""
+    for scheme, parameters, *words in REFUSED:
+        with pytest.raises(ParameterError) as caught:
+            scheme_named(scheme)(**parameters)
+        assert [word for word in words if word not in str(caught.value)] == [], parameters
 
 
 NEVER_RIGHT = {

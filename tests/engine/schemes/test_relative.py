@@ -13,7 +13,6 @@ import pecli
 from pecli.cli.app import run
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
 
 
 def ratio(a: int, b: int, c: int, d: int, times: int) -> arb:
@@ -93,21 +92,3 @@ def test_the_bias_is_looked_up(tmp_path: Path) -> None:
 def test_specs() -> None:
     for scheme in (Relative("t5", 5, causal=True), Relative("swin", grid=(3, 4)), Relative("deberta", 9)):
         assert Scheme.from_spec(scheme.spec()) == scheme
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"style": "t5"}, "seq_len is missing; the t5 style needs it"),
-        ({"style": "swin", "seq_len": 4}, "seq_len is 4; the swin style has none"),
-        ({"style": "swin", "grid": (2, 3, 4)}, "grid is 2x3x4; a window has rows and columns"),
-        ({"style": "t5", "seq_len": 4, "max_distance": 8}, "max_distance is 8; it must be more than the 8"),
-        ({"style": "deberta", "seq_len": 4, "causal": True}, "causal is true; it belongs to the t5 style"),
-        ({"style": "t5", "seq_len": 4, "weights": np.zeros((31, 2))}, r"weights is of shape \(31, 2\)"),
-        ({"style": "deberta", "seq_len": 4, "weights": np.zeros((64, 2))}, "no bias follows from weights alone"),
-        ({"style": "t5", "seq_len": 4, "weights": np.zeros(32)}, r"weights is of shape \(32\)"),
-    ],
-)
-def test_what_does_not_fit_is_refused(given: dict, words: str) -> None:
-    with pytest.raises(ParameterError, match=words):
-        Relative(**given)

@@ -15,7 +15,6 @@ from pecli.errors import FileError
 from pecli.files.load import load, load_file
 
 LLAMA = Path(__file__).parent / "data" / "tiny_llama"
-WITHOUT = "the onnx package is not installed: pip install onnx"
 
 
 def test_without_the_package_the_extra_is_named(pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +26,6 @@ def test_without_the_package_the_extra_is_named(pecli_cli: Callable[..., Any], m
 
 @pytest.mark.parametrize("form", ["onnx", "onnx_external", "onnx/model.onnx"])
 def test_initialisers_are_those_of_the_checkpoint(form: str) -> None:
-    pytest.importorskip("onnx", reason=WITHOUT)
     expected = load(LLAMA / "one_file" / "model.safetensors")
     found = load(LLAMA / form)
     assert expected.keys() <= found.keys()
@@ -36,7 +34,9 @@ def test_initialisers_are_those_of_the_checkpoint(form: str) -> None:
 
 @pytest.fixture
 def onnx() -> Any:
-    return pytest.importorskip("onnx", reason=WITHOUT)
+    import onnx
+
+    return onnx
 
 
 def model(onnx: Any, *tensors: Any, nodes: tuple[Any, ...] = ()) -> bytes:

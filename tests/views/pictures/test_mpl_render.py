@@ -47,6 +47,7 @@ def picture(name: str, kind: str, *, beside: bool = False) -> Picture:
 @pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["as it likes", "small"])
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), FITTING)
+@pytest.mark.sample(19)
 def test_every_text_is_inside_the_figure_and_apart_from_the_others(
     name: str, kind: str, beside: bool, size: tuple[float, float] | None
 ) -> None:
@@ -185,6 +186,7 @@ def test_matrices_of_other_ends_have_a_bar_each() -> None:
 @pytest.mark.parametrize(
     "terminal", [Terminal(), Terminal(colours=1 << 24), Terminal(unicode=False), Terminal(120, 40)]
 )
+@pytest.mark.sample(19)
 def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: Terminal) -> None:
     if not figures.KINDS[kind].terminal:
         return
@@ -249,12 +251,7 @@ def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
 
 def test_extremes_and_long_titles_are_no_trouble(tmp_path) -> None:
     heat = HeatmapPanel("t" * 300, np.array([[1e308, -1e308]]), row_count=1, column_count=2, limits=(-1e308, 1e308))
-    figure.save(
-        mpl_render.render(
-            Picture("word " * 200, [heat]),
-        ),
-        str(tmp_path / "x.png"),
-    )
+    figure.save(mpl_render.render(Picture("word " * 200, [heat])), str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").stat().st_size > 1000
 
 

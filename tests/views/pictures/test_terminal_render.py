@@ -88,6 +88,7 @@ def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: 
 
 @pytest.mark.parametrize("kind", [TRUE, FEW, GREY, ASCII, Terminal(24, 10), Terminal(200, 60, 256)])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 500), (500, 3), (2000, 130), (17, 64), (40, 40)])
+@pytest.mark.sample(12)
 def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(kind: Terminal, shape: tuple[int, int]) -> None:
     shown = lines(np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7)
     assert len(shown) <= kind.lines - 1

@@ -37,7 +37,7 @@ KINDS: dict[str, Kind] = {
 
 
 def default_kind(subjects: Sequence[Subject]) -> str:
-    """What is drawn when nobody says what: the tables, or the slopes where there is nothing else."""
+    """The default kind: the tables, or the slopes where there is nothing else."""
     alone = all([table.name for table in subject.tables] == ["slopes"] for subject in subjects)
     return "slopes" if alone and all("slopes" in subject.picture_kinds for subject in subjects) else "heatmap"
 
@@ -68,7 +68,7 @@ def titled(
 
 
 def about(command: str, subjects: Sequence[Subject]) -> dict[str, Any]:
-    """What a figure carries: the command that draws it again, and the specs of what it shows."""
+    """What a figure embeds: the command that made it, and the specs of what it shows."""
     specs = [{"label": subject.label, **subject.scheme.spec()} for subject in subjects if subject.scheme is not None]
     return {"command": command, "specs": specs, "version": __version__}
 

@@ -11,16 +11,7 @@ from pecli.engine.arrays import Floats, widened
 from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, attention_factor, informative_pairs
 from pecli.views.pictures.labels import short
-from pecli.views.pictures.panels import (
-    Chart,
-    CirclePanel,
-    Curve,
-    Picture,
-    PlotRequest,
-    Subject,
-    check_panels,
-    chosen,
-)
+from pecli.views.pictures.panels import Chart, CirclePanel, Curve, Picture, PlotRequest, Subject, check_panels, chosen
 
 MAX_POINTS = 1200
 MAX_POSITIONS, MAX_TURNS = 2000, 8.0

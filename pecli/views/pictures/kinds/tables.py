@@ -14,16 +14,7 @@ from pecli.views.pictures import labels
 from pecli.views.pictures.downsample import check_width, envelope, is_sampled, reduced, slab
 from pecli.views.pictures.kinds.distance import heads_of
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, informative_pairs
-from pecli.views.pictures.panels import (
-    Chart,
-    Curve,
-    HeatmapPanel,
-    Picture,
-    PlotRequest,
-    Subject,
-    check_panels,
-    chosen,
-)
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels, chosen
 
 BIAS_POWER = 0.4
 """Slopes fall as powers of two, so that on an even scale all heads but the first few would look alike."""
@@ -70,7 +61,7 @@ def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, s
             continue
         outer = table.rows // table.shape[-2]
         if table.shape[-2] == 1:
-            yield Table(table.name, table.dtype, (outer, table.shape[-1]), table.fill, table.in_order), name, "head"
+            yield Table(table.name, table.dtype, (outer, table.shape[-1]), table.fill), name, "head"
             continue
         for index in chosen(request, outer, 8, "heads"):
             outermost, *_, row, _ = subject.axes_of(table).names

@@ -32,7 +32,7 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     for subject in subjects:
         table = vectors(subject, "similarity")
         every = stride(table.rows, min(request.rows, MAX_SAMPLES))
-        sampled = _directions(_every(table, every))
+        sampled = _directions(widened(table.pick(np.arange(0, table.rows, every))))
         panels.append(_matrix(subject, table, sampled @ sampled.T, every, len(subjects) > 1))
         start = replace(table, shape=(min(table.rows, MAX_DISTANCES, MAX_ELEMENTS // table.width), table.width))
         rows = _directions(widened(start.array()))
@@ -98,17 +98,6 @@ def vectors(subject: Subject, kind: str) -> Table:
         raise ParameterError("kind", kind, rule, "name one as FILE:NAME" if tables else "")
     check_width(tables[0], kind, MAX_WIDTH)
     return tables[0]
-
-
-def _every(table: Table, step: int) -> Floats:
-    """Every `step`-th row; of what can only be read in order, all are read."""
-    if not table.in_order:
-        return widened(table.pick(np.arange(0, table.rows, step)))
-    found, start = [], 0
-    for block in table.blocks():
-        found.append(widened(block[-start % step :: step]))
-        start += len(block)
-    return np.concatenate(found)
 
 
 def _directions(rows: Floats) -> Floats:

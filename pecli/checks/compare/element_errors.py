@@ -1,14 +1,27 @@
-"""The errors of elements: ULPs by their bits, absolute errors for any pair of dtypes, and what they add up to."""
+"""The errors of elements: ULPs by their bits, absolute errors for any pair of dtypes, and what they add up to.
+
+Most tables are equal, or differ in a few elements only: bits are compared first, and only what differs is measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Flags, Floats, Indices, dtype_name, round_to, widened
+from pecli.checks.tolerance import Tolerance
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    Flags,
+    Floats,
+    Indices,
+    dtype_name,
+    round_to,
+    widened,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,11 +113,20 @@ class Misses:
         self.rows, self.columns = np.zeros(rows, bool), np.zeros(width, bool)
 
 
+PIECE_BYTES = 1 << 18
+"""Of a table, whose bits are compared at once: with its scratch arrays it stays in a core's own cache."""
+MEASURED = 1 << 13
+"""Elements measured at a time: their temporary arrays stay in the cache, too."""
+
+
 @dataclass
 class ErrorSummary:
-    """The errors of some elements. A place counts elements of what is expected, copy by copy."""
+    """The errors of some elements, not to be shared between threads. A place counts elements of what is expected, copy
+    by copy.
+    """
 
     misses: Misses
+    tolerance: Tolerance
     mismatched: int = 0  #: out of tolerance
     firsts: dict[int, int] = field(default_factory=dict)  #: the first place of those, by copy
     error: float = 0.0  #: the largest, absolute
@@ -117,53 +139,56 @@ class ErrorSummary:
     strange_expected: int = 0  #: values that are not finite, where the two differ
     strange_found: int = 0
 
-    def fail(self, places: Indices) -> None:
-        """Elements at these places are out of tolerance."""
+    def measure(self, ours: AnyArray, theirs: AnyArray, start: int) -> None:
+        """Add the errors of contiguous arrays, the first of whose elements has the place `start`."""
+        ours, theirs = ours.reshape(-1), theirs.reshape(-1)
+        step = max(1, PIECE_BYTES // max(4, ours.itemsize, theirs.itemsize))
+        for low in range(0, ours.size, step):
+            differing = _differing(ours[low : low + step], theirs[low : low + step])
+            for chunk in range(0, differing.size, MEASURED):
+                places = differing[chunk : chunk + MEASURED] + low
+                with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
+                    self._add(ours[places], theirs[places], places + start)
+
+    def _add(self, ours: Array, theirs: Array, places: Indices) -> None:
+        tolerance = self.tolerance
+        expected, found = widest(ours), widest(theirs)
+        alike, error, ulps = errors(ours, theirs)
+        size = np.abs(expected)
+        passes = alike | (np.isfinite(error) & (error <= tolerance.atol + tolerance.rtol * size))
+        if ulps is not None:
+            within = ulps <= min(tolerance.max_ulp, int(np.iinfo(ulps.dtype).max))
+            passes |= within & ~(np.isnan(expected) | np.isnan(found))
+            self.ulp = max(self.ulp, int(ulps.max()))
+        if not passes.all():
+            self._fail(places[~passes])
+        worst = int(error.argmax())
+        ulp = None if ulps is None else int(ulps[worst])
+        self._note(float(error[worst]), int(places[worst]), value_of(ours[worst]), value_of(theirs[worst]), ulp)
+        ratio = error / size  # where 0 is expected there is none
+        self.relative = max(self.relative, float(np.max(ratio, initial=0, where=np.isfinite(ratio))))
+        self.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
+        self.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
+
+    def _fail(self, places: Indices) -> None:
+        """Elements at these places, in order, are out of tolerance."""
         misses = self.misses
         self.mismatched += places.size
-        copies = places // misses.size
-        for copy in np.unique(copies).tolist():
-            self._first(copy, int(places[copies == copy].min()))
+        copies, first = np.unique(places // misses.size, return_index=True)
+        for copy, place in zip(copies.tolist(), places[first].tolist(), strict=True):
+            self._first(copy, place)
         within = places % misses.size
         misses.rows[within // misses.width] = True
         misses.columns[within % misses.width] = True
 
-    def fail_among(self, off: Flags, start: int) -> None:
-        """The same for the flagged ones of elements that follow each other, in one copy."""
-        count = int(np.count_nonzero(off))
-        if not count:
-            return
-        misses = self.misses
-        if off.size % misses.width or start % misses.width:
-            self.fail(np.flatnonzero(off) + start)
-            return
-        self.mismatched += count
-        copy, within = divmod(start, misses.size)
-        self._first(copy, start + int(off.argmax()))
-        lines = off.reshape(-1, misses.width)
-        first = within // misses.width
-        misses.rows[first : first + len(lines)][lines.any(axis=1)] = True
-        misses.columns[lines.any(axis=0)] = True
-
     def _first(self, copy: int, place: int) -> None:
         self.firsts[copy] = min(place, self.firsts.get(copy, place))
 
-    def beats(self, error: float, place: int) -> bool:
-        """Whether an error is larger than the largest so far, or as large and earlier."""
-        return error > self.error or (error == self.error > 0 and self.worst is not None and place < self.worst)
-
-    def note(self, error: float, place: int, expected: Value, found: Value, ulp: int | None) -> None:
-        """Record an element if it is the worst so far."""
-        if self.beats(error, place):
+    def _note(self, error: float, place: int, expected: Value, found: Value, ulp: int | None) -> None:
+        """Record an element if its error is the largest so far, or as large and earlier."""
+        if error > self.error or (error == self.error > 0 and self.worst is not None and place < self.worst):
             self.error, self.worst, self.worst_ulp = error, place, ulp
             self.expected, self.found = expected, found
-
-    def note_ratios(self, error: Floats, size: Floats, real: np.dtype[Any]) -> None:
-        """Record the largest relative error, rounded to a dtype; where 0 is expected there is none."""
-        ratio = error / size
-        largest = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
-        rounded = float(real.type(largest))
-        self.relative = max(self.relative, rounded if rounded < np.inf else largest)
 
     def merge(self, other: ErrorSummary) -> None:
         """Add the errors of other elements."""
@@ -171,16 +196,17 @@ class ErrorSummary:
         for copy, place in other.firsts.items():
             self._first(copy, place)
         if other.worst is not None and other.expected is not None and other.found is not None:
-            self.note(other.error, other.worst, other.expected, other.found, other.worst_ulp)
+            self._note(other.error, other.worst, other.expected, other.found, other.worst_ulp)
         self.ulp = max(self.ulp, other.ulp)
         self.relative = max(self.relative, other.relative)
         self.strange_expected += other.strange_expected
         self.strange_found += other.strange_found
 
 
-def merged(summaries: Iterable[ErrorSummary]) -> ErrorSummary:
-    """The errors of all elements."""
-    total = ErrorSummary(Misses(0, 0))
-    for summary in summaries:
-        total.merge(summary)
-    return total
+def _differing(ours: Array, theirs: Array) -> Indices:
+    """The elements whose bits differ (no NaN is unlike itself); all of them where the dtypes do."""
+    if ours.dtype != theirs.dtype:
+        return np.arange(ours.size)
+    word = np.dtype(f"u{min(8, ours.itemsize)}")
+    differ = ours.view(word) != theirs.view(word)
+    return np.flatnonzero(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
