@@ -162,7 +162,12 @@ def _explained(
         is_noise = not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= MAX_NOISE_ULP
         if not is_noise:
             pairs += fit.searched()
-    return found + (_searched(pairs[:MAX_EXPLAINED], scheme, tolerance) if pairs else [])
+    if pairs:
+        from pecli.explain.time_limit import time_limit
+
+        with time_limit():
+            found += _searched(pairs[:MAX_EXPLAINED], scheme, tolerance)
+    return found
 
 
 def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
