@@ -21,6 +21,7 @@ from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
+from pecli.explain.time_limit import time_limit
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
@@ -165,7 +166,9 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     description: list[str] = []
     while chosen:
         group = chosen.pop(0)
-        if found := next(filter(None, map(_matches, _views(group))), []):
+        with time_limit():
+            found = next(filter(None, map(_matches, _views(group))), [])
+        if found:
             matches += found
         elif len(group) > 1:  # what is no pair may still be something alone
             chosen[:0] = [{name: array} for name, array in group.items()]

@@ -224,11 +224,14 @@ def _about(layers: str, line: str) -> str:
 
 def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...]:
     """The reasons of all that failed, scheme by scheme."""
-    from pecli.explain.search import explain, merged
+    from pecli.explain.edits import merged
+    from pecli.explain.search import explain
+    from pecli.explain.time_limit import time_limit
 
     every: list[Explanation] = []
-    for scheme, found in tables.items():
-        every += explain(scheme, found, tolerance.atol)
+    with time_limit():
+        for scheme, found in tables.items():
+            every += explain(scheme, found, tolerance.atol)
     return tuple(merged(every))
 
 
