@@ -143,12 +143,22 @@ _DISPLAYED = {
 
 
 def _display_in_notebooks() -> None:
-    """Give the classes that are imported by now what notebooks look for; the layers below know nothing of views."""
+    """Give the classes that are imported by now what notebooks and print look for; the layers below know nothing of
+    views.
+    """
     import sys
 
     for module, name in _DISPLAYED.items():
         if module in sys.modules and not hasattr(kind := getattr(sys.modules[module], name), "_repr_html_"):
             kind._repr_html_, kind._repr_png_ = _repr_html, _repr_png
+            if module.startswith("pecli.checks."):
+                kind.__str__ = _printed
+
+
+def _printed(value: Any) -> str:
+    from pecli.views.check_results import printed
+
+    return printed(value)
 
 
 def _repr_html(value: Any) -> str:

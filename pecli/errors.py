@@ -6,6 +6,7 @@
     │   └── UnsupportedError  a runtime does not have what is asked for
     ├── FileError        a file cannot be read or written, or is not what it claims to be
     │   └── NoTablesError  it holds tensors, but no positional tables
+    ├── CheckFailedError  the answer of a check is no, where `raise_if_failed` was called (also an AssertionError)
     ├── ResourceError    the system has no more memory or threads
     └── DefectError      anything unforeseen: a defect of pecli or of its installation
 
@@ -83,6 +84,10 @@ class FileError(PecliError):
 
 class NoTablesError(FileError):
     """A file holds tensors, none of which is a positional table; of several files, that is an answer."""
+
+
+class CheckFailedError(PecliError, AssertionError):
+    """The answer of a check is no, which `raise_if_failed` was to raise."""
 
 
 class ResourceError(PecliError):

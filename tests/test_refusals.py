@@ -182,7 +182,7 @@ COMMANDS = [
     ("apply learned x.npy --table two.npz -o out.npy", "--table is two.npz"),
     ("convert x.npy --from halves --to interleaved --kv-heads 2 -o out.npy", "--heads is missing"),
     ("convert x.npy --from halves --to interleaved --check -o out.npy", "--check is given"),
-    ("convert k.npz --from halves --to interleaved --heads 4 -o out.npz", "--head-dim is missing"),
+    ("convert k.npz --from halves --to interleaved --heads 4 -o out.npz", "--kv-heads is missing"),
     ("convert qk.npz --from halves --to interleaved --heads 4 -o out.npz", "model.layers.0.self_attn.k_proj.weight"),
     ("inspect x.npy --rows 10 --cols 0:2", "--rows is 10"),
     ("verify x.npy --model llama-3.1-8b --layer-type full", "--layer-type is 'full'"),

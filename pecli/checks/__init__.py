@@ -1,1 +1,33 @@
-"""Tables compared with tables, files and specs."""
+"""Checks of tables and files: each gives a result that reads as an answer."""
+
+from __future__ import annotations
+
+from pecli.errors import CheckFailedError
+
+MAX_WORDS = 3
+"""Findings that a repr quotes."""
+
+
+class Answer:
+    """A result that is true where the answer is yes; printed, it is what the command prints (`pecli.views`)."""
+
+    @property
+    def passed(self) -> bool:
+        raise NotImplementedError
+
+    def words(self) -> tuple[str, ...]:
+        """What it is about, and what was found, the gravest first."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def raise_if_failed(self) -> None:
+        """Raise `CheckFailedError`, an AssertionError that says what is wrong, where the answer is no."""
+        if not self:
+            raise CheckFailedError(str(self))
+
+    def __repr__(self) -> str:
+        words = [word for word in self.words() if word][:MAX_WORDS]
+        about = f": {'; '.join(words)}" if words else ""
+        return f"<{type(self).__name__} {'passed' if self else 'failed'}{about}>"

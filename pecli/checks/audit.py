@@ -54,7 +54,7 @@ class Drift:
     """The first position whose row equals the one before, though the exact rows differ."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Audit:
     """The recipes of a scheme against its exact table, over stretches of positions that end at `edges`."""
 
@@ -63,6 +63,9 @@ class Audit:
     numbers: ByPosition
     edges: Indices
     drifts: list[Drift]
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.scheme!r}: {', '.join(drift.recipe for drift in self.drifts)}>"
 
     @property
     def stop(self) -> int:

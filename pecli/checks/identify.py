@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks import Answer
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
@@ -20,6 +21,7 @@ from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
+from pecli.explain.time_limit import time_limit
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
@@ -108,8 +110,8 @@ class Match:
         }
 
 
-@dataclass(frozen=True)
-class Identification:
+@dataclass(frozen=True, repr=False)
+class Identification(Answer):
     """What was found: explanations, the best first, and sentences about what has none."""
 
     file: str
@@ -119,6 +121,13 @@ class Identification:
     @property
     def identified(self) -> bool:
         return bool(self.matches)
+
+    @property
+    def passed(self) -> bool:
+        return self.identified
+
+    def words(self) -> tuple[str, ...]:
+        return (self.file, *(match.command for match in self.matches), *self.description)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -157,7 +166,9 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     description: list[str] = []
     while chosen:
         group = chosen.pop(0)
-        if found := next(filter(None, map(_matches, _views(group))), []):
+        with time_limit():
+            found = next(filter(None, map(_matches, _views(group))), [])
+        if found:
             matches += found
         elif len(group) > 1:  # what is no pair may still be something alone
             chosen[:0] = [{name: array} for name, array in group.items()]

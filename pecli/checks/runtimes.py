@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks import Answer
 from pecli.checks.audit import measure
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.engine.arrays import Array, Floats, Positions, widened
@@ -85,8 +86,8 @@ class RuntimeResult:
         }
 
 
-@dataclass(frozen=True)
-class RuntimeComparison:
+@dataclass(frozen=True, repr=False)
+class RuntimeComparison(Answer):
     """The runtimes for every kind of layer of a model, served at a context of `length` positions."""
 
     model: str
@@ -98,6 +99,14 @@ class RuntimeComparison:
     def agree(self) -> bool:
         """Whether no runtime departs by more than the tolerance."""
         return not any(result.departs for results in self.layers.values() for result in results)
+
+    @property
+    def passed(self) -> bool:
+        return self.agree
+
+    def words(self) -> tuple[str, ...]:
+        departing = dict.fromkeys(each.runtime for results in self.layers.values() for each in results if each.departs)
+        return self.model, f"length {self.length:,}", ", ".join(departing)
 
     def as_json(self) -> dict[str, Any]:
         layers = [

@@ -143,18 +143,20 @@ def verify(
 def _summary(outcomes: list[Outcome], *, as_table: bool, json: bool, quiet: bool, junit: str | None) -> int:
     """What there is to say of all checks together, and the exit code."""
     from pecli.checks.run import without_tables
-    from pecli.views import checklist
 
     problems = without_tables(outcomes)
-    if as_table:
-        if not quiet:
+    annotated = os.environ.get("GITHUB_ACTIONS") == "true" and not json
+    if as_table or annotated or junit is not None:
+        from pecli.views import checklist
+
+        if as_table and not quiet:
             checklist.show(outcomes)
-        for outcome in outcomes:
+        for outcome in outcomes if as_table else ():
             _answer(outcome, json, quiet=True)
-    if checklist.is_github_actions() and not json:
-        checklist.annotate(outcomes)
-    if junit is not None:
-        checklist.write_junit(junit, outcomes)
+        if annotated:
+            checklist.annotate(outcomes)
+        if junit is not None:
+            checklist.write_junit(junit, outcomes)
     for problem in problems:
         print_error(problem)
     return max([*map(_code, outcomes), *map(code_of, problems)])

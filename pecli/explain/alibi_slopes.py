@@ -244,9 +244,6 @@ def _by_rule(
             continue
         factor = 2.0 ** -float(np.average(logs - max_bias * inside, weights=weights))
         by = plainest(factor, factor * 5 / math.sqrt(weights.sum()) + 1e-9) if scaled else 1.0
-        off = np.abs(slopes - by * 2.0 ** (-max_bias * exponents))
-        if (off > SIGMAS * errors + 1e-12).any():
-            continue
         alone: dict[str, Any] = {"form": bias.form, "seq_len": bias.length} if bias.form else {"slopes": True}
         scheme = Alibi(len(slopes), rule=rule, max_bias=max_bias, dtype=one.float_dtype, **alone)
         skipped = ("slopes",) if bias.form else ("slopes", "form", "seq_len")

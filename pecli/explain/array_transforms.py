@@ -18,22 +18,19 @@ from pecli.engine.application import reorder
 from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, Form, forms
+from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
 from pecli.explain.sample import plainest, rms
 from pecli.explain.time_limit import check_time
 
 SHARE = 0.01
 """Of the difference, that an explanation may leave."""
 MASKED = -1e4
-MAX_WRONG = 0.2
-"""Of the rows or columns, that may be wrong in an array that is right otherwise."""
 MAX_MATCHED = 4096
 """Rows or channels that are matched with each other."""
 FEW_MATCHED = 64
 """Those that are matched before all are."""
 MAX_COMPARED = 2048
 """Elements of each that are compared."""
-MAX_LISTED = 64
 PROJECTIONS = 24
 MAX_LAID_OUT = 1 << 22
 MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14
@@ -117,8 +114,6 @@ def _candidates(sides: Sides) -> Iterator[Candidate]:
     straight = list(islice(_of_shape(sides.expected, sides.found.shape), 4))
     for edits, made in straight or [((), sides.expected)]:
         yield from _in_order(edits, made, sides)
-    for edits, made in straight[:2]:
-        yield from _in_part(edits, made, sides)
 
 
 def _squeezed(array: AnyArray) -> AnyArray:
@@ -158,7 +153,7 @@ def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
             yield (kinds.Swapped(),), source.join(*parts[::-1])
             yield (kinds.Negated("first"),), source.join(np.negative(parts[0]), parts[1])
             yield (kinds.Negated("second"),), source.join(parts[0], np.negative(parts[1]))
-        for target in (Form(arrangement, doubled) for arrangement in ARRANGEMENTS for doubled in DOUBLINGS):
+        for target in (Form(arrangement, doubled) for arrangement in SEARCHED for doubled in DOUBLINGS):
             numbers = parts[0].size * (1 + bool(target.doubled))
             numbers *= 1 if target.arrangement in ("alone", "complex") else 2
             if target == source or (len(parts) == 1) != (target.arrangement == "alone") or numbers != size:
@@ -285,19 +280,3 @@ def _in_heads(order: Indices) -> Edit | None:
             if np.array_equal(order, here // head * head + reorder(head, source, target)[here % head]):
                 return kinds.Layout(f"{source} in heads of {head}", f"{target} in heads of {head}")
     return None
-
-
-def _in_part(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
-    """All but a few rows, or columns."""
-    found = sides.found
-    if made.ndim < 2:
-        return
-    off = np.abs(np.nan_to_num(made - found, nan=np.inf, posinf=np.inf, neginf=np.inf)) ** 2
-    for axis, kind in ((-2, kinds.RowsWrong), (-1, kinds.ColumnsWrong)):
-        each = np.sqrt(np.moveaxis(off, axis, 0).reshape(found.shape[axis], -1).mean(axis=1))
-        usual = float(np.median(each))
-        wrong = np.flatnonzero(~(each <= 8 * usual + sides.limit))
-        if usual <= max(sides.limit, SHARE * rms(found)) and 0 < len(wrong) <= max(1, MAX_WRONG * len(each)):
-            right = made.astype(np.result_type(made, found))
-            np.moveaxis(right, axis, 0)[wrong] = np.moveaxis(found, axis, 0)[wrong]
-            yield (*edits, kind(tuple(wrong.tolist()[:MAX_LISTED]))), right

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from pecli.engine.arrays import AnyArray
@@ -272,6 +272,24 @@ class Explanation:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def merged(found: Iterable[Explanation]) -> list[Explanation]:
+    """Explanations of other tensors by the same edits made into one."""
+    out: list[Explanation] = []
+    for each in found:
+        other = next((other for other in out if each.mistakes == other.mistakes and each.mistakes), None)
+        if other is None:
+            out.append(each)
+            continue
+        longest = max(other.scheme, each.scheme, key=lambda scheme: getattr(scheme, "seq_len", 0) or 0)
+        out[out.index(other)] = replace(
+            max(other, each, key=lambda one: len(one.edits)),
+            scheme=longest,  # a vector of frequencies has no length
+            tensors=(*other.tensors, *each.tensors),
+            residual=max(other.residual, each.residual),
+        )
+    return out
 
 
 def best(found: Iterable[Explanation]) -> list[Explanation]:

@@ -164,9 +164,13 @@ READABLE = tuple(
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
 
 
+SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
+"""The arrangements that are told by the values, the likelier ones first."""
+
+
 def forms(array: Array) -> Iterator[Form]:
     """The forms that an array of such a shape may have, the likelier ones first."""
-    for arrangement in ("interleaved", "halves", "alone", "stacked", "pairs", "complex"):
+    for arrangement in SEARCHED:
         if _parts(array, arrangement) is not None:
             yield from (Form(arrangement, doubled) for doubled in DOUBLINGS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,7 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.yarn import Yarn
-from pecli.explain import edits as kinds
-from pecli.explain.edits import (
-    Decimals,
-    Dtype,
-    Edit,
-    Errors,
-    Explanation,
-    FixedPoint,
-    Negated,
-    Parameter,
-    Uninitialised,
-    best,
-)
+from pecli.explain.edits import Channels, Dtype, Edit, Errors, Explanation, Negated, Parameter, Uninitialised, best
 from pecli.explain.frequency_estimation import DRIFT
 from pecli.explain.frequency_laws import (
     BETAS,
@@ -48,7 +36,7 @@ from pecli.explain.frequency_laws import (
     line,
     steps_of,
 )
-from pecli.explain.sample import BASES, Sample, digits, grain, plain_integer, plainest, precision
+from pecli.explain.sample import BASES, Sample, digits, plain_integer, plainest, precision, rounding
 from pecli.explain.sinusoid_schemes import WaveScheme, expected_amplitude, law_edits, neighbours, scheme_of
 
 
@@ -95,15 +83,11 @@ def _fit_yarn(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Cur
 def _blends_of_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
     """Either scaling with usual numbers, where too few channels are between the limits to measure those."""
     factor, name = plainest(1 / share, 0.02 / share), "original_max_position_embeddings"
-    yarns = (
-        (
-            0.2 * ((fast, slow) != BETAS[0]) + 0.1 * (not truncate),
-            Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate),
-        )
-        for truncate in (True, False)
-        for fast, slow in BETAS
-    )
-    for unusual, scaling in ((0.0, Llama3(factor, 8192, 1.0, 4.0)), *yarns):
+    scalings: list[tuple[float, Any]] = [(0.0, Llama3(factor, 8192, 1.0, 4.0))]
+    for truncate, (fast, slow) in product((True, False), BETAS):
+        unusual = 0.2 * ((fast, slow) != BETAS[0]) + 0.1 * (not truncate)
+        scalings.append((unusual, Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)))
+    for unusual, scaling in scalings:
         found = law.having(scaling=scaling)
         misfits = curve.misfit_by_row(found.having(**{name: np.array(LENGTHS)[:, None]}).frequencies())
         for original, fit in zip(LENGTHS, misfits.tolist(), strict=True):
@@ -175,48 +159,29 @@ def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:
                 yield replace(fit, cost=fit.cost + 0.4 + 0.1 * digits(plain_base), open=(said,))
 
 
-def _other_bases(curve: Curve, half: float) -> list[float]:
-    """Bases of up to five digits for which the divisors of all frequencies that are known well have two decimals."""
-    use = np.flatnonzero(curve.known & (curve.error < 2e-5 * np.abs(curve.frequency)))
-    if len(use) < 9:
-        return []
-    first, rest = int(use[use > 0][0]), use[use > 0][1:]
-    divisors = np.arange(50, 3200) / 100
-    every = np.abs(divisors * curve.frequency[first]) ** (-half / first)
-    bases = np.array([*{float(f"{base:.4e}") for base in every if 10 < base < 1e8}])
-    found = np.exp(np.multiply.outer(np.log(bases), -rest / half)) / curve.frequency[rest]
-    doubt = 4 * found * curve.error[rest] / np.abs(curve.frequency[rest]) + 1e-9
-    return [float(base) for base in bases[(np.abs(found * 100 - np.rint(found * 100)) / 100 <= doubt).all(axis=1)]]
-
-
-def fit_longrope(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]:
+def fit_longrope(curve: Curve, half: float) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
-    frequencies that are known well come out as plain numbers does that mean anything, or where the phases have shown
-    that the waves are `rotary`.
+    frequencies that are known well come out as plain numbers does that mean anything.
     """
     known, best = curve.known, list[tuple[int, Law]]()
-    for base in (*BASES, *_other_bases(curve, half)):
+    for base in BASES:
         plain = np.exp(-np.arange(len(known)) / half * math.log(base))
         unknown = np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))  # hardly turning
         divisors = plain / np.where(known, curve.frequency, unknown)
         doubt = np.abs(divisors * np.where(known, curve.error / curve.frequency, 0.01))
         sharp = (doubt < 1e-3) & known
+        if sharp.sum() < MIN_RECOGNISED or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
+            continue
         grid = np.where(doubt < 5e-5, 1000.0, 100.0)
         off = np.abs(divisors * grid - np.rint(divisors * grid)) / grid
-        if known.sum() < MIN_FREQUENCIES or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
-            continue
-        is_plain = sharp.sum() >= MIN_RECOGNISED and float(np.ptp(divisors[sharp])) >= 0.005
-        is_plain = is_plain and not (off[sharp] > 4 * doubt[sharp] + 1e-9).any()
-        if is_plain or rotary:
-            slack = np.where(sharp & is_plain, 4 * doubt, doubt / 2)
-            rounded = tuple(map(plainest, divisors.tolist(), slack.tolist()))
+        if float(np.ptp(divisors[sharp])) >= 0.005 and not (off[sharp] > 4 * doubt[sharp] + 1e-9).any():
+            rounded = tuple(map(plainest, divisors.tolist(), np.where(sharp, 4 * doubt, doubt / 2).tolist()))
             law = Law(len(plain), half, base, scaling=LongRope(4096, rounded, rounded, attention_factor=1.0))
-            best.append((int(sharp.sum()) * is_plain, law))
+            best.append((int(sharp.sum()), law))
     if best:
-        plain_ones, law = max(best, key=lambda each: each[0])
-        no_law = "no known law has these frequencies: the divisors are as measured, beside any base"
+        _, law = max(best, key=lambda each: each[0])
         said = (
-            "the base and the divisors are known only together" if plain_ones else no_law,
+            "the base and the divisors are known only together",
             "short and long divisors are not told apart, nor is the original length",
             "the attention factor is as measured; a factor may have given it",
         )
@@ -312,21 +277,26 @@ def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     yield list(fit_longrope(curve, float(starts[0].half))) if prior.rotary else []
 
 
-def _exponents(law: Law, curve: Curve) -> list[tuple[Law, float]]:
-    """The base that the spec says, without scaling and with exponents over another whole number: half the dimension,
-    i/(d/2 − 1), a hidden size; with costs.
+def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
+    """Laws without scaling, with costs: the base that the spec says with exponents over another whole number (half the
+    dimension, a hidden size), or a plain base with exponents over i/(d/2 − 1).
     """
     straight = geometric(curve)
-    if straight is None or straight[1] <= 0:
-        return []
-    level, step, level_error, step_error = straight
+    if straight is None or straight[1] <= 0 or abs(straight[0]) > SIGMAS * straight[2] + 1e-6:
+        return
+    _, step, _, step_error = straight
+    other, slack = law.half - 1, SIGMAS * step_error / step + 1e-6
+    unscaled = replace(law, scaling=NO_SCALING, rotating=None)
+    extra = float(law.scaling != NO_SCALING)
     over = 2 * math.log(law.base) / step
-    whole, error = round(over), SIGMAS * over * step_error / step + 1e-6 * over
-    if abs(level) > SIGMAS * level_error + 1e-6 or abs(over - whole) > error or error > 0.25 or whole < 2:
-        return []
-    likely = whole in (law.half, 2 * law.half - 2, 4 * law.half) or whole % (2 * law.half) == 0
-    cost = (0.95 if likely else 1.35) + (law.scaling != NO_SCALING)
-    return [(replace(law, half=whole / 2, scaling=NO_SCALING, rotating=None), cost)]
+    whole = round(over)
+    if abs(over - whole) <= slack * over <= 0.25 and whole >= 2:
+        likely = whole in (law.half, 2 * other, 4 * law.half) or whole % (2 * law.half) == 0
+        yield replace(unscaled, half=whole / 2), (0.95 if likely else 1.35) + extra
+    if 0 < step * other < 50:
+        base = plainest(math.exp(step * other), math.exp(step * other) * slack * step * other)
+        if base != law.base and (base in BASES or digits(base) == 1):
+            yield replace(unscaled, half=other, base=base), 1.35 + extra
 
 
 MIN_FREQUENCIES = 4
@@ -338,7 +308,8 @@ MIN_RECOGNISED = 6
 MIN_IMPROVEMENT = 8.0
 """How many times smaller than the difference from the prior the residual has to be."""
 ENOUGH = 3.0
-
+ROUNDING_NOISE = 0.6
+"""Of half a step: the root mean square of what rounding leaves."""
 
 INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
 """What vectors hold instead of frequencies, which are these numbers over them."""
@@ -356,11 +327,11 @@ def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
     readings: list[tuple[tuple[Edit, ...], Floats]] = [(signs, values)]
     if (values > 0).all() and values[-1] > values[0]:
         readings += [((Parameter("inv_freq", "frequencies", name),), of / values) for name, of in INVERSES.items()]
-        readings.append(((kinds.Channels("reversed"),), values[::-1]))
+        readings.append(((Channels("reversed"),), values[::-1]))
     stored = (Dtype(one.dtype),) if precision(one.dtype) > precision("float32") else ()
     found: list[Explanation] = []
     for edits, frequency in readings:
-        floor = noise_floor(frequency)
+        floor = ROUNDING_NOISE * rounding(frequency)[1]
         noises = [floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor)]
         curves = [Curve(frequency, np.hypot(DRIFT / 4 * np.abs(frequency), noise), aliased=False) for noise in noises]
         if any(fit.misfit <= ENOUGH for tier in fit_near_prior(prior, curves[-1]) for fit in tier):
@@ -383,21 +354,12 @@ def _explained(
     return []
 
 
-def noise_floor(values: Floats) -> float:
-    """What rounding leaves of numbers of order one, as decimals or steps say."""
-    found = grain(values)
-    if isinstance(found, Decimals):
-        return 0.3 * 10.0**-found.digits
-    return 0.3 * found.step if isinstance(found, FixedPoint) else 0.0
-
-
 def _checked(
     one: Sample, prior: WaveScheme | None, fit: Fit, curve: Curve, edits: tuple[Edit, ...]
 ) -> Explanation | None:
     """The explanation, if all frequencies are within their errors and it earns its numbers."""
-    law, values, kind = fit.law, curve.frequency, grain(curve.frequency)
-    rounding = precision(kind.found) if isinstance(kind, Dtype) else 0.0
-    error = np.hypot(curve.error, rounding * np.abs(values))
+    law, values = fit.law, curve.frequency
+    error = np.hypot(curve.error, rounding(values)[0] * np.abs(values))
     left = np.abs(law.frequencies() - values)
     misfit = float(np.sqrt(np.mean((left / error) ** 2)))
     if (left > 4 * error + 1e-15).any() or misfit > ENOUGH:
@@ -427,9 +389,9 @@ def recognise_frequencies(one: Sample) -> list[Explanation]:
     values = one.values.reshape(-1)
     if len(values) < MIN_RECOGNISED or not np.isfinite(values).all() or (values < 0).any() or values[0] <= 0:
         return []
-    kind, floor = grain(values), noise_floor(values)
-    loose = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 2
-    exact = [4 * precision(one.dtype)] if one.dtype == "float64" and kind is None else []
-    errors = (np.hypot(relative * np.abs(values), floor) + 1e-300 for relative in (*exact, loose))
+    relative, absolute = rounding(values)
+    exact = [4 * precision(one.dtype)] if one.dtype == "float64" and not (relative or absolute) else []
+    slacks = (*exact, relative or DRIFT / 2)
+    errors = (np.hypot(slack * np.abs(values), ROUNDING_NOISE * absolute) + 1e-300 for slack in slacks)
     curves = (Curve(values, error, aliased=False) for error in errors)  # float64 may follow a law to the last place
     return _explained(one, None, (curve for curve in curves if curve.known.sum() >= MIN_RECOGNISED // 2), most=3)

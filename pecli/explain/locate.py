@@ -6,6 +6,7 @@ it. Where the rows from one on are wrong, those are a table of their own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,8 @@ class Located:
     def edits(self) -> list[Edit]:
         """What may be named as wrong: elements; else rows, columns or heads, whichever are the smaller part."""
         places = np.argwhere(self.wrong)
-        if 0 < len(places) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size):
+        whole_rows = self.wrong.ndim > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
+        if 0 < len(places) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
             return [ElementsWrong(tuple(tuple(place) for place in places.tolist()))]
         if self.wrong.ndim < 2:
             return []
@@ -64,6 +66,17 @@ class Located:
             heads = tuple(tuple(place) for place in np.argwhere(flags).tolist())
             found.append((float(flags.mean()), HeadsWrong(heads)))
         return [edit for share, edit in sorted(found, key=lambda each: each[0]) if 0 < share <= MAX_SHARE][:1]
+
+    def explanation(self, scheme: Scheme | None = None) -> Explanation | None:
+        """The part that is wrong, with what is left of all others."""
+        edit: Any = next(iter(self.edits()), None)
+        if edit is None:
+            return None
+        left = np.where(_named(self.wrong.shape, edit), 0.0, self.errors.left)
+        errors = Errors(left, self.errors.values, self.errors.drift)
+        edit = type(edit)(edit.which[:MAX_LISTED])
+        largest = float(np.abs(left).max())
+        return Explanation((edit,), scheme, largest, 0.0, (self.one.name,), errors=lambda _: errors)
 
     def is_no_scheme(self, edit: Edit) -> bool:
         """Whether wrong rows are no padding, nor another beginning or end, which have names of their own; columns and
@@ -89,18 +102,12 @@ def located(prior: Scheme, one: Sample, atol: float) -> Located | None:
     return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, atol))
 
 
-def explain_part(prior: Scheme, one: Sample, *, surely: bool) -> Explanation | None:
+def explain_part(prior: Scheme, alone: Mapping[str, Sample], atol: float, *, surely: bool) -> Explanation | None:
     """The part that is wrong, as the whole answer; `surely` where no parameter or order of rows may be the reason."""
+    (one,) = alone.values()
     found = located(prior, one, 0.0)
-    if found is None or not found.wrong.any():
-        return None
-    edit: Any = next(iter(found.edits()), None)
-    if edit is None or (surely and not found.is_no_scheme(edit)):
-        return None
-    left = np.where(_named(found.wrong.shape, edit), 0.0, found.errors.left)
-    errors = Errors(left, found.errors.values, found.errors.drift)
-    edit = type(edit)(edit.which[:MAX_LISTED])
-    return Explanation((edit,), prior, float(np.abs(left).max()), 0.0, (one.name,), errors=lambda _: errors)
+    right = found.explanation(prior) if found is not None else None
+    return None if right is None or (surely and not (found and found.is_no_scheme(right.edits[0]))) else right
 
 
 def _named(shape: tuple[int, ...], edit: Any) -> Flags:

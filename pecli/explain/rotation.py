@@ -16,7 +16,9 @@ from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.explain.edits import (
     Dtype,
     Edit,
+    Errors,
     Explanation,
+    HeadsWrong,
     Layout,
     Negated,
     Parameter,
@@ -28,10 +30,12 @@ from pecli.explain.edits import (
 )
 from pecli.explain.forms import Form, halved, joined
 from pecli.explain.frequency_estimation import Waves, agreeing_places
-from pecli.explain.sample import grain, precision, quantised_storage, rms
+from pecli.explain.locate import Located
+from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms
 from pecli.explain.sinusoid_readings import Reading, padded
 from pecli.explain.sinusoid_schemes import WaveScheme, wave_scheme
 from pecli.explain.sinusoid_search import explain_readings
+from pecli.explain.time_limit import limited
 
 MAX_RESIDUAL = 0.05
 """Of the values after: a quotient or an explanation that is further off is no rotation of these pairs."""
@@ -176,15 +180,35 @@ def explain_rotation(
     finite = all(np.isfinite(each).all() for each in (before, after))
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
         return []
-    with np.errstate(all="ignore"):
+    with limited():
         found = _known(before, after, plan, atol, dtype)
         if found is not None:
             return [found]
+        part = _in_part(before, after, plan, atol, dtype)
+        if part is not None and not isinstance(part.edits[0], HeadsWrong):
+            return [part]
         found = _measured(before, after, plan, prior, atol)
-        if found is None and before.ndim > 3 and len(before) > 1:
+        if found is not None and found.mistakes:
+            return [found]
+        if before.ndim > 3 and len(before) > 1:
             each = [explain_rotation(one, other, plan, atol, dtype) for one, other in zip(before, after, strict=True)]
-            return [replace(found[0], tensors=(f"sequence {k}",)) for k, found in enumerate(each) if found]
-        return [found] if found is not None and found.mistakes else []
+            return [
+                replace(found[0], tensors=(f"sequence {k}",))
+                for k, found in enumerate(each)
+                if found and found[0].mistakes
+            ]
+        return [part] if part is not None else []
+    return []
+
+
+def _in_part(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype: str) -> Explanation | None:
+    """Elements, rows or heads that are wrong, where all others are right."""
+    rows = np.arange(before.shape[-2])
+    off = after - plan.rotated(before, plan.waves(rows))
+    wrong = np.abs(off) > _limit(after, atol)
+    located = Located(Sample("after", dtype, after.shape, after, rows), Errors(off, after), wrong)
+    found = located.explanation()
+    return found if found and (located.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], HeadsWrong)) else None
 
 
 def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype: str) -> Explanation | None:
@@ -283,7 +307,7 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
         rows, form = np.arange(len(ratio)), Form("alone")
         reading = Reading((ratio.real, ratio.imag), rows, len(ratio), form, edits, ("after",), "float32")
         expected = replace(prior, form=form, length=len(ratio))
-        for found in best(explain_readings([reading, *padded(reading)], expected, atol)):
+        for found in best(explain_readings([*padded(reading), reading], expected, atol)):
             if found.residual <= MAX_RESIDUAL * rms(ratio) or all(isinstance(edit, Rows) for edit in found.mistakes):
                 return found
     return None

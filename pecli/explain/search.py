@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, combinations, islice
 from typing import Any
 
@@ -22,6 +23,7 @@ from pecli.explain.array_transforms import transform
 from pecli.explain.edits import (
     Bits,
     Edit,
+    Errors,
     Explanation,
     Incomplete,
     Layout,
@@ -31,12 +33,13 @@ from pecli.explain.edits import (
     Rows,
     Swapped,
     best,
+    merged,
     parameter,
     parameter_edits,
 )
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
-from pecli.explain.locate import explain_part, located
+from pecli.explain.locate import Located, explain_part, located
 from pecli.explain.position_recovery import recognise_grid, recognise_positions
 from pecli.explain.recipe_search import (
     NOWHERE,
@@ -47,7 +50,7 @@ from pecli.explain.recipe_search import (
     scheme_errors,
     tables_of,
 )
-from pecli.explain.sample import Sample, precision, sample
+from pecli.explain.sample import Sample, precision, sample, wide
 from pecli.explain.sinusoid_schemes import wave_scheme
 from pecli.explain.sinusoid_search import explain_waves
 from pecli.explain.time_limit import check_time, limited
@@ -192,11 +195,10 @@ def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None
     every = ((distance(scheme, waves), edits, scheme) for edits, scheme in known)
     off, edits, scheme = min(every, key=lambda each: each[0].root_mean_square, default=(NOWHERE, (), prior))
     other = _other_scheme(prior, waves, atol)
-    if off.largest > max(atol, *map(_units, waves.values())) or (other and other.residual < off.largest):
+    if other is not None and other.residual < off.largest:
         return other
     named = tuple(_edit(**edit) for edit in edits)
-    errors = scheme_errors(scheme)
-    return Explanation(named, scheme, off.largest, off.root_mean_square, tuple(waves), errors=errors)
+    return Explanation(named, scheme, off.largest, 0.0, tuple(waves), errors=scheme_errors(scheme)) if named else None
 
 
 def _edit(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
@@ -259,18 +261,6 @@ def _at_position(prior: Scheme, edit: Edit) -> Edit:
     return edit
 
 
-def _in_part(prior: Scheme, alone: Samples, atol: float) -> Explanation | None:
-    """Elements or rows that are wrong, where all others are exact."""
-    ((_, one),) = alone.items()
-    return explain_part(prior, one, surely=True)
-
-
-def _anywhere(prior: Scheme, alone: Samples, atol: float) -> Explanation | None:
-    """The part that is wrong, where nothing explains it."""
-    ((_, one),) = alone.items()
-    return explain_part(prior, one, surely=False)
-
-
 def _by_range(prior: Any, waves: Samples, atol: float) -> Explanation | None:
     """Rows up to one, or from one on, as a table of their own, where all others are right."""
     every = [located(prior, one, 0.0) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
@@ -296,7 +286,7 @@ def _by_range(prior: Any, waves: Samples, atol: float) -> Explanation | None:
 
 SEARCHES: Searches = (
     (lambda prior, samples, atol: explain_computed(prior, samples), _together),
-    (_in_part, _each),
+    (partial(explain_part, surely=True), _each),
     (_by_range, _waves),
     (_by_neighbour, _waves),
     (_by_waves, _waves),
@@ -304,7 +294,7 @@ SEARCHES: Searches = (
     (_by_kind, _each),
     (_by_parameter, _together),
     (_transformed, _each),
-    (_anywhere, _each),
+    (partial(explain_part, surely=False), _each),
 )
 """Each with the tensors that it explains at once."""
 
@@ -313,24 +303,6 @@ def _units(one: Sample) -> float:
     """The rounding error that a value may have."""
     size = np.abs(one.values[np.isfinite(one.values)])
     return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
-
-
-def merged(found: Iterable[Explanation]) -> list[Explanation]:
-    """Explanations of other tensors by the same edits made into one."""
-    out: list[Explanation] = []
-    for each in found:
-        other = next((other for other in out if each.mistakes == other.mistakes and each.mistakes), None)
-        if other is None:
-            out.append(each)
-            continue
-        longest = max(other.scheme, each.scheme, key=lambda scheme: getattr(scheme, "seq_len", 0) or 0)
-        out[out.index(other)] = replace(
-            max(other, each, key=lambda one: len(one.edits)),
-            scheme=longest,  # a vector of frequencies has no length
-            tensors=(*other.tensors, *each.tensors),
-            residual=max(other.residual, each.residual),
-        )
-    return out
 
 
 def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Explanation | None:
@@ -342,6 +314,9 @@ def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Expl
         ours = sample(name, one, whole=theirs.whole)
         limit = max(atol, _units(ours), _units(theirs))
         found = transform(ours.values, theirs.values, limit, (name,))
+        if found is None and ours.shape == theirs.shape:
+            left = np.where(ours.values == theirs.values, 0.0, theirs.values - ours.values)
+            found = Located(theirs, Errors(left, theirs.values), ~(np.abs(left) <= limit)).explanation()
         return found and accepted(found, {name: theirs}, {name: other}, limit, theirs.float_dtype)
     return None
 
@@ -351,13 +326,12 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0)
     for (name, (one, its)), (second, (two, others)) in combinations(pairs.items(), 2):
         if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
             continue
-        ours, theirs = ([sample(name, array).values for array in each] for each in ((one, two), (its, others)))
-        with np.errstate(all="ignore"):
-            apart, crossed = (
-                float(np.abs(np.subtract(ours, each)).max(initial=0.0)) for each in (theirs, theirs[::-1])
-            )
-        if crossed <= max(atol, UNITS * precision(dtype_name(others.dtype)), 0.01 * apart):
-            return [Explanation((Swapped(),), None, crossed, 0.0, (name, second))]
+        ours, theirs = (np.stack([wide(array) for array in each]) for each in ((one, two), (its, others)))
+        errors = Errors(theirs - ours[::-1], theirs)
+        swapped = Explanation((Swapped(),), None, 0.0, 0.0, (name, second), errors=lambda _: errors)  # noqa: B023
+        samples = {each: sample(each, its, whole=True) for each in (name, second)}
+        if (right := accepted(swapped, samples, {}, atol, dtype_name(its.dtype))) is not None:
+            return [right]
     return []
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from pecli.engine.arrays import COMPLEX, AnyArray, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
+from pecli.explain.edits import Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
 from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
+from pecli.explain.frequency_estimation import Place
 from pecli.explain.sample import Sample, chosen, rms
 
 SAME = 0.05
@@ -241,3 +242,49 @@ def order_of_rows(
     if count > MAX_WRONG * length:
         return None, start
     return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
+
+
+def all_readings(found: Mapping[str, Sample], expected: Form | None, channels: int = 0) -> Iterator[Reading]:
+    """Rows that wrap show at once, and come first; padding last. Readings with the expected channels before others."""
+    if not any(np.ptp(one.values) for one in found.values()):
+        return  # a constant is no wave
+    plain = list(readings(found, expected))
+    plain.sort(key=lambda reading: bool(channels) and reading.channels != channels)
+    for reading in plain[:1]:
+        yield from wrapped(reading)
+    yield from plain
+    for reading in plain[:2]:
+        yield from padded(reading)
+
+
+_SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
+    (1, 0): (),
+    (1, 2): (Negated("all"),),
+    (-1, 0): (Negated("sin"),),
+    (-1, 2): (Negated("cos"),),
+    (-1, 1): (Swapped(),),
+    (-1, 3): (Swapped(), Negated("all")),
+    (1, 1): (Swapped(), Negated("cos")),
+    (1, 3): (Swapped(), Negated("sin")),
+}
+"""What turning the other way, and quarter turns, mean."""
+_ALONE: dict[int, tuple[Edit, ...]] = {0: (), 1: (Swapped(), Negated("all")), 2: (Negated("all"),), 3: (Swapped(),)}
+
+
+SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]
+"""Signs, the position of the first row, and the order of rows."""
+
+
+def signs_and_order(place: Place, both: bool, last: int, expected_quarter: int) -> SignsAndOrder:
+    """What a place means for a table whose last row is `last`."""
+    direction, quarter, start = place.direction, place.quarter, place.start
+    rows: tuple[Edit, ...] = ()
+    if start < 0 and -start - last >= 0 and (direction < 0 or not both):
+        rows, start = (Rows("reversed"),), -start - last
+        direction, quarter = (1, quarter) if direction < 0 else (1, -quarter % 4)
+    if both:
+        return _SIGNS[direction, quarter], start, rows
+    turn = (direction * quarter - expected_quarter) % 4
+    if expected_quarter == 3:  # sines: a quarter further on are cosines
+        turn = {0: 0, 1: 3, 2: 2, 3: 1}[turn]
+    return _ALONE[turn], start, rows

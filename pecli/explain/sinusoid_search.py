@@ -15,15 +15,12 @@ from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.acceptance import storage_of
 from pecli.explain.edits import (
-    ColumnsWrong,
     Edit,
     Errors,
     Explanation,
     Layout,
-    Negated,
     Parameter,
     Recipe,
-    Rows,
     Scaled,
     Swapped,
 )
@@ -31,16 +28,16 @@ from pecli.explain.frequency_estimation import DRIFT, USUAL, Place, Waves, agree
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
 from pecli.explain.frequency_laws import MAX_MISFIT, NO_SCALING, Curve, Fit, Law
 from pecli.explain.recipe_search import explain_reading, reading_samples
-from pecli.explain.sample import Sample, digits, plainest
+from pecli.explain.sample import BASES, Sample, digits, plainest
 from pecli.explain.sinusoid_readings import (
     MAX_WRONG,
     Reading,
+    SignsAndOrder,
+    all_readings,
     empty_rows,
     order_of_rows,
-    padded,
-    readings,
     same_reading,
-    wrapped,
+    signs_and_order,
 )
 from pecli.explain.sinusoid_schemes import (
     WaveScheme,
@@ -60,6 +57,8 @@ MAX_LAWS, MAX_FAR_LAWS = 12, 4
 """Laws of a tier that are tried at likely starts, and at any."""
 FLOAT32_PHASE = 16 * 2.0**-24
 """The relative error of a phase in float32 arithmetic, powers of other libraries included."""
+MAX_DIGITS = 3
+"""Significant digits of a number that somebody wrote, and nobody fitted."""
 RECIPE_MATTERS = 4.0
 """Times the noise: what is left where the way of computing may explain it."""
 
@@ -103,7 +102,9 @@ def measure_reading(reading: Reading, prior: WaveScheme | None, most: int = 0) -
 
 
 def _directions(waves: Waves) -> tuple[int, ...]:
-    """Which way most channels turn; the other way, too, where fast ones that reading turns are lost of disagree."""
+    """Which way the slow half of the channels turns, or most; both ways where fast ones disagree, since those that turn
+    by more than π per row seem to turn backwards.
+    """
     if not waves.both:
         return (1,)
     votes = np.sign(waves.frequency) * (np.abs(waves.frequency) > 4 * waves.error)
@@ -114,12 +115,14 @@ def _directions(waves: Waves) -> tuple[int, ...]:
 
 def explain_waves(found: Mapping[str, Sample], prior: WaveScheme | None, atol: float = 0.0) -> list[Explanation]:
     """Explanations of the waves in some tensors, by a prior or by none."""
-    return explain_readings(_all_readings(found, prior), prior, atol)
+    return explain_readings(
+        all_readings(found, prior.form if prior else None, prior.law.count if prior else 0), prior, atol
+    )
 
 
 def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol: float) -> list[Explanation]:
-    """The explanations of the first reading that has any; where no law has, frequencies as measured may do."""
-    out, rotary = list[Explanation](), list[Explanation]()
+    """The explanations of the first reading that has any."""
+    out: list[Explanation] = []
     for reading in readings:
         for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
             measured = measure_reading(reading, prior, most) if not most or len(reading.rows) > most else None
@@ -131,30 +134,14 @@ def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol
                 out += _explained(each, reading, prior, atol, islice(tiers, 3) if most else tiers)
             if out:
                 return out
-            if not (most or rotary or measured.start is None or _is_sinusoidal(reading)):
-                fits = list(fit_longrope(measured.curve.tight(), float(measured.waves.count), rotary=True))
-                rotary = list(_explained(measured, reading, prior, atol, [fits]))
-    return rotary
-
-
-def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
-    """Rows that wrap show at once, and come first; padding last. Readings with the expected channels before others."""
-    if not any(np.ptp(one.values) for one in found.values()):
-        return  # a constant is no wave
-    plain = list(readings(found, prior.form if prior else None))
-    plain.sort(key=lambda reading: prior is not None and reading.channels != prior.law.count)
-    for reading in plain[:1]:
-        yield from wrapped(reading)
-    yield from plain
-    for reading in plain[:2]:
-        yield from padded(reading)
+    return []
 
 
 def _explained(
     measured: Measured, reading: Reading, prior: WaveScheme | None, atol: float, tiers: Iterable[list[Fit]]
 ) -> Iterator[Explanation]:
     """Explanations by the first tier of laws that has any."""
-    curve, in_part = measured.curve, list[Explanation]()
+    curve = measured.curve
     for tier in tiers:
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit))
         good = [fit for fit in fits if _near(curve, fit.law)]
@@ -166,11 +153,10 @@ def _explained(
                 places = _places(measured, fit.law.frequencies(), prior, reading.length, far=far)
                 made = (_explanation(Proposal(measured, reading, prior, fit, place, atol)) for place in places)
                 if (one := next(filter(None, made), None)) is not None:
-                    (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
+                    some.append(one)
         if some:
             yield from some
             return
-    yield from in_part[:1]
 
 
 def _near(curve: Curve, law: Law) -> bool:
@@ -243,27 +229,23 @@ class Proposal:
         return np.asarray(abs(self.amplitude) * DRIFT * (rows + abs(self.place.start)))
 
 
-def _wrong_columns(by: Proposal) -> tuple[tuple[int, ...], float] | None:
-    """Channels of which more is left than noise, or float32 drift, and the residual of the others; None where too many
-    are wrong.
-    """
+def _residual(by: Proposal) -> float | None:
+    """The largest that is left of what was measured; None where more is left of a channel than noise, or drift."""
     measured, rows = by.measured, by.measured.reading.rows
     off = by.left(measured.values, rows)
     noise = measured.waves.noise * (math.sqrt(2) if measured.waves.both else 1)
     floor = np.maximum(noise, np.quantile(noise, USUAL))
     drift = np.abs(by.frequency) * float(np.sqrt(np.mean(by.drift(rows) ** 2)))
     limit = np.maximum(ENOUGH * floor + drift + 1e-7 * by.amplitude, by.atol)
-    wrong = np.flatnonzero(np.sqrt(np.mean(np.abs(off) ** 2, axis=0)) > limit)
-    if len(wrong) > off.shape[1] // 16 or (len(wrong) and off.shape[1] < 8):
+    if (np.sqrt(np.mean(np.abs(off) ** 2, axis=0)) > limit).any():
         return None
-    left = np.delete(np.maximum(np.abs(off.real), np.abs(off.imag)), wrong, axis=1)
-    return tuple(wrong.tolist()), float(left.max())
+    return float(max(np.abs(off.real).max(), np.abs(off.imag).max()))
 
 
-def _wrong_rows(by: Proposal, columns: tuple[int, ...]) -> Indices:
+def _wrong_rows(by: Proposal) -> Indices:
     """Which rows of the whole reading are not explained."""
     reading = by.reading
-    left = np.delete(np.abs(by.left(reading.values(by.measured.cos_first), reading.rows)), columns, axis=1)
+    left = np.abs(by.left(reading.values(by.measured.cos_first), reading.rows))
     drift = by.drift(reading.rows) * float(np.sqrt(np.mean(by.frequency**2)))
     level = float(np.sqrt(np.mean(by.measured.waves.noise**2)))
     wrong = np.sqrt(np.mean(left**2, axis=1)) > np.maximum(4 * level + drift + 1e-6 * by.amplitude, by.atol)
@@ -271,10 +253,11 @@ def _wrong_rows(by: Proposal, columns: tuple[int, ...]) -> Indices:
 
 
 def _errors(
-    by: Proposal, columns: tuple[int, ...], wrong: Indices, computed: Explanation | None, *, drifts: bool
+    by: Proposal, wrong: Indices, computed: Explanation | None, *, drifts: bool
 ) -> Callable[[Mapping[str, Sample] | None], Errors]:
-    """What a proposal leaves of samples, or of its own reading, but for columns and rows that are known to be wrong."""
-    which = by.reading.rows[wrong]
+    """What a proposal leaves of samples, or of its own reading, but for rows that are known to be wrong."""
+    given = by.reading.wrong if by.reading.wrong is not None else np.zeros(len(by.reading.rows), bool)
+    which = by.reading.rows[np.union1d(wrong, np.flatnonzero(given))]
 
     def errors(samples: Mapping[str, Sample] | None) -> Errors:
         whole = samples is None or next(iter(samples.values())).whole
@@ -283,19 +266,11 @@ def _errors(
             return Errors(np.full(1, math.inf), np.zeros(1))
         if computed is not None and computed.errors is not None:
             return computed.errors(reading_samples(reading, by.prior, computed.scheme))
-        right = np.ones(len(reading.rows), bool)
-        if whole:
-            right[wrong] = False
-            right &= reading.wrong is None or ~reading.wrong
-        else:
-            right &= ~np.isin(reading.rows, which)
-        values = reading.values(by.measured.cos_first)[right]
-        left = np.delete(by.left(values, reading.rows[right]), columns, axis=1)
-        positions = np.abs(reading.rows[right] + by.place.start).astype(np.float64)
-        drift = (
-            abs(by.amplitude) * FLOAT32_PHASE * np.multiply.outer(positions, np.delete(np.abs(by.frequency), columns))
-        )
-        return Errors(left, np.delete(values, columns, axis=1), drift if drifts else 0.0)
+        right = ~np.isin(reading.rows, which)
+        rows, values = reading.rows[right], reading.values(by.measured.cos_first)[right]
+        phases = np.multiply.outer(np.abs(rows + by.place.start), np.abs(by.frequency))
+        drift = abs(by.amplitude) * FLOAT32_PHASE * phases if drifts else 0.0
+        return Errors(by.left(values, rows), values, drift)
 
     return errors
 
@@ -327,53 +302,20 @@ def _places(
     yield from (place for place in places if fits(place))
 
 
-_SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
-    (1, 0): (),
-    (1, 2): (Negated("all"),),
-    (-1, 0): (Negated("sin"),),
-    (-1, 2): (Negated("cos"),),
-    (-1, 1): (Swapped(),),
-    (-1, 3): (Swapped(), Negated("all")),
-    (1, 1): (Swapped(), Negated("cos")),
-    (1, 3): (Swapped(), Negated("sin")),
-}
-"""What turning the other way, and quarter turns, mean."""
-_ALONE: dict[int, tuple[Edit, ...]] = {0: (), 1: (Swapped(), Negated("all")), 2: (Negated("all"),), 3: (Swapped(),)}
-
-
-Positions = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]
-"""Signs, the position of the first row, and the order of rows."""
-
-
-def _positions(place: Place, both: bool, last: int, expected_quarter: int) -> Positions:
-    """What a place means for a table whose last row is `last`."""
-    direction, quarter, start = place.direction, place.quarter, place.start
-    rows: tuple[Edit, ...] = ()
-    if start < 0 and -start - last >= 0 and (direction < 0 or not both):
-        rows, start = (Rows("reversed"),), -start - last
-        direction, quarter = (1, quarter) if direction < 0 else (1, -quarter % 4)
-    if both:
-        return _SIGNS[direction, quarter], start, rows
-    turn = (direction * quarter - expected_quarter) % 4
-    if expected_quarter == 3:  # sines: a quarter further on are cosines
-        turn = {0: 0, 1: 3, 2: 2, 3: 1}[turn]
-    return _ALONE[turn], start, rows
-
-
 def _explanation(by: Proposal) -> Explanation | None:
-    """The explanation by a proposal, if all but a few channels and rows follow it."""
+    """The explanation by a proposal, if all but a few rows follow it."""
     check_time()
-    checked = _wrong_columns(by)
-    if checked is None:
+    residual = _residual(by)
+    if residual is None:
         return None
-    (columns, residual), reading, prior, level = checked, by.reading, by.prior, by.measured.waves.level
+    reading, prior, level = by.reading, by.prior, by.measured.waves.level
     sines = prior.one == "sin" if prior else not by.measured.waves.both and by.place.quarter % 2 == 1
-    place = _, start, order = _positions(by.place, by.measured.waves.both, reading.last, 3 if sines else 0)
+    place = _, start, order = signs_and_order(by.place, by.measured.waves.both, reading.last, 3 if sines else 0)
     found = _difference(by, prior, place) if prior else _description(by, place, sines=sines)
     if found is None:
         return None
     scheme, edits, extra = found
-    wrong, computed = _wrong_rows(by, columns), None
+    wrong, computed = _wrong_rows(by), None
     many = MAX_WRONG * len(reading.rows)
     if len(wrong) > many or residual > RECIPE_MATTERS * max(level, 2.0**-24 * by.amplitude):
         computed = explain_reading(scheme, reading, prior)
@@ -382,27 +324,33 @@ def _explanation(by: Proposal) -> Explanation | None:
     rows, start = order_of_rows(reading, prior.scheme if prior else scheme, offset, start, wrong, reverse=bool(order))
     if rows is None:
         return None
-    edits += [*([ColumnsWrong(columns)] if columns else []), *rows]
+    edits += rows
     edits += [Parameter("offset", offset, start)] if start != offset else []
     edits += computed.edits if computed else ()
     if not (prior or computed):  # an explanation that leaves more than the noise costs more
         extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * level + 1e-9)))
-    for drifts in (False, True):  # float32 arithmetic, with other powers than those of any recipe
-        errors, more = _errors(by, columns, wrong, computed, drifts=drifts), [Recipe("float32")] if drifts else []
-        every, stored = [*edits, *more], np.concatenate(reading.parts)
-        if storage_of(errors(None), stored, reading.dtype, every, by.atol, reading.dtype) is not None:
-            break
-        if computed is not None or drifts:
-            return None
-    edits = every
-    return Explanation(tuple(edits), scheme, residual, level, reading.tensors, by.fit.open, extra, errors)
+    written, stored = _is_written(by), np.concatenate(reading.parts)
+    for drifts in (False, True) if written and not computed else (False,):  # float32 arithmetic, by powers of no recipe
+        errors = _errors(by, wrong, computed, drifts=drifts)
+        is_own = prior is not None and getattr(prior.scheme, "recipe", "") == "float32"
+        every = (*edits, *([Recipe("float32")] if drifts and not is_own else []))
+        if storage_of(errors(None), stored, reading.dtype, every, by.atol if written else 0, reading.dtype) is not None:
+            return Explanation(every, scheme, residual, level, reading.tensors, by.fit.open, extra, errors)
+    return None
+
+
+def _is_written(by: Proposal) -> bool:
+    """Whether the numbers of a law are as somebody wrote them: fitted ones would take up drift and tolerance."""
+    law, prior = by.fit.law, by.prior.law if by.prior else None
+    known = {prior.base, prior.scale} if prior else {1.0}
+    return all(value in known or value in BASES or digits(value) <= MAX_DIGITS for value in (law.base, law.scale))
 
 
 Description = tuple[Scheme | None, list[Edit], float]
 """A scheme, how the table differs from it or from the prior, and what that costs beside the edits."""
 
 
-def _difference(by: Proposal, prior: WaveScheme, place: Positions) -> Description:
+def _difference(by: Proposal, prior: WaveScheme, place: SignsAndOrder) -> Description:
     """What differs from the prior."""
     (signs, start, order), reading, law = place, by.reading, by.fit.law
     changes = law_edits(prior, law)
@@ -419,7 +367,7 @@ def _difference(by: Proposal, prior: WaveScheme, place: Positions) -> Descriptio
     return scheme, edits, max(0.0, by.fit.cost - sum(edit.cost for edit in changes))
 
 
-def _description(by: Proposal, place: Positions, *, sines: bool) -> Description | None:
+def _description(by: Proposal, place: SignsAndOrder, *, sines: bool) -> Description | None:
     """The scheme itself; how it is laid out in the file is in the edits."""
     (signs, start, order), reading, law = place, by.reading, by.fit.law
     amplitude, both = by.amplitude, by.measured.waves.both

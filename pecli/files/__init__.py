@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pecli import __version__
-from pecli.engine.table import Table
+from pecli.engine.arrays import numbers
+from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, path_of, quoted
 from pecli.files.output import OnBlock, Spec, Write, check_free_space, is_stream, is_text, open_output
 
@@ -48,8 +49,9 @@ def format_of(path: str) -> str:
         return suffix[1:].lower()
     if is_stream(path):
         return "npy"
-    known = ", ".join("." + name for name in FORMATS)
-    raise ParameterError("output", path or "''", f"the suffix must be one of {known}", _nearest(suffix))
+    known = ["." + name for name in FORMATS]
+    rule = f"the suffix must be one of {', '.join(known)}"
+    raise ParameterError("output", path or "''", rule, _nearest(suffix.lower()))
 
 
 def tables_written(path: str, scheme: Scheme) -> list[Table]:
@@ -74,10 +76,8 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
     if isinstance(tables, Scheme):
         save_scheme(path, tables)
     else:
-        from pecli.files.load import table_in_memory
-
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        save_tables(path, [table_in_memory(name, array) for name, array in named.items()], None)
+        save_tables(path, [table_of(name, numbers(name, array)) for name, array in named.items()], None)
 
 
 def save_tables(
@@ -136,10 +136,10 @@ def _check_names(tables: Sequence[Table]) -> None:
 
 
 def _nearest(suffix: str) -> str:
-    import difflib
+    from difflib import SequenceMatcher
 
-    near = {name: difflib.SequenceMatcher(None, suffix.lower(), "." + name).ratio() for name in FORMATS}
-    best = max(FORMATS, key=lambda name: near[name])
+    near = {name: SequenceMatcher(None, suffix, "." + name).ratio() for name in FORMATS}
+    best = max(FORMATS, key=near.__getitem__)
     return f"did you mean .{best}?" if near[best] > 0.5 else ""
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,24 @@ def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Callable[[str], 
     return size
 
 
+class RepeatedKeyError(ValueError):
+    """An object of JSON has a key twice; readers would take one or the other."""
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for `json.loads`."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        names = sorted(name for name, _ in pairs)
+        raise RepeatedKeyError(next(name for name, other in pairwise(names) if name == other))
+    return entries
+
+
+def refuse_constant(literal: str) -> Any:
+    """NaN and infinities, which JSON has not, for `json.loads`."""
+    raise ValueError(literal)
+
+
 def read_contents(path: str, check_start: Callable[[str, bytes], object] | None = None) -> Contents:
     """The bytes of a file, a pipe, or with `-` of standard input.
 
@@ -204,7 +223,7 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | Non
     if text is None:
         return None
     try:
-        spec = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        spec = json.loads(text, parse_constant=refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         raise FileError(path, "its pecli metadata is not JSON, or holds a number out of range") from None
     if _depth(spec) > MAX_DEPTH:
@@ -216,13 +235,9 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | Non
     return spec
 
 
-def _refuse(literal: str) -> Any:
-    raise ValueError(literal)
-
-
 def _finite(text: str) -> float:
     value = float(text)
-    return value if math.isfinite(value) else _refuse(text)
+    return value if math.isfinite(value) else refuse_constant(text)
 
 
 def _depth(value: Any) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numpy_dtype, round_to
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import Contents, LoadedFile, data_bytes
+from pecli.files.contents import Contents, LoadedFile, data_bytes, unique
 from pecli.files.number_text import check_real, decimal_rows
 from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, is_text
 from pecli.files.text_tables import whole_text, write_nested
@@ -70,7 +70,7 @@ def read(contents: Contents) -> LoadedFile:
     if sum(text.count(mark) for mark in (b"[", b"{", b'"')) > MAX_LISTS:
         raise contents.error(f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text, object_pairs_hook=unique)
     except (ValueError, RecursionError):
         raise contents.error("is broken, has a name twice, or is not JSON at all", JSON_FORM) from None
     match value:
@@ -81,13 +81,6 @@ def read(contents: Contents) -> LoadedFile:
         case _:
             raise contents.error("is not a .json file of tables", JSON_FORM)
     return LoadedFile(contents.path, "json", arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {})
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise ValueError("a key twice")
-    return entries
 
 
 def _array(contents: Contents, name: str, tensor: Any) -> Array:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import Array, numbers
-from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, failure, listed, path_of, quoted
 from pecli.files.contents import GGUF, INDEX, START, LazyTensors, UnreadTensor, read_contents
 from pecli.files.contents import LoadedFile as LoadedFile
@@ -184,8 +183,3 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
         return path, open_tensors(path)
     named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
     return NO_FILE, LoadedFile(NO_FILE, "arrays", {name: numbers(name, array) for name, array in named.items()})
-
-
-def table_in_memory(name: str, values: Any) -> Table:
-    """A table of whatever gives its values up: arrays of NumPy, torch, JAX, MLX, or nested lists."""
-    return table_of(name, numbers(name, values))

@@ -11,12 +11,20 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from fcntl import LOCK_EX, LOCK_NB, flock
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, raw_bytes
 from pecli.errors import FileError, failure
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+except ImportError:  # Windows, where what is open cannot be removed anyway
+    LOCK_EX = LOCK_NB = 0  # type: ignore[misc]
+
+    def flock(fd: object, operation: int, /) -> None:  # type: ignore[misc]
+        """Nothing to lock with."""
+
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +33,8 @@ Buffer = bytes | bytearray | memoryview
 """Bytes one after the other; a writer hands over its arrays as memoryviews, so that nothing is copied."""
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
+BINARY = getattr(os, "O_BINARY", 0)
+"""Without it, Windows would write a carriage return before every byte that looks like a new line."""
 SYNC_BYTES = 1 << 26
 """How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
 
@@ -93,7 +103,7 @@ class Output:
         """Give a new file the mode and owner of the one it replaces, and have it on disk."""
         try:
             self._wait()
-            if replaced is not None:
+            if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
                 os.fchmod(self._descriptor, _take_over(self._descriptor, replaced))
             os.fsync(self._descriptor)
         except OSError as error:
@@ -103,8 +113,9 @@ class Output:
         """Let go of the descriptor."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
+        descriptor, self._descriptor = self._descriptor, -1
         with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
-            os.close(self._descriptor)
+            os.close(descriptor)
 
 
 MIN_CHECKED_BYTES = 1 << 24
@@ -179,7 +190,7 @@ def _open_descriptor(path: str) -> int | None:
 def _in_place(path: str) -> Iterator[Output]:
     """A pipe or a device, written to as it stands."""
     try:
-        output = Output(path, os.open(path, os.O_WRONLY | os.O_NOCTTY), seekable=False)
+        output = Output(path, os.open(path, os.O_WRONLY | BINARY | getattr(os, "O_NOCTTY", 0)), seekable=False)
     except OSError as error:
         raise failure(path, error) from None
     try:
@@ -197,19 +208,25 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     where, name = os.path.split(target)
     temporary = temporary_name(name)
     folder = _open_folder(path, where or ".")
-    _sweep(temporary, folder)
+    if folder is None:
+        name, temporary = os.path.abspath(target), os.path.join(os.path.abspath(where), temporary)
+    else:
+        _sweep(temporary, folder)
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
         output = Output(path, _create(path, temporary, folder, 0o600 if existing else 0o666), seekable=True)
         try:
             yield output
             output.finish(existing)
+            if folder is None:
+                output.close()  # what is open cannot be renamed there
             try:
                 os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             except OSError as error:
                 raise failure(path, error) from None
-            with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
-                os.fsync(folder)
+            if folder is not None:
+                with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
+                    os.fsync(folder)
         finally:
             output.close()
     except BaseException:  # an interrupt too must leave no litter
@@ -217,8 +234,9 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
             os.unlink(temporary, dir_fd=folder)
         raise
     finally:
-        with suppress(OSError):
-            os.close(folder)
+        if folder is not None:
+            with suppress(OSError):
+                os.close(folder)
 
 
 def temporary_name(name: str) -> str:
@@ -228,12 +246,16 @@ def temporary_name(name: str) -> str:
     return "." + os.fsdecode(kept) + ending
 
 
-def _open_folder(path: str, folder: str) -> int:
-    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed.
+def _open_folder(path: str, folder: str) -> int | None:
+    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed;
+    None where files have no names relative to one, as on Windows.
 
     A folder may let files be made in it and not let itself be read: the second way of opening is for those.
     """
     try:
+        if os.open not in os.supports_dir_fd:
+            os.stat(folder)
+            return None
         try:
             return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except PermissionError:
@@ -244,11 +266,11 @@ def _open_folder(path: str, folder: str) -> int:
         raise failure(path, error) from None
 
 
-def _create(path: str, temporary: str, folder: int, mode: int) -> int:
+def _create(path: str, temporary: str, folder: int | None, mode: int) -> int:
     """A new file, locked as long as it is open, so that nobody sweeps it."""
     try:
         while True:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=folder)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
             with suppress(OSError):  # some file systems have no locks
                 flock(descriptor, LOCK_EX)
             if os.fstat(descriptor).st_nlink:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import Contents, LoadedFile, data_bytes
+from pecli.files.contents import Contents, LoadedFile, RepeatedKeyError, data_bytes, refuse_constant, unique
 from pecli.files.output import (
     KEY,
     NO_DIGEST,
@@ -151,25 +150,15 @@ def _parsed(contents: Contents, text: bytes) -> dict[str, Any]:
     if text.count(b'"') > MAX_QUOTES:
         raise contents.error(f"has more than {MAX_TENSORS} tensors and texts in its header")
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        entries = dict(pairs)
-        if len(entries) < len(pairs):
-            names = sorted(name for name, _ in pairs)
-            twice = next(name for name, other in pairwise(names) if name == other)
-            raise contents.error(f"names {quoted(twice)} twice in its header")
-        return entries
-
     try:
-        entries = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=_refuse)
+        entries = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=refuse_constant)
+    except RepeatedKeyError as problem:
+        raise contents.error(f"names {quoted(str(problem))} twice in its header") from None
     except (ValueError, RecursionError):
         raise contents.error("has a broken header, which is not JSON") from None
     if not isinstance(entries, dict):
         raise contents.error("has a broken header, which is not a JSON object")
     return entries
-
-
-def _refuse(literal: str) -> Any:
-    raise ValueError(literal)
 
 
 def _texts(contents: Contents, entries: Any) -> dict[str, str]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from pecli import __version__
 from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import round_to, widened
 from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import failure
@@ -50,7 +49,7 @@ class Case:
     """What it tests, in a sentence."""
     tensors: Mapping[str, Array]
     """In float64, or integers."""
-    scheme: Scheme | None = None
+    scheme: Scheme
     settings: Mapping[str, Any] = field(default_factory=dict)
     """How the scheme is applied, beside its own parameters."""
     edits: tuple[Mapping[str, Any], ...] = ()
@@ -65,9 +64,8 @@ class Case:
 
     def entry(self, files: Mapping[str, str]) -> dict[str, Any]:
         """The entry of the index; `files` are their sha256."""
-        spec = {} if self.scheme is None else self.scheme.spec()
-        if spec:
-            spec["parameters"] = {name: value for name, value in spec["parameters"].items() if value is not None}
+        spec = self.scheme.spec()
+        spec["parameters"] = {name: value for name, value in spec["parameters"].items() if value is not None}
         return {
             "name": self.name,
             "tests": self.tests,
@@ -116,35 +114,20 @@ def _model_cases(names: Iterable[str]) -> Iterator[Case]:
             yield _case(f"model-{label}", f"cos and sin of {model.file}", rope)
 
 
-def _inputs(*shape: int, seed: int = 0) -> Array:
-    """Whole numbers over powers of two: exact in every dtype."""
-    return np.random.default_rng(seed).integers(-8, 9, shape) / 4.0
-
-
 def _rotation_cases() -> Iterator[Case]:
+    """Inputs are whole numbers over powers of two: exact in every dtype."""
     for name, row in DATA["rotations"].items():
-        rope = Rope(seq_len=row["shape"][row["settings"].get("seq_axis", -2)], dim=16)
-        yield _rotated(name, row["tests"], rope, row["shape"], row["settings"])
-    for name, row in DATA["sections"].items():
-        settings = {"layout": "halves", "positions": DATA["section_positions"]}
-        yield _rotated(name, row["tests"], Rope(seq_len=6, dim=16, **row["parameters"]), (1, 2, 6, 16), settings)
+        rope: Any = Rope(**row["parameters"], dtype="float64")
+        before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0
+        tensors = {"before": before, "after": apply(before, rope, **applied_settings(row["settings"]))}
+        farthest = float(row["settings"].get("offset", 0)) + max(row["shape"])
+        tests = f"queries or keys before and after: {row['tests']}"
+        yield Case(f"rotate-{name}", tests, tensors, rope, row["settings"], largest_position=farthest)
 
 
 def applied_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What `apply` takes; JSON has lists for arrays."""
     return {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
-
-
-def _rotated(name: str, tests: str, rope: Rope, shape: Sequence[int], settings: Mapping[str, Any]) -> Case:
-    before = _inputs(*shape)
-    tensors = {"before": before, "after": apply(before, rope, **applied_settings(settings))}
-    farthest = float(settings.get("offset", 0)) + max(shape)
-    tests = f"queries or keys before and after: {tests}"
-    return Case(f"rotate-{name}", tests, tensors, replace(rope, dtype="float64"), settings, largest_position=farthest)
-
-
-def _parameter(name: str, expected: Any, found: Any) -> dict[str, Any]:
-    return {"edit": "parameter", "name": name, "expected": expected, "found": found}
 
 
 def _in_bfloat16(*parts: Array) -> tuple[Array, ...]:
@@ -161,30 +144,22 @@ MISTAKEN_TABLES: dict[str, tuple[dict[str, Any], Callable[[Array, Array], tuple[
     ),
     "stored-as-bfloat16": ({"edit": "dtype", "found": "bfloat16"}, _in_bfloat16),
 }
-MISTAKEN_ROWS = 64
 
 
 def _mistake_cases() -> Iterator[Case]:
+    tests = "a known mistake: this must be rejected, for this reason"
     for name, row in DATA["mistakes"].items():
-        wrong = row["wrong"]
-        scheme: Any = Rope(seq_len=MISTAKEN_ROWS, dim=32, dtype="float64", **row["right"])
-        told = {key: value for key, value in wrong.items() if value is not None}
-        edits = [_parameter(key, getattr(scheme, key), value) for key, value in told.items()]
-        yield _mistake(name, scheme, replace(scheme, **wrong).tables(), *edits)
-    scheme = Rope(seq_len=MISTAKEN_ROWS, dim=32, dtype="float64")
+        scheme: Any = scheme_named(row["scheme"])(**row["right"], dtype="float64")
+        told = {key: value for key, value in row["wrong"].items() if value is not None}
+        edits = [scheme.edit(key, getattr(scheme, key), value) for key, value in told.items()]
+        made = replace(scheme, **row["wrong"]).tables()
+        shown = {key: array for key, array in made.items() if key not in scheme.derived_tensors}
+        yield Case(f"mistake-{name}", tests, shown, scheme, edits=tuple(edits))
+    scheme = Rope(seq_len=64, dim=32, dtype="float64")
     tables = scheme.tables()
     for name, (edit, change) in MISTAKEN_TABLES.items():
         cos, sin = change(tables["cos"], tables["sin"])
-        yield _mistake(name, scheme, {"cos": cos, "sin": sin}, edit)
-    paper = Alibi(heads=12, seq_len=16, dtype="float64")
-    naive = replace(paper, rule="naive").tables()["bias"]
-    yield _mistake("alibi-naive-slopes", paper, {"bias": naive}, _parameter("rule", "paper", "naive"))
-
-
-def _mistake(name: str, scheme: Scheme, tensors: Mapping[str, Array], *edits: Mapping[str, Any]) -> Case:
-    shown = {key: array for key, array in tensors.items() if key != "inv_freq"}
-    tests = "a known mistake: this must be rejected, for this reason"
-    return Case(f"mistake-{name}", tests, shown, scheme, edits=edits)
+        yield Case(f"mistake-{name}", tests, {"cos": cos, "sin": sin}, scheme, edits=(edit,))
 
 
 def cases(models: Iterable[str] = ()) -> Iterator[Case]:

@@ -95,8 +95,8 @@ def _verify_case(folder: str, entry: Entry) -> Verification:
         if not os.path.isfile(os.path.join(folder, file)) or sha256_of(os.path.join(folder, file)) != digest
     ]
     scheme = _from_entry(entry)
-    if changed or scheme is None:
-        return Verification(entry["name"], "" if scheme is None else scheme.name, (), tuple(changed))
+    if changed:
+        return Verification(entry["name"], scheme.name, (), tuple(changed))
     tensors = _tensors(folder, entry)
     if "edits" in entry:
         return _verify_mistake(entry, scheme, tensors)
@@ -142,16 +142,14 @@ def _verify_answer(folder: str, entry: Entry, arrays: Mapping[str, Array], toler
     scheme = _from_entry(entry)
     kinds = ["float32" if "settings" in entry else dtype_name(array.dtype) for array in arrays.values()]
     allowed = tolerance or Tolerance(atol=max(entry["tolerances"].get(kind, TOLERANCES["float32"]) for kind in kinds))
-    if scheme is not None and "settings" not in entry and "attention_factor" not in arrays:
+    if "settings" not in entry and "attention_factor" not in arrays:
         return replace(verify(_alone(arrays), scheme, allowed), file=entry["name"])
     golden = {name: array for name, array in _tensors(folder, entry).items() if name in arrays}
     found = diff(golden, dict(arrays), allowed)
-    return Verification(entry["name"], entry.get("scheme", ""), found.tensors, found.diagnosis, weak=found.weak)
+    return Verification(entry["name"], scheme.name, found.tensors, found.diagnosis, weak=found.weak)
 
 
-def _from_entry(entry: Entry) -> Scheme | None:
+def _from_entry(entry: Entry) -> Scheme:
     """The scheme of an entry, whose parameters are those that are not None."""
-    if "scheme" not in entry:
-        return None
     kind: type[Scheme] = scheme_named(entry["scheme"])
     return kind(**entry["parameters"])

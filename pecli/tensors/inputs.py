@@ -72,7 +72,7 @@ def open_inputs(files: Sequence[str], chosen: Sequence[str] = ()) -> tuple[list[
     for text in files:
         path, name = split_name(text)
         loaded = load_file(path)
-        loaded.check()
+        loaded.check(None if name is None else [name])
         found = [_input(loaded, label, array) for label, array in loaded.tensors.items()]
         inputs += found if name is None else _named([name], found, path)
         for key, value in loaded.metadata.items():
@@ -113,7 +113,7 @@ def open_file(text: str) -> LoadedFile:
     """Open `FILE`, or one tensor of it with `FILE:NAME`."""
     path, name = split_name(text)
     loaded = load_file(path)
-    loaded.check()
+    loaded.check(None if name is None else [name])
     if name is None:
         if loaded.unread:
             first = loaded.unread[0]

@@ -44,6 +44,26 @@ VERDICTS = {
 """By status, the word for people and its style."""
 
 
+def printed(result: Any) -> str:
+    """What the command prints of a result, in plain text."""
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    with redirect_stdout(StringIO()) as output:
+        match type(result).__name__:
+            case "Verification":
+                show_verification(result)
+            case "Difference":
+                show_difference(result)
+            case "Identification":
+                show_identification(result)
+            case name:
+                from pecli.views import drift
+
+                drift.show_audit({"": result}) if name == "Audit" else drift.show_runtimes(result)
+    return output.getvalue().rstrip("\n")
+
+
 def show_verification(result: Verification, status: str = "") -> None:
     """The verdict first, then one line per finding, then the tensors: passed ones in one line, others in detail."""
     verdict = VERDICTS[status or ("passed" if result.passed else "failed")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -123,11 +122,6 @@ def _xml_text(text: str) -> str:
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
-
-
-def is_github_actions() -> bool:
-    """Whether this runs in GitHub Actions, which turns lines into annotations of files."""
-    return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def annotate(outcomes: Sequence[Outcome]) -> None:

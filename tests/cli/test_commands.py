@@ -101,7 +101,6 @@ def test_other_words_mean_commands_that_there_are() -> None:
 def test_a_model_without_its_option(pecli_cli) -> None:
     assert pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4).err.endswith("; did you mean --model llama-3.1-8b?\n")
     assert pecli_cli("rope", "llama", "--seq-len", 4).err.endswith("; see pecli rope --help\n")
-    assert pecli_cli("sinusoidal", "llama-3.1-8b").err.endswith("; see pecli sinusoidal --help\n")
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("audit", "apply")])

@@ -67,10 +67,6 @@ def test_positions_on_any_axis(axis):
         np.testing.assert_allclose(found[place], expected, rtol=1e-14, atol=1e-15)
 
 
-def test_deepseek_reads_pairs_and_writes_halves():
-    assert LAYOUTS["deepseek"] == ("interleaved", "halves")
-
-
 @pytest.mark.parametrize("layout", ["interleaved", "halves"])
 @pytest.mark.parametrize("shape", [(3, 5, 700, 32), (1, 9, 32), (40, 1, 64), (2, 3, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -112,7 +108,5 @@ def test_channels_move_by_the_known_view_and_swap(channels: int) -> None:
     known = weight.reshape(channels // 2, 2, 3).swapaxes(0, 1).reshape(channels, 3)
     assert (weight[reorder(channels, "interleaved", "halves")] == known).all()
     assert (known[reorder(channels, "halves", "interleaved")] == weight).all()
-
-
-def test_a_layout_is_itself() -> None:
-    assert reorder(8, "halves", "halves").tolist() == list(range(8))
+    assert reorder(channels, "halves", "halves").tolist() == list(range(channels))
+    assert LAYOUTS["deepseek"] == ("interleaved", "halves")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, stacked, table_of
+from pecli.engine.table import Table, stacked, table_of, thread_count, work_through
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -97,21 +98,15 @@ def test_an_error_while_filling_reaches_the_caller(monkeypatch):
         list(table.blocks(rows=1000))
 
 
-@pytest.mark.parametrize(
-    ("shape", "rows", "width", "size"),
-    [((7,), 7, 1, 7), ((3, 5), 3, 5, 15), ((2, 3, 5), 6, 5, 30), ((4, 1, 9), 4, 9, 36)],
-)
-def test_shapes(shape, rows, width, size):
-    table = Table("t", "float16", shape, lambda start, out: None)
-    assert (table.rows, table.width, table.size, table.nbytes) == (rows, width, size, 2 * size)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 5)])
-def test_an_array_as_a_table(dtype, shape):
+@pytest.mark.parametrize(
+    ("shape", "rows", "width"), [((7,), 7, 1), ((3, 5), 3, 5), ((2, 3, 5), 6, 5), ((4, 1, 9), 4, 9)]
+)
+def test_an_array_as_a_table(dtype, shape, rows, width):
     array = np.arange(np.prod(shape)).reshape(shape).astype(DTYPES[dtype])
     table = table_of("t", array)
-    assert (table.dtype, table.shape) == (dtype, shape)
+    assert (table.dtype, table.shape, table.rows, table.width) == (dtype, shape, rows, width)
+    assert (table.size, table.nbytes) == (array.size, array.nbytes)
     np.testing.assert_array_equal(table.array(), array)
     assert b"".join(block.tobytes() for block in table.blocks(2)) == array.tobytes()
 
@@ -139,3 +134,29 @@ def test_one_after_the_other(rows) -> None:
     table = stacked("both", [table_of("a", ARRAY[0]), table_of("b", ARRAY[1])])
     assert (table.name, table.shape, table.dtype) == ("both", ARRAY.shape, "float32")
     np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(ARRAY.shape), ARRAY)
+
+
+def test_thread_count_is_what_was_wished_for_or_the_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
+    wishes = {"1": 1, "8": 8, "1000": 64, **dict.fromkeys(("", "0", "-1", "many", "1.5", "²"), 3)}
+    for wish, threads in wishes.items():
+        monkeypatch.setenv("PECLI_THREADS", wish)
+        assert thread_count() == threads
+    monkeypatch.delenv("PECLI_THREADS")
+    assert thread_count() == 3
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_every_item_is_worked_on_once_and_taken_in_order(monkeypatch, threads):
+    monkeypatch.setenv("PECLI_THREADS", threads)
+    for count in (0, 1, 2, 500):
+        taken, done = [], []
+        work_through(done.append, (taken.append(item) or item for item in range(count)))
+        assert taken == sorted(done) == list(range(count))
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_an_error_ends_the_work_of_all_threads(monkeypatch, threads):
+    monkeypatch.setenv("PECLI_THREADS", threads)
+    with pytest.raises(ZeroDivisionError):
+        work_through(lambda item: 1 / (item - 5), iter(range(10**9)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, Form, forms
+from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
 
 COS = np.cos(np.outer(np.arange(7), [1.0, 0.1, 0.01]))
 SIN = np.sin(np.outer(np.arange(7), [1.0, 0.1, 0.01]))
 
 ALL = [
     Form(arrangement, doubled, padded)
-    for arrangement in ARRANGEMENTS
+    for arrangement in SEARCHED
     for doubled in DOUBLINGS
     for padded in ((False, True) if arrangement == "halves" else (False,))
 ]

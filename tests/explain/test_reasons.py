@@ -280,3 +280,12 @@ def test_rows_of_one_position_where_the_first_is_not_0(row: int) -> None:
     spec = pecli.Sinusoidal(33, 16, offset=7)
     table = np.repeat(spec.tables()["pe"][row : row + 1], 33, axis=0)
     assert f"all rows are at position {7 + row};" in pecli.verify(table, spec).diagnosis[0]
+
+
+def test_a_plain_base_and_exponent_come_before_a_fitted_base() -> None:
+    """1e6 ** (32 / 31) = 1561523.006 would make the same frequencies."""
+    angles = np.outer(np.arange(512), 1e6 ** (-np.arange(32) / 31))
+    table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(512, 64).astype(np.float32)
+    said = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]
+    assert "base is 1000000 (the spec says 10000), and freq_shift is 1 (the spec says 0)" in said
+    assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(512, 64, base=1e6, freq_shift=1.0)

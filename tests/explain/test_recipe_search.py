@@ -19,7 +19,7 @@ ROWS = 32
 def config(case: str) -> dict[str, Any]:
     given = CASES[case]
     found = {
-        "model_type": "llama",
+        "model_type": "phi" if "partial" in given else "llama",
         "hidden_size": 32 * given["head_dim"],
         "num_attention_heads": 32,
         "head_dim": given["head_dim"],

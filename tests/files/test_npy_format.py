@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pecli.engine import table as table_module
@@ -17,7 +15,6 @@ from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import save_tables
 from pecli.files.load import load, load_file
-from pecli.files.npy import header
 
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 0), (0, 3), (5, 4), (2, 3, 4), (2, 3, 4, 5)]
@@ -40,14 +37,6 @@ def test_the_bytes_are_those_of_np_save(folder: Path) -> None:
         array = numbers(shape, dtype)
         save_tables("a.npy", [table_of("a", array)], None)
         assert Path("a.npy").read_bytes() == saved(array), (dtype, shape)
-
-
-@settings(deadline=None, database=None)
-@given(st.lists(st.integers(0, 2**40), max_size=32).map(tuple))
-def test_any_shape_gets_the_header_of_np_save(shape: tuple[int, ...]) -> None:
-    file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-    assert header("<f4", shape) == file.getvalue()
 
 
 def test_the_block_size_does_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
 import zipfile
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,47 +24,6 @@ from pecli.files import SINGLE, format_of, save_tables
 from pecli.files.load import load_file, open_tensors
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("a.npy", "npy"),
-        ("A.NPZ", "npz"),
-        ("x/y.SafeTensors", "safetensors"),
-        ("t.csv", "csv"),
-        ("t.json", "json"),
-        ("a.b.h", "h"),
-        ("-", "npy"),
-        ("/dev/null", "npy"),
-        ("/dev/stdout", "npy"),
-        ("/dev/fd/1", "npy"),
-    ],
-)
-def test_the_suffix_picks_the_format(path: str, kind: str) -> None:
-    assert format_of(path) == kind
-
-
-@pytest.mark.parametrize(
-    ("path", "advice"),
-    [
-        ("a.nyp", "did you mean .npy?"),
-        ("a.safetensor", "did you mean .safetensors?"),
-        ("a.xlsx", ""),
-        ("a", ""),
-        ("", ""),
-    ],
-)
-def test_another_suffix_is_refused(path: str, advice: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        format_of(path)
-    assert caught.value.rule == "the suffix must be one of .npy, .npz, .safetensors, .csv, .json, .h, .zarr"
-    assert caught.value.advice == advice
-
-
-def test_a_fifo_takes_npy(folder: Path) -> None:
-    os.mkfifo("pipe")
-    assert format_of("pipe") == "npy"
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".csv", ".json", ".h"])
@@ -91,11 +52,6 @@ def test_every_block_is_announced_once(folder: Path, tables: list[Table], spec: 
         assert seen == {table.name: table.size for table in tables}
 
 
-def test_names_must_differ(folder: Path) -> None:
-    with pytest.raises(ParameterError, match="a name of its own"):
-        save_tables("a.npz", [table_of("a", np.zeros(1)), table_of("a", np.ones(1))], None)
-
-
 def test_a_table_that_fails_leaves_the_old_file(folder: Path, spec: dict[str, object]) -> None:
     def fail(start: int, out: object) -> None:
         raise RuntimeError("no more")
@@ -113,66 +69,6 @@ def test_the_content_tells_the_format(folder: Path, tables: list[Table]) -> None
     os.rename("a.npz", "a.npy")
     with load_file("a.npy") as loaded:
         assert loaded.format == "npz"
-
-
-@pytest.mark.parametrize(
-    "data", [b"hello, world", b"\x93NUMPX" + bytes(20), b"PK\x07\x08" + bytes(100), b"x", bytes(9)]
-)
-def test_anything_else_is_not_a_file_of_tables(folder: Path, data: bytes) -> None:
-    Path("a.npy").write_bytes(data)
-    with pytest.raises(
-        FileError,
-        match=r"^a.npy: is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or .json file of tables$",
-    ):
-        load_file("a.npy")
-
-
-def archive(name: str) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as zipped:
-        zipped.writestr(name, pickle.dumps(print))
-    return file.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("path", "data", "way_out"),
-    [
-        (
-            "a.pt",
-            archive("a/data.pkl"),
-            "constructors of state dicts; it is not run; write the tensors with safetensors",
-        ),
-        ("a.bin", bytes(64), "raw numbers have no shape: numpy.save"),
-        ("a.json", b"[[1.0, 0.5]]", '"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]'),
-        ("b.json", b'{"cos": [[1.0, 0.5]]}', '{"tensors": {"cos": {"data": '),
-        ("a.txt", b"the words\nof a text\n", "it holds other words"),
-        ("a.gguf", b"GGUF" + bytes(60), "versions 2 and 3 can be read"),
-    ],
-)
-def test_what_people_have_instead_and_what_to_do_about_it(folder: Path, path: str, data: bytes, way_out: str) -> None:
-    Path(path).write_bytes(data)
-    with pytest.raises(FileError) as problem:
-        load_file(path)
-    assert way_out in str(problem.value)
-
-
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [
-        ("missing.npy", "does not exist"),
-        ("", "^'': does not exist"),
-        (".", "is a folder"),
-        ("empty", "is empty"),
-        ("a\0b", "not a possible file name"),
-        ("/dev/null", "is empty"),
-        ("/dev/zero", "is not a .npy"),
-        ("empty/a", "not a folder"),
-    ],
-)
-def test_files_that_cannot_be_read(folder: Path, path: str, problem: str) -> None:
-    Path("empty").write_bytes(b"")
-    with pytest.raises(FileError, match=problem):
-        load_file(path)
 
 
 def test_a_literal_name_comes_first(folder: Path) -> None:
@@ -195,26 +91,6 @@ def test_files_and_tensors_may_both_have_colons_in_their_names(folder: Path) -> 
         assert loaded.tensors["kernel:0"].size == 6
     with pytest.raises(FileError, match=r"^a.npz: has no tensor 'bias:0'"):
         open_tensors("a.npz:bias:0")
-
-
-@pytest.mark.parametrize("name", ["\ud800", 1, None])
-@pytest.mark.parametrize("suffix", ["npz", "safetensors", "json", "h"])
-def test_names_that_are_no_text_are_refused(folder: Path, name: object, suffix: str) -> None:
-    with pytest.raises(KindError, match="must be a text"):
-        pecli.save(f"a.{suffix}", {name: np.ones(3)})  # type: ignore[dict-item]
-    assert not list(folder.iterdir())
-
-
-def test_bytes_that_are_no_numbers_are_refused(folder: Path) -> None:
-    for dtype in ("V4", "f4,f4", "O", "U3", "M8[s]"):
-        with pytest.raises(KindError, match="holds numbers"):
-            pecli.save("a.npz", np.zeros(3, dtype))
-
-
-@pytest.mark.parametrize("text", ["missing.npz:cos", "missing.npz", "missing.npz:cos:0", ":cos", "cos:", "::", ""])
-def test_a_file_that_is_not_there(folder: Path, text: str) -> None:
-    with pytest.raises(FileError, match="does not exist"):
-        open_tensors(text)
 
 
 def test_a_missing_tensor_is_answered_with_those_there_are(folder: Path) -> None:
@@ -286,3 +162,70 @@ def test_the_same_bytes_whatever_the_blocks(
     monkeypatch.setattr("pecli.files.output.MIN_THREADED_BYTES", 0)
     save_tables(f"b.{suffix}", tables[::-1], spec)
     assert Path(f"a.{suffix}").read_bytes() == Path(f"b.{suffix}").read_bytes()
+
+
+def test_the_suffix_picks_the_format(folder: Path) -> None:
+    os.mkfifo("pipe")
+    kinds = {"a.npy": "npy", "A.NPZ": "npz", "x/y.SafeTensors": "safetensors", "t.csv": "csv", "t.json": "json"}
+    kinds |= {"a.b.h": "h"} | dict.fromkeys(("-", "/dev/null", "/dev/stdout", "/dev/fd/1", "pipe"), "npy")
+    assert {path: format_of(path) for path in kinds} == kinds
+    advice = {
+        "a.nyp": "did you mean .npy?",
+        "a.safetensor": "did you mean .safetensors?",
+        "a.xlsx": "",
+        "a": "",
+        "": "",
+    }
+    for path, words in advice.items():
+        with pytest.raises(ParameterError) as caught:
+            format_of(path)
+        assert caught.value.rule == "the suffix must be one of .npy, .npz, .safetensors, .csv, .json, .h, .zarr"
+        assert caught.value.advice == words
+
+
+def test_names_and_arrays_that_no_file_holds(folder: Path) -> None:
+    for name, suffix in product(("\ud800", 1, None), ("npz", "safetensors", "json", "h")):
+        with pytest.raises(KindError, match="must be a text"):
+            pecli.save(f"a.{suffix}", {name: np.ones(3)})  # type: ignore[dict-item]
+    for dtype in ("V4", "f4,f4", "O", "U3", "M8[s]"):
+        with pytest.raises(KindError, match="holds numbers"):
+            pecli.save("a.npz", np.zeros(3, dtype))
+    with pytest.raises(ParameterError, match="a name of its own"):
+        save_tables("a.npz", [table_of("a", np.zeros(1)), table_of("a", np.ones(1))], None)
+    assert not list(folder.iterdir())
+
+
+def archive(name: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as zipped:
+        zipped.writestr(name, pickle.dumps(print))
+    return file.getvalue()
+
+
+NO_TABLES = "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or .json file of tables"
+UNREADABLE: list[tuple[str, bytes | None, str]] = [
+    (".", None, "is a folder"),
+    *(("a.npy", data, NO_TABLES) for data in (b"hello, world", b"\x93NUMPX" + bytes(20), b"x", bytes(9))),
+    ("a.npy", b"PK\x07\x08" + bytes(100), NO_TABLES),
+    ("a.pt", archive("a/data.pkl"), "constructors of state dicts; it is not run; write the tensors with safetensors"),
+    ("a.bin", bytes(64), "raw numbers have no shape: numpy.save"),
+    ("a.json", b"[[1.0, 0.5]]", '"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]'),
+    ("b.json", b'{"cos": [[1.0, 0.5]]}', '{"tensors": {"cos": {"data": '),
+    ("a.txt", b"the words\nof a text\n", "it holds other words"),
+    ("a.gguf", b"GGUF" + bytes(60), "versions 2 and 3 can be read"),
+    ("empty", b"", "is empty"),
+    ("empty/a", None, "not a folder"),
+    ("a\0b", None, "not a possible file name"),
+    ("/dev/null", None, "is empty"),
+    ("/dev/zero", None, "is not a .npy"),
+    *((text, None, "does not exist") for text in ("m.npz:cos", "m.npz", "m.npz:cos:0", ":cos", "cos:", "::")),
+    ("", None, "'': does not exist"),
+]
+
+
+def test_what_cannot_be_read_and_what_to_do_about_it(folder: Path) -> None:
+    for path, data, said in UNREADABLE:
+        if data is not None:
+            Path(path).write_bytes(data)
+        with pytest.raises(FileError, match=re.escape(said)):
+            open_tensors(path)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,3 +42,35 @@ def test_an_input_that_cannot_be_looked_at_is_named(folder: Path, monkeypatch: p
         with pytest.raises(FileError, match=r"a\.npy: the disk reports an error"):
             pecli.load("a.npy")
     assert len(os.listdir("/dev/fd")) == before
+
+
+def test_too_few_descriptors_are_one_line(folder: Path, process: Callable[..., Any]) -> None:
+    np.save("a.npy", np.arange(6.0))
+    write = ("sinusoidal", "--seq-len", 8, "--dim", 4, "-o", folder / "b.npy")
+    for limit, words, code in ((5, ("inspect", folder / "a.npy"), 0), (5, write, 0), (4, write, 3)):
+        limits = (limit, limit)
+        done = process(*words, preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
+        assert (done.returncode, done.stderr.count(b"\n")) == (code, code // 3), done
+    assert b"too many files are open" in done.stderr
+
+
+def test_columns_beyond_any_terminal(folder: Path, process: Callable[..., Any]) -> None:
+    np.save("a.npy", np.arange(6.0))
+    for words in (("inspect", folder / "a.npy"), ("--help",)):
+        done = process(*words, env={**os.environ, "COLUMNS": "99999999999999"})
+        assert (done.returncode, done.stderr) == (0, b""), words
+        assert len(done.stdout) < 100_000, words
+
+
+def test_a_fifo_for_a_branch_of_a_cache_is_not_waited_for(folder: Path, process: Callable[..., Any]) -> None:
+    (folder / "hub/models--a--b/refs").mkdir(parents=True)
+    os.mkfifo("hub/models--a--b/refs/main")
+    done = process("config", "--model", "a/b", env={**os.environ, "HF_HUB_CACHE": str(folder / "hub")})
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1), done
+
+
+def test_diff_of_two_files_that_cannot_be_read_names_one(folder: Path, pecli_cli: Callable[..., Any]) -> None:
+    for name in ("a.npy", "b.npy"):
+        Path(name).write_bytes(b"x")
+    done = pecli_cli("diff", "a.npy", "b.npy")
+    assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)

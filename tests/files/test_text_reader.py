@@ -53,12 +53,6 @@ def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
     assert {name: same(found[name], array) for name, array in arrays().items()} == dict.fromkeys(arrays(), True)
 
 
-def test_a_json_file_still_carries_its_spec(tmp_path: Path) -> None:
-    pecli.save(tmp_path / "rope.json", pecli.Rope(5, 4))
-    found = pecli.load(tmp_path / "rope.json")
-    assert same(found["cos"], pecli.Rope(5, 4).tables()["cos"])
-
-
 @pytest.mark.parametrize("name", ["plain", "double", "any"])
 def test_csv_comes_back_as_float64(tmp_path: Path, name: str) -> None:
     array = arrays()[name]

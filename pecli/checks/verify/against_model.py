@@ -72,8 +72,9 @@ def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
     from pecli.models.dialects.gguf import factor_frequencies
 
     made = factor_frequencies(path)
-    tensors = {name: array for name, array in file.tensors.items() if name not in made}
-    return {**tensors, **{table.name: table.array() for table in made.values()}}
+    known = {name: made[name] for name in file.tensors if name in made}
+    others = {name: array for name, array in file.tensors.items() if name not in made}
+    return {**others, **{table.name: table.array() for table in known.values()}}
 
 
 class _Search:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks import Answer
 from pecli.checks.compare import (
     Comparison,
     as_json,
@@ -19,19 +20,18 @@ from pecli.checks.compare import (
     where_json,
 )
 from pecli.checks.reading import Reading, misaligned
-from pecli.checks.statistics import has_waves
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Indices, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import PecliError
-from pecli.explain.edits import Explanation, Recipe
-from pecli.explain.sample import chosen
-from pecli.explain.words import reproduction, said, sentence
+
+if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
+    from pecli.explain.edits import Explanation
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(Answer):
     """The answer, tensor by tensor; what makes it fail beside their values; and why the values may differ."""
 
     file: str
@@ -56,6 +56,9 @@ class Verification:
         """Everything that is wrong, in words."""
         return (*self.problems, *self.diagnosis)
 
+    def words(self) -> tuple[str, ...]:
+        return (self.file, self.scheme, *self.sentences)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "file": self.file,
@@ -64,11 +67,17 @@ class Verification:
             "tensors": [as_json(tensor) for tensor in self.tensors],
             "diagnosis": list(self.sentences),
             "readings": dict(self.readings),
-            "explanations": [each.as_json(sentence(each)) for each in self.explanations],
+            "explanations": [each.as_json(_sentence(each)) for each in self.explanations],
             "weak": list(self.weak),
             "unchecked": list(self.unchecked),
             "where": where_json(self.tensors),
         }
+
+
+def _sentence(why: Explanation) -> str:
+    from pecli.explain.words import sentence
+
+    return sentence(why)
 
 
 COPIES_DIFFER = "its copies differ"
@@ -187,6 +196,8 @@ def _is_table(array: Array) -> bool:
     """Whether numbers look like those of a positional table: waves, or frequencies."""
     if array.dtype.kind not in "fcV" or array.ndim < 2 or not 0 < array.shape[-1] <= MAX_WIDTH or not array.size:
         return False
+    from pecli.checks.statistics import has_waves
+
     rows = widened(array.real[(0,) * (array.ndim - 2)][:MAX_PROBED])
     with np.errstate(all="ignore"):
         return bool(np.abs(rows).max() <= MAX_WAVE) and bool(np.ptp(rows)) and has_waves(rows)
@@ -213,16 +224,22 @@ def _about(layers: str, line: str) -> str:
 
 def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...]:
     """The reasons of all that failed, scheme by scheme."""
-    from pecli.explain.search import explain, merged
+    from pecli.explain.edits import merged
+    from pecli.explain.search import explain
+    from pecli.explain.time_limit import time_limit
 
     every: list[Explanation] = []
-    for scheme, found in tables.items():
-        every += explain(scheme, found, tolerance.atol)
+    with time_limit():
+        for scheme, found in tables.items():
+            every += explain(scheme, found, tolerance.atol)
     return tuple(merged(every))
 
 
 def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], tolerance: Tolerance) -> list[str]:
     """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
+    from pecli.explain.edits import Recipe
+    from pecli.explain.words import reproduction, sentence
+
     lines: list[str] = []
     for each in found:
         lines.append(sentence(each))
@@ -290,6 +307,8 @@ BLIND = (
 
 def _words(edit: Mapping[str, Any]) -> str:
     """«llama3 scaling from none», «base 500000 from 10000»."""
+    from pecli.explain.words import said
+
     name, expected, found = edit.get("name", edit["edit"]), said(edit.get("expected")), said(edit.get("found"))
     return f"{expected} scaling from {found}" if name == "scaling" else f"{name} {expected} from {found}"
 
@@ -333,7 +352,7 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
             return math.inf
         if len(one.shape) > 1:
             count = one.shape[-2]
-            rows = np.linspace(count // 2, count - 1, PROBES) if few else np.r_[chosen(count, one.width), count - 1]
+            rows = np.linspace(count // 2, count - 1, PROBES) if few else _many_rows(count, one.width)
             every = (np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))).reshape(-1)
             found = compare_arrays(one.pick(every), other.pick(every), tolerance, name=name)
         else:
@@ -343,6 +362,12 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
         relative = (found.max_rel_error or 0.0) / FREQ_RTOL
         error = max(error, relative if is_relative(name) else (found.max_abs_error or 0.0) / DRIFT)
     return error
+
+
+def _many_rows(count: int, width: int) -> Indices:
+    from pecli.explain.sample import chosen
+
+    return np.append(chosen(count, width), count - 1)
 
 
 def tables_of(scheme: Scheme) -> dict[str, Table]:

@@ -187,11 +187,6 @@ class Sinusoidal(Positioned):
         return Fraction(self.dim // 2) if self.layout == "halves" else Fraction(self.dim, 2)
 
     @property
-    def half(self) -> float:
-        """D/2 in the exponent, as a float."""
-        return float(self._half)
-
-    @property
     def _denominator(self) -> Fraction:
         return self._half - Fraction(self.freq_shift)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pecli.errors import FileError, failure, quoted
-from pecli.files.contents import INDEX
+from pecli.files.contents import INDEX, unique
 
 MAX_INDEX = 16 << 20
 MAX_SHARDS = 1024
@@ -88,17 +88,10 @@ def _weight_map(path: str) -> dict[str, str]:
     if len(data) > MAX_INDEX:
         raise FileError(path, f"is larger than {MAX_INDEX >> 20} MB, too large for an index")
     try:
-        index = json.loads(data, object_pairs_hook=_unique)
+        index = json.loads(data, object_pairs_hook=unique)
     except (ValueError, RecursionError):
         raise FileError(path, "is not the JSON of an index, or names a tensor twice") from None
     found: Any = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(found, dict) or not found or not all(isinstance(file, str) for file in found.values()):
         raise FileError(path, "has no weight_map, which says where each tensor is")
-    return found
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key twice")
     return found

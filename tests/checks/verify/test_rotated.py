@@ -14,7 +14,7 @@ import pytest
 
 import pecli
 from pecli.errors import ParameterError
-from pecli.explain.edits import Dtype, Layout, Parameter, Rotation, Rows, RowsWrong
+from pecli.explain.edits import Dtype, HeadsWrong, Layout, Parameter, Rotation, Rows, RowsWrong
 
 LLAMA = "llama-3.1-8b"
 RNG = np.random.default_rng(0)
@@ -136,6 +136,14 @@ def test_one_wrong_row_is_named() -> None:
     after[37] = X[37]
     found = pecli.verify(after, LLAMA, before=X.astype(np.float32), atol=1e-3)
     assert [each.edits for each in found.explanations] == [(RowsWrong((37,)),)]
+
+
+def test_one_head_that_is_not_rotated_is_named() -> None:
+    q = queries(1, 8, 64, 128)
+    after = halves(q, COS, SIN)
+    after[0, 5] = q[0, 5]
+    found = pecli.verify(after, LLAMA, before=q, atol=1e-3)
+    assert [each.edits for each in found.explanations] == [(HeadsWrong(((0, 5),)),)]
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 from flint import arb
 
-from pecli.engine.numerics.float32_functions import as_bfloat16, power, round_single, waves_of
+from pecli.engine.numerics.float32_functions import as_bfloat16, log_single, power, round_single, torch_powers, waves_of
 from tests.oracle import bits, rational, rounded
 
 f32 = np.float32
+TORCH = np.load(Path(__file__).with_name("torch_powers.npz"))
+"""Powers of PyTorch (make_torch_powers.py)."""
 
 
 def hold(angles: np.ndarray) -> None:
@@ -73,3 +76,23 @@ def test_bfloat16():
     for each in (values, ties.astype(f32)):
         assert as_bfloat16(each).tolist() == each.astype(ml_dtypes.bfloat16).tolist()
     assert as_bfloat16(np.array([257, 1 / 3], f32)).tolist() == [256.0, 0.333984375]
+
+
+@pytest.mark.parametrize("name", TORCH.files)
+@pytest.mark.sample(8)
+def test_powers_are_those_of_pytorch(name: str) -> None:
+    base, dim = (float(part) for part in name.split(","))
+    exponents = np.arange(0, dim, 2, dtype=f32) / f32(dim)
+    np.testing.assert_array_equal(torch_powers(base, exponents), TORCH[name])
+
+
+def test_they_are_not_all_correctly_rounded() -> None:
+    """Else there would be no need for them: two of gpt-oss's frequencies are a unit off."""
+    exponents = np.arange(0, 64, 2, dtype=f32) / f32(64)
+    nearest = (150000.0 ** exponents.astype(np.float64)).astype(f32)
+    assert np.flatnonzero(torch_powers(150000.0, exponents) != nearest).tolist() == [6, 10]
+
+
+@pytest.mark.parametrize("value", [0.25, 1.0, 3.0, 150000.0])
+def test_logarithms_are_rounded_once(value: float) -> None:
+    assert log_single(value) == f32(np.log(value))

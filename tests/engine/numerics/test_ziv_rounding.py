@@ -41,14 +41,8 @@ def naive(case: dict) -> int:
 def test_hardest_elements(case, before):
     """Alone, and as part of a table that begins before it."""
     before = min(before, case["position"])
-    scheme = Sinusoidal(
-        before + 1,
-        case["dim"],
-        base=case["base"],
-        offset=case["position"] - before,
-        amplitude=case["amplitude"],
-        dtype=case["dtype"],
-    )
+    numbers = {name: case[name] for name in ("base", "amplitude", "dtype")}
+    scheme = Sinusoidal(before + 1, case["dim"], offset=case["position"] - before, **numbers)
     column = 2 * case["wave"] + (case["part"] == "cos")
     assert oracle.bits(scheme.tables()["pe"][before])[column] == truth(case)
 

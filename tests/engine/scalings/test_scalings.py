@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,32 +16,7 @@ from pecli.errors import ParameterError
 from tests import oracle
 
 DIM, BASE, LENGTH = 128, 10000.0, 2048
-CASES = {
-    "none": {},
-    "linear": {"factor": 4.0},
-    "ntk": {"factor": 8.0},
-    "dynamic": {"factor": 10.0, "max_position_embeddings": 2048, "length": 16384},
-    "dynamic, short": {"factor": 10.0, "max_position_embeddings": 2048, "length": 2048},
-    "yarn": {"factor": 10.0, "original_max_position_embeddings": 2048},
-    "yarn, no truncation": {"factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False},
-    "yarn, betas": {"factor": 4.0, "original_max_position_embeddings": 8192, "beta_fast": 24.0, "beta_slow": 2.0},
-    "yarn, one beta": {
-        "factor": 4.0, "original_max_position_embeddings": 8192, "beta_fast": 8.0, "beta_slow": 8.0, "truncate": False
-    },
-    "yarn, all waves long": {"factor": 4.0, "original_max_position_embeddings": 5},
-    "yarn, from lengths": {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096},
-    "yarn, mscale": {"factor": 40.0, "original_max_position_embeddings": 4096, "mscale": 0.7, "mscale_all_dim": 0.5},
-    "yarn, given": {"factor": 40.0, "original_max_position_embeddings": 4096, "attention_factor": 1.25},
-    "ntk-fixed": {"factor": 8.0},
-    "longrope, short": {"length": 4096},
-    "longrope, long": {"length": 4097},
-    "llama3": {
-        "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0
-    },
-    "llama3, a step": {
-        "factor": 16.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 1.0
-    },
-}  # fmt: skip
+CASES = json.loads(Path(__file__).with_name("cases.json").read_text())
 LONGROPE = {
     "original_max_position_embeddings": 4096,
     "max_position_embeddings": 131072,

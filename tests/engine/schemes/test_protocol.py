@@ -37,12 +37,6 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize("scheme", EVERY, ids=lambda scheme: scheme.name)
-def test_every_axis_has_a_name(scheme: Scheme) -> None:
-    for table in scheme.tensors():
-        assert len(scheme.axes_of(table.name).names) == len(table.shape)
-
-
 def test_axes_say_what_rows_and_columns_are() -> None:
     assert Rope(4, 8, offset=7).axes_of("cos")[:3] == (("position", "pair"), 7, "cosine")
     assert Rope(4, 8, layout="halves").axes_of("sin").names == ("position", "channel")
@@ -60,8 +54,9 @@ def test_frequencies_are_those_of_the_formula() -> None:
 
 @pytest.mark.parametrize("scheme", EVERY, ids=lambda scheme: scheme.name)
 def test_known_mistakes_make_other_tables(scheme: Scheme) -> None:
-    """Each is told by its edits, and has tables of its own."""
+    """Each is told by its edits, and has tables of its own; every axis of these has a name."""
     own = {name: table.tobytes() for name, table in scheme.tables().items()}
+    assert all(len(scheme.axes_of(table.name).names) == len(table.shape) for table in scheme.tensors())
     found = scheme.neighbours()
     assert found
     for edits, other in found:
@@ -139,23 +134,19 @@ def test_recipes_compose() -> None:
     assert np.array_equal(out, expected)
 
 
-@pytest.mark.parametrize(
-    ("scaling", "expected"),
-    [
-        ({"scaling": "ntk-fixed", "factor": 4.0}, lambda p: 40000.0 ** -(p / 16) / 4 ** (2 / 32)),
-        (
-            {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 64}
-            | {"low_freq_factor": 2.0, "high_freq_factor": 2.0},
-            lambda p: np.where(2 * np.pi * 10000.0 ** (p / 16) > 32, 10000.0 ** -(p / 16) / 8, 10000.0 ** -(p / 16)),
-        ),
-    ],
-    ids=["ntk-fixed", "llama3 step"],
-)
-def test_float32_steps_of_other_scalings(scaling: dict, expected) -> None:
-    found = Rope(4, 32, recipe="float32", **scaling).inverse_frequencies()
-    assert found == pytest.approx(expected(np.arange(16)), rel=1e-6)
-    assert found == [float(np.float32(value)) for value in found]
-    assert Rope(4, 32, recipe="float32-recurrence", **scaling).inverse_frequencies() == pytest.approx(found, rel=1e-5)
+def test_float32_steps_of_other_scalings() -> None:
+    index, plain = np.arange(16), 10000.0 ** -(np.arange(16) / 16)
+    limits = {"original_max_position_embeddings": 64, "low_freq_factor": 2.0, "high_freq_factor": 2.0}
+    step = np.where(2 * np.pi / plain > 32, plain / 8, plain)
+    for scaling, expected in (
+        ({"scaling": "ntk-fixed", "factor": 4.0}, 40000.0 ** -(index / 16) / 4 ** (2 / 32)),
+        ({"scaling": "llama3", "factor": 8.0, **limits}, step),
+    ):
+        found = Rope(4, 32, recipe="float32", **scaling).inverse_frequencies()
+        assert found == pytest.approx(expected, rel=1e-6)
+        assert found == [float(np.float32(value)) for value in found]
+        phases = Rope(4, 32, recipe="float32-recurrence", **scaling).inverse_frequencies()
+        assert phases == pytest.approx(found, rel=1e-5)
 
 
 def test_a_scheme_is_known_as_long_as_it_is_registered() -> None:
@@ -179,10 +170,7 @@ WAVES = [
     Rope(16, 8, scaling="linear", factor=4.0),
     Rope(16, 8, scaling="dynamic", factor=2.0, max_position_embeddings=8, length=32),
     Rope(16, 8, scaling="proportional", partial_rotary_factor=0.5),
-    Rope(
-        16, 8, scaling="llama3", factor=8.0, original_max_position_embeddings=64, low_freq_factor=1.0,
-        high_freq_factor=4.0,
-    ),
+    Rope(16, 8, scaling="llama3", factor=8.0, original_len=64, low_freq_factor=1.0, high_freq_factor=4.0),
     YARN,
     replace(LONG, length=32, attention_factor=1.25),
 ]  # fmt: skip

@@ -95,34 +95,25 @@ def test_values_are_kept_in_their_proper_types(name):
     assert Sinusoidal(3, 4, base=100) == Sinusoidal(3, 4, base=100.0)
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({}, "scheme is None; it must be one of sinusoidal, rope, alibi, relative, learned-init"),
-        ({"scheme": "ropes", "parameters": {}}, "scheme is 'ropes'; it must be one of sinusoidal, rope, alibi"),
-        ({"scheme": 5, "parameters": {}}, "scheme is 5; it must be one of"),
-        ({"scheme": [], "parameters": {}}, "scheme is []; it must be one of"),
-        ({"scheme": {}, "parameters": {}}, "scheme is {}; it must be one of"),
-        ({"scheme": "rope"}, "parameters is None; they must be a mapping"),
-        ({"scheme": "rope", "parameters": [1]}, "parameters is [1]; they must be a mapping"),
-        (
-            {"scheme": "rope", "parameters": {"dims": 4}},
-            "dims is unknown; rope has no such parameter; did you mean 'dim'?",
-        ),
-    ],
-    ids=str,
-)
-def test_specs_that_are_none(spec, message):
-    with pytest.raises(ParameterError) as caught:
-        Scheme.from_spec(spec)
-    assert str(caught.value).startswith(message)
+SCHEME_RULE = "it must be one of sinusoidal, rope, alibi, relative, learned-init"
+WRONG_SPECS = [
+    *((spec, f"spec is {spec!r}; it must be a mapping") for spec in (None, [], "rope", 5)),
+    *(
+        ({"scheme": name, "parameters": {}}, f"scheme is {name!r}; {SCHEME_RULE}")
+        for name in (None, "ropes", 5, [], {})
+    ),
+    ({"scheme": "rope"}, "parameters is None; they must be a mapping"),
+    ({"scheme": "rope", "parameters": [1]}, "parameters is [1]; they must be a mapping"),
+    ({"scheme": "rope", "parameters": {"dims": 4}}, "dims is unknown; rope has no such parameter; did you mean 'dim'?"),
+]
 
 
-@pytest.mark.parametrize("spec", [None, [], "rope", 5], ids=repr)
-def test_specs_of_the_wrong_shape(spec):
+def test_specs_that_are_none():
     """A file may say anything."""
-    with pytest.raises(ParameterError):
-        Scheme.from_spec(spec)
+    for spec, message in WRONG_SPECS:
+        with pytest.raises(ParameterError) as caught:
+            Scheme.from_spec(spec)
+        assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", 1.5, True, -1, 10**30, 1e400], ids=repr)
@@ -141,21 +132,15 @@ def test_a_spec_of_another_scheme():
 
 
 def test_blocks_by_name():
-    scheme = Rope(10, 4)
+    """In vectors, where the tensor is one."""
+    scheme = Rope(10, 14)
     tables = scheme.tables()
-    assert np.concatenate(list(scheme.blocks("sin", rows=3))).tobytes() == tables["sin"].tobytes()
-    assert np.concatenate(list(scheme.blocks(rows=4))).tobytes() == tables["cos"].tobytes()
+    for rows in (1, 2, 3, None):
+        for name in ("cos", "sin", "inv_freq"):
+            assert np.concatenate(list(scheme.blocks(name, rows=rows))).tolist() == tables[name].tolist()
+        assert np.concatenate(list(scheme.blocks(rows=rows))).tobytes() == tables["cos"].tobytes()
     with pytest.raises(ParameterError, match="name is 'tan'; it must be one of cos, sin, inv_freq"):
         scheme.blocks("tan")
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3, None])
-def test_vectors_come_in_vectors(rows):
-    scheme = Rope(seq_len=5, dim=10)
-    np.testing.assert_array_equal(np.concatenate(list(scheme.blocks("inv_freq", rows))), scheme.tables()["inv_freq"])
-
-
-@pytest.mark.parametrize("rows", [0, -1, 2.5, True])
-def test_blocks_have_rows(rows):
-    with pytest.raises(ParameterError, match=r"rows is .*; it must be a whole number from 1"):
-        Rope(seq_len=5, dim=10).blocks(rows=rows)
+    for wrong in (0, -1, 2.5, True):
+        with pytest.raises(ParameterError, match=r"rows is .*; it must be a whole number from 1"):
+            scheme.blocks(rows=wrong)

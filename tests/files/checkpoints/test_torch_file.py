@@ -278,17 +278,18 @@ def test_an_audit_hook_sees_nothing_run_or_imported(folder: Path) -> None:
 # archives that lie
 
 
-def test_storages_of_another_size(folder: Path) -> None:
-    Path("x.pt").write_bytes(archive(tensor(), data__0=bytes(15)))
-    with pytest.raises(FileError, match="has not the size that it claims"):
-        load("x.pt")
-
-
-def test_compressed_pickle(folder: Path) -> None:
-    with zipfile.ZipFile("x.pt", "w", zipfile.ZIP_DEFLATED) as out:
+def test_archives_whose_members_do_not_fit(folder: Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
         out.writestr("x/data.pkl", tensor())
-    with pytest.raises(FileError, match="is compressed"):
-        load("x.pt")
+    for data, problem in (
+        (archive(tensor(), data__0=bytes(15)), "has not the size that it claims"),
+        (archive(tensor(), byteorder=b"middle", **FOUR), "byte order"),
+        (file.getvalue(), "is compressed"),
+    ):
+        Path("x.pt").write_bytes(data)
+        with pytest.raises(FileError, match=problem):
+            load("x.pt")
 
 
 def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
@@ -299,12 +300,6 @@ def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
     fewer = (count - 1).to_bytes(2, "little")
     Path("x.pt").write_bytes(good[: end + 8] + fewer + fewer + good[end + 12 :])
     with pytest.raises(FileError, match="contradict"):
-        load("x.pt")
-
-
-def test_unknown_byte_order(folder: Path) -> None:
-    Path("x.pt").write_bytes(archive(tensor(), byteorder=b"middle", **FOUR))
-    with pytest.raises(FileError, match="byte order"):
         load("x.pt")
 
 
