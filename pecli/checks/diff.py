@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pecli.checks import Answer
 from pecli.checks.compare import (
     Comparison,
@@ -17,7 +15,6 @@ from pecli.checks.compare import (
     problems_of,
     where_json,
 )
-from pecli.checks.compare.element_errors import widest
 from pecli.checks.pairing import Fit, Pair, fits_of, with_dtypes
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import Array
@@ -35,12 +32,6 @@ MAX_EXPLAINED = 16
 """Tensors of one file whose differences are explained."""
 MIN_ELEMENTS = 8
 """Of a tensor whose scheme is searched for."""
-MAX_SEARCHED = 1 << 24
-"""Elements of a table up to which every difference is searched for a reason."""
-SAMPLED_ROWS = 128
-"""Looked at before the search of a larger table."""
-CLOSE = 1e-3
-"""The median difference, relative to the largest element, up to which tables are no two draws."""
 MAX_NOISE_ULP = 8
 """Units of the last place that no transform would leave."""
 
@@ -158,7 +149,7 @@ def _explained(
     changed: Sequence[tuple[Fit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
-    be. Last places that are off, and changes of large draws, have no reason.
+    be. Last places that are off have no reason.
     """
     found: list[Explanation] = []
     pairs: list[Pair] = []
@@ -169,7 +160,7 @@ def _explained(
             found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
             continue
         is_noise = not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= MAX_NOISE_ULP
-        if not is_noise and (result.size <= MAX_SEARCHED or not _are_close_draws(*fit.arrays)):
+        if not is_noise:
             pairs += fit.searched()
     if pairs:
         from pecli.explain.time_limit import time_limit
@@ -177,21 +168,6 @@ def _explained(
         with time_limit():
             found += _searched(pairs[:MAX_EXPLAINED], scheme, tolerance)
     return found
-
-
-def _are_close_draws(one: Array, other: Array) -> bool:
-    """Whether tables are draws, or learned, and too close for other draws, going by some of the rows."""
-    from pecli.checks.statistics import has_waves
-
-    if one.shape != other.shape or one.ndim < 2:
-        return False
-    count = one.size // one.shape[-1]
-    rows = np.unique([*range(min(count, SAMPLED_ROWS)), *np.linspace(0, count - 1, SAMPLED_ROWS).astype(np.intp)])
-    ours, theirs = (widest(each.reshape(count, -1)[rows]) for each in (one, other))
-    with np.errstate(all="ignore"):
-        close = np.median(np.abs(ours - theirs)) <= CLOSE * np.abs(ours).max()
-    first = ours[:SAMPLED_ROWS]
-    return bool(close) and not (has_waves(first) or has_waves(first.T))
 
 
 def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:

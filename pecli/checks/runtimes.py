@@ -35,8 +35,8 @@ PER_DOUBLING = 256
 """Positions that are compared beyond those, each time the position doubles."""
 DEFAULT_LENGTH = 4096
 """Of a model without max_position_embeddings."""
-_LENGTH = Whole(help="a served context", high=LAST_POSITION)
-_NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
+LENGTH = Whole(help="a served context", high=LAST_POSITION)
+NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ def runtimes(
         rule = "it has no rotary table, and runtimes are described for that alone"
         raise ParameterError("model", found.file, rule)
     context = found.context
-    served = _LENGTH.check("length", (context or DEFAULT_LENGTH) if length is None else length)
+    served = LENGTH.check("length", (context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
-    chosen = [_NAME.check("names", name) for name in names]
+    chosen = [NAME.check("names", name) for name in names]
     layers = {
         each.layer_type: tuple(_result(each, name, served, context, limit) for name in chosen) for each in encodings
     }

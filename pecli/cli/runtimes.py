@@ -6,19 +6,17 @@ from typing import Annotated
 
 import typer
 
+from pecli.checks.runtimes import LENGTH, NAME
+from pecli.checks.runtimes import runtimes as compare
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, options
 from pecli.engine.runtimes import RUNTIMES
-from pecli.engine.schemes import Choice, Whole
-from pecli.engine.schemes.positions import LAST_POSITION
 
 EXAMPLES = (
     "pecli runtimes gpt-oss-20b",
     "pecli runtimes config.json --length 32768 -o drift.png",
     "pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3",
 )
-_LENGTH = Whole(help="a served context", high=LAST_POSITION)
-_RUNTIME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
 _SERVED = "The served context. (default: the longest of the model)"
 Length = Annotated[str | None, options.text("--length", "INTEGER", _SERVED)]
@@ -48,18 +46,17 @@ def runtimes(
     What float32 arithmetic adds is listed apart: it is not a departure. Exit code 1: with --strict, where one departs.
     """
     named = options.one_model(model_or_file, config, model)
-    from pecli.checks.runtimes import runtimes as compare
     from pecli.views import drift, screen
     from pecli.views.pictures import figure
 
     if output is not None:
         figure.check_suffix(output)
-    served = None if length is None else _LENGTH.parse("length", length)
+    served = None if length is None else LENGTH.parse("length", length)
     found = compare(
         named,
         served,
         layer_type=layer_type,
-        names=[_RUNTIME.check("runtime", name) for name in runtime or RUNTIMES],
+        names=[NAME.check("runtime", name) for name in runtime or RUNTIMES],
         tolerance=ERROR.parse("tolerance", tolerance),
     )
     if output is not None:

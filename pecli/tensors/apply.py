@@ -76,7 +76,10 @@ def apply(
     rows = _row_positions(offset, positions, shift)
     if isinstance(encoding, Scheme):
         _refuse({"layer_type": layer_type}, "a scheme")
-        rotation = _of_scheme(encoding, rows if offset is not None or rows.ids is not None else None)
+        rope: Any = encoding
+        is_given = offset is not None or rows.ids is not None
+        pairs = "halves" if rope.layout == "compact" else rope.layout
+        rotation = Rotation(rope, rows if is_given else RowPositions(rope.offset), pairs)
     else:
         rotation = _of_model(each, encoding, layer_type, rows, trailing, seq_axis, shift)  # type: ignore[arg-type]
     return replace(
@@ -248,12 +251,6 @@ class Rotation:
             for part, place, rows in zip(x, out, by_batch, strict=True):
                 rotate_part(part, place, rows)
         return out
-
-
-def _of_scheme(rope: Any, rows: RowPositions | None) -> Rotation:
-    """How a rotary scheme rotates: from its own offset on, unless positions are given."""
-    layout = "halves" if rope.layout == "compact" else rope.layout
-    return Rotation(rope, RowPositions(rope.offset) if rows is None else rows, layout)
 
 
 def _of_model(

@@ -102,18 +102,14 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
             raise ParameterError("heads", "missing", rule, "give it, or the model with `config`")
         return None
     found = attention_of(model, None, layer_type)
-    of_model: dict[str, Any] = {
-        "heads": found.heads,
-        "kv_heads": found.kv_heads,
-        "head_dim": found.head_dim,
-        "fused": found.fused,
-    }
-    if found.rotary_dim is not None:
-        of_model |= {"rotary_dim": found.rotary_dim, "trailing": found.trailing}
+    said = {name: getattr(found, name) for name in HEAD_RULES}
+    of_model: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     for name in ("heads", "kv_heads", "head_dim"):
-        if of_model[name] is not None:
+        if name in of_model:
             _COUNT.check(name, of_model[name])
-    known = {name: value for name, value in of_model.items() if value is not None} | dict(given)
+    if "rotary_dim" in of_model:
+        of_model["trailing"] = found.trailing
+    known = of_model | dict(given)
     if "heads" not in known:
         raise ParameterError("heads", "missing", f"{found.file} does not say how many there are", "give it")
     if found.rotates and "rotary_dim" not in known:

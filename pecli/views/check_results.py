@@ -70,19 +70,19 @@ def show_verification(result: Verification, status: str = "") -> None:
     screen.say_labelled(*verdict, f"  {result.file}  {result.scheme}")
     for line in _reasons(result):
         screen.say_wrapped(f"  {line}")
-    _say_weak(result.weak)
+    say_weak(result.weak)
     for line in _grouped(result):
         screen.say(f"  {line}")
-    for tensor in result.tensors:
-        if not tensor.passed:
-            say_parts(_read(tensor, result.readings.get(tensor.name, "")))
+    for parts in _failed_tensors(result):
+        say_parts(parts)
     if result.unchecked:
         screen.say_wrapped(f"  not checked: {listed(result.unchecked, MAX_LISTED)}")
 
 
-def _say_weak(lines: Sequence[str]) -> None:
+def say_weak(lines: Sequence[str], indent: str = "  ") -> None:
+    """What makes a pass weak."""
     for line in lines:
-        screen.say_labelled("  weak", "bold yellow", f": {line}")
+        screen.say_labelled(f"{indent}weak", "bold yellow", f": {line}")
 
 
 def _grouped(result: Verification) -> list[str]:
@@ -120,11 +120,8 @@ def say_parts(parts: Sequence[str], indent: str = "  ") -> None:
 
 def say_failures(result: Verification, indent: str) -> None:
     """Why a check failed, where that is known, then the tensors that did not pass."""
-    for line in _reasons(result):
-        screen.say_wrapped(indent + line)
-    for tensor in result.tensors:
-        if not tensor.passed:
-            say_parts(_read(tensor, result.readings.get(tensor.name, "")), indent)
+    for parts in [*([line] for line in _reasons(result)), *_failed_tensors(result)]:
+        say_parts(parts, indent)
 
 
 def failures(result: Verification | PecliError) -> list[str]:
@@ -133,9 +130,7 @@ def failures(result: Verification | PecliError) -> list[str]:
         return [str(result)]
     if result.passed:
         return [f"weak: {line}" for line in result.weak]
-    tensors = [each for each in result.tensors if not each.passed]
-    described = ["  ".join(_read(each, result.readings.get(each.name, ""))) for each in tensors]
-    return [*_reasons(result), *described]
+    return [*_reasons(result), *map("  ".join, _failed_tensors(result))]
 
 
 def _reasons(result: Verification) -> list[str]:
@@ -144,12 +139,10 @@ def _reasons(result: Verification) -> list[str]:
     return [line for line in result.sentences if line not in said]
 
 
-def _read(tensor: Comparison, reading: str) -> list[str]:
-    """A tensor's errors, and how it was read."""
-    head, *rest = parts_of(tensor)
-    if tensor.passed and tensor.max_abs_error is None:  # values that nothing can be compared with
-        return [head, reading]
-    return [f"{head}, {reading}" if reading else head, *rest]
+def _failed_tensors(result: Verification) -> list[list[str]]:
+    """Of every tensor that did not pass, how it was read, and its errors."""
+    described = [(parts_of(each), result.readings.get(each.name, "")) for each in result.tensors if not each.passed]
+    return [[f"{head}, {reading}" if reading else head, *rest] for (head, *rest), reading in described]
 
 
 def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact") -> list[str]:
@@ -209,7 +202,7 @@ def show_difference(result: Difference) -> None:
         head, *rest = parts_of(tensor, ("A", "B"), "equal")
         note = result.readings.get(tensor.name, "")
         say_parts([f"{head}, {note}" if note else head, *rest])
-    _say_weak(result.weak)
+    say_weak(result.weak)
     if not (result.passed or result.diagnosis):
         screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
 

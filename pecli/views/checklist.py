@@ -12,13 +12,14 @@ from pecli.errors import FileError
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
-from pecli.views.check_results import VERDICTS, failures, say_failures, units
+from pecli.views.check_results import VERDICTS, failures, say_failures, say_weak, units
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
 _HEADS = ("status", "check", "worst error")
+_INDENT = " " * (len(_HEADS[0]) + 2)
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
@@ -30,10 +31,10 @@ def show(outcomes: Sequence[Outcome]) -> None:
     screen.say_styled((heads, "dim"))
     for outcome, (status, *_), line in zip(outcomes, rows, lines, strict=True):
         screen.say_styled((status, VERDICTS[outcome.status][1]), (line.removeprefix(status), ""))
-        if isinstance(outcome.result, Verification) and not outcome.result.passed:
-            say_failures(outcome.result, " " * len(_HEADS[0]) + "  ")
-        for weak in outcome.result.weak if isinstance(outcome.result, Verification) else ():
-            screen.say_labelled(" " * len(_HEADS[0]) + "  weak", "bold yellow", f": {weak}")
+        if isinstance(outcome.result, Verification):
+            if not outcome.result.passed:
+                say_failures(outcome.result, _INDENT)
+            say_weak(outcome.result.weak, _INDENT)
     screen.say(_count(outcomes))
 
 

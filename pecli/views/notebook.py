@@ -23,7 +23,17 @@ from pecli.models.find import named_model
 from pecli.views import encodings
 from pecli.views.pictures import kinds, subjects
 from pecli.views.pictures.panels import PlotRequest, Subject
-from pecli.views.report import difference, drifts, identification, runtime_results, table, text, verification
+from pecli.views.report import (
+    described_encodings,
+    difference,
+    drawn_picture,
+    drifts,
+    identification,
+    runtime_results,
+    table,
+    text,
+    verification,
+)
 from pecli.views.screen import shape
 
 if TYPE_CHECKING:
@@ -95,18 +105,14 @@ def html(value: Any) -> str:
 def png(value: Any) -> bytes | None:
     """A picture of a scheme, a model, of what was identified, or of errors by position; None where there is none."""
     from pecli.views import drift
-    from pecli.views.pictures import figure, mpl_render
+    from pecli.views.pictures import figure
 
     if isinstance(value, Audit):
         return figure.png_of(drift.audit_picture({"": value}))
     if isinstance(value, RuntimeComparison):
         return figure.png_of(drift.runtimes_picture(value))
     found, kind = _pictured(value)
-    if not found:
-        return None
-    picture = kinds.titled(subjects.labelled(found), PlotRequest(), kind)
-    width, height = mpl_render.size_of(picture)
-    return figure.png_of(mpl_render.render(picture, width=width, height=height))
+    return figure.png_of(drawn_picture(found, kind)[1]) if found else None
 
 
 def _pictured(value: Any) -> tuple[list[Subject], str | None]:
@@ -133,11 +139,8 @@ def _scheme(scheme: Scheme) -> str:
 
 
 def _model(model: ModelEncodings) -> str:
-    parts = [f"<p><b>{text(model.file)}</b> {text(model.model_type or '')}</p>"]
-    for encoding in model.encodings:
-        parts.append(f"<p>{text(encoding.layer_type or 'all layers')}: {text(encoding.scheme)}</p>")
-        parts.append(table(("", "value", "source"), encodings.rows_of(encoding, None)))
-    return "".join(parts + [f"<p>warning: {text(warning)}</p>" for warning in model.warnings])
+    head = f"<p><b>{text(model.file)}</b> {text(model.model_type or '')}</p>"
+    return "".join([head, *described_encodings(model)])
 
 
 _DESCRIBED: dict[type, Callable[[Any], str]] = {

@@ -261,5 +261,3 @@ def test_tables_that_are_interleaved_when_they_are_used() -> None:
         config = {"model_type": family, "partial_rotary_factor": 1.0, **shape}
         assert pecli.verify(both(interleaved), config, atol=ATOL).passed
         assert pecli.verify(both(halves), config, atol=ATOL).passed == (family != "cohere")
-    mixed = {"cos": halves(COS), "sin": interleaved(SIN)}
-    assert not pecli.verify(mixed, {"model_type": "helium", **shape}, atol=ATOL).passed

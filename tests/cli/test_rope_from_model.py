@@ -76,12 +76,22 @@ def test_a_preset_is_taken_by_name(pecli_cli) -> None:
     assert "llama-3.1-8b" in wrong.err
 
 
-@pytest.mark.parametrize(("words", "message"), [(["--model", "gpt2"], "not both"), ([], "--seq-len is missing")])
-def test_what_contradicts_the_model_is_refused(pecli_cli, config, words, message) -> None:
-    length = [] if not words else ["--seq-len", "4"]
-    outcome = pecli_cli("rope", "--config", config(LLAMA), *length, *words)
-    assert outcome.code == 2
-    assert message in outcome.err
+REFUSED = [
+    ("--config llama --seq-len 4 --model gpt2", "not both"),
+    ("--config llama", "--seq-len is missing"),
+    ("--model gpt2 --seq-len 4", "no rotary encoding (found: learned"),
+    ("--seq-len 4 --dim 4 --layer-type full_attention", "add --config or --model"),
+    ("--config dinov3 --seq-len 4", "no table over positions 0, 1, 2, …: its positions are centres of patches"),
+]
+
+
+def test_what_makes_no_table_is_refused(pecli_cli, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("llama").write_text(json.dumps(LLAMA))
+    Path("dinov3").write_text(json.dumps({"model_type": "dinov3_vit"}))
+    for words, message in REFUSED:
+        outcome = pecli_cli("rope", *words.split())
+        assert (outcome.code, message in outcome.err) == (2, True), words
 
 
 def test_options_override_what_the_model_says(pecli_cli, tmp_path) -> None:
@@ -107,25 +117,7 @@ def test_the_config_itself_is_not_written_over(pecli_cli, config) -> None:
     assert json.loads(Path(path).read_text()) == LLAMA
 
 
-def test_a_model_without_rotation_says_so(pecli_cli) -> None:
-    outcome = pecli_cli("rope", "--model", "gpt2", "--seq-len", 4)
-    assert outcome.code == 2
-    assert "no rotary encoding (found: learned" in outcome.err
-
-
-def test_layers_belong_to_a_model(pecli_cli) -> None:
-    outcome = pecli_cli("rope", "--seq-len", 4, "--dim", 4, "--layer-type", "full_attention")
-    assert outcome.code == 2
-    assert "add --config or --model" in outcome.err
-
-
 def test_a_preview_shows_every_kind(pecli_cli, config) -> None:
     outcome = pecli_cli("rope", "--config", config(GEMMA), "--seq-len", 4)
     assert "full_attention\nrope " in outcome.out
     assert "sliding_attention\nrope " in outcome.out
-
-
-def test_a_table_that_the_model_never_uses_is_not_made(pecli_cli, config) -> None:
-    outcome = pecli_cli("rope", "--config", config({"model_type": "dinov3_vit"}), "--seq-len", 4)
-    assert outcome.code == 2
-    assert "it has no table over positions 0, 1, 2, …: its positions are centres of patches" in outcome.err

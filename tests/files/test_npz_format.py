@@ -93,3 +93,13 @@ def test_names_as_long_as_an_archive_has_room_for(folder: Path) -> None:
     with pytest.raises(ParameterError, match=r"at most 65,531 bytes; write \.safetensors"):
         save_tables("b.npz", [table_of(longest + "y", np.arange(3.0))], None)
     assert not Path("b.npz").exists()
+
+
+def test_a_compressed_file_is_inspected_by_its_headers(folder: Path, pecli_cli) -> None:
+    """Data that cannot be unpacked are no obstacle, until they are asked for."""
+    np.savez_compressed("a.npz", a=np.random.default_rng(0).random((300, 40)))
+    raw = bytearray(Path("a.npz").read_bytes())
+    raw[len(raw) // 2] ^= 1
+    Path("a.npz").write_bytes(raw)
+    assert pecli_cli("inspect", "a.npz", "--json").json["tensors"][0]["shape"] == [300, 40]
+    assert pecli_cli("inspect", "a.npz", "--stats").code == 3

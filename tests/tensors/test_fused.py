@@ -262,6 +262,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Family],
     return write
 
 
+BY_MODEL = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
+
+
 def both(family: Family) -> tuple[str, str]:
     return family.pairing, "interleaved" if family.pairing == "halves" else "halves"
 
@@ -311,8 +314,7 @@ def test_values_and_channels_that_do_not_rotate_stay(pecli_cli, model, name: str
 def test_options_override_the_model_and_are_told(pecli_cli, model, options: list[str]) -> None:
     family = FAMILIES["gpt_neox" if options[0] == "--trailing" else "phi3"]
     model(family)
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
-    done = pecli_cli(*words, *options, "--check", "--json")
+    done = pecli_cli(*BY_MODEL, *options, "--check", "--json")
     if options[0] == "--kv-heads":
         assert "config.json has 6 q, k and v heads of 8" in done.err
         return
@@ -323,8 +325,7 @@ def test_options_override_the_model_and_are_told(pecli_cli, model, options: list
 
 def test_a_model_is_named_once(pecli_cli, model) -> None:
     model(FAMILIES["phi3"])
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
-    assert "not both" in pecli_cli(*words, "--model", "pythia-160m", "--check").err
+    assert "not both" in pecli_cli(*BY_MODEL, "--model", "pythia-160m", "--check").err
 
 
 @pytest.mark.parametrize(
@@ -344,8 +345,7 @@ def test_a_model_that_does_not_fit(pecli_cli, model, written: str, read: str, sa
     if said == "neither":
         save_file({"model.layers.0.attn.qkv_proj.weight": weights[f"{LLAMA}.qkv_proj.weight"]}, "model.safetensors")
         said = "in an order that neither its name nor config.json tells; give --fused"
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
-    done = pecli_cli(*words, "-o", "out.safetensors")
+    done = pecli_cli(*BY_MODEL, "-o", "out.safetensors")
     assert (done.code, done.err.count("\n"), Path("out.safetensors").exists()) == (2, 1, False)
     assert said in done.err
 
@@ -415,8 +415,7 @@ def test_a_check_says_whose_heads_it_proves(pecli_cli, model) -> None:
 
 def test_what_is_assumed_is_always_told(pecli_cli, model) -> None:
     model(FAMILIES["gpt_neox"])
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
-    told = pecli_cli(*words, "-o", "out.safetensors", "--json").json["assumed"]
+    told = pecli_cli(*BY_MODEL, "-o", "out.safetensors", "--json").json["assumed"]
     assert told.pop("text").endswith("(as config.json has it)")
     assert told == {
         "heads": 4, "kv_heads": 4, "head_dim": 8, "rotary_dim": 4, "trailing": False, "fused": ["groups"],
@@ -426,21 +425,19 @@ def test_what_is_assumed_is_always_told(pecli_cli, model) -> None:
 
 def test_what_the_model_leaves_open_is_told_apart(pecli_cli, model) -> None:
     model(FAMILIES["mistral, silent about keys"])
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
-    done = pecli_cli(*words, "--kv-heads", 1, "-o", "out.safetensors")
+    done = pecli_cli(*BY_MODEL, "--kv-heads", 1, "-o", "out.safetensors")
     assert (
         "1 kv head, rows q or k of each head (as config.json has it, --kv-heads as the command line has it)" in done.out
     )
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
-    done = pecli_cli(*words, "--heads", HEADS, "--check")
+    done = pecli_cli(*BY_MODEL, "--heads", HEADS, "--check")
     assert "the 4 heads given on the command line, which no model confirms" in done.out
 
 
 def test_a_configuration_of_a_million_heads(pecli_cli, model) -> None:
     model(FAMILIES["llama"])
     Path("config.json").write_text(json.dumps(sizes(model_type="llama", num_attention_heads=2**40, head_dim=8)))
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
-    done = pecli_cli(*words, "-o", "out.safetensors")
+    done = pecli_cli(*BY_MODEL, "-o", "out.safetensors")
     assert (done.code, "--heads is 1099511627776" in done.err) == (2, True)
 
 
@@ -486,9 +483,8 @@ def test_a_gate_beside_each_query_stays(pecli_cli, model) -> None:
     model(family)
     old = random_model(family) | {f"{LLAMA}.q_proj.weight": np.arange(2.0 * HEADS * DIM)[:, None] * np.ones(HIDDEN)}
     save_file(old, "model.safetensors")
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
     Path("config.json").write_text(json.dumps(family.config | {"partial_rotary_factor": 0.5}))
-    assert pecli_cli(*words, "--check", "-o", "out.safetensors").code == 0
+    assert pecli_cli(*BY_MODEL, "--check", "-o", "out.safetensors").code == 0
     rows = load_file("out.safetensors")[f"{LLAMA}.q_proj.weight"][:, 0].reshape(HEADS, 2 * DIM)
     assert rows[1].tolist() == [16, 18, 17, 19, *range(20, 32)]
 
@@ -497,20 +493,18 @@ def test_towers_for_images_have_heads_of_their_own(pecli_cli, model) -> None:
     weights = model(FAMILIES["llama"])
     tower = {f"visual.blocks.0.attn.{name}.weight": np.zeros((32, 32)) for name in ("q_proj", "k_proj")}
     save_file(weights | tower, "model.safetensors")
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
-    done = pecli_cli(*words, "-o", "out.safetensors")
+    done = pecli_cli(*BY_MODEL, "-o", "out.safetensors")
     assert done.code == 2
     assert "--include is missing" in done.err
-    chosen = pecli_cli(*words, "--include", "model.layers.*.[qk]_proj.*", "-o", "out.safetensors", "--json")
+    chosen = pecli_cli(*BY_MODEL, "--include", "model.layers.*.[qk]_proj.*", "-o", "out.safetensors", "--json")
     assert chosen.json["moved"] == sorted(FAMILIES["llama"].tensors)
 
 
 def test_a_weight_without_its_partner_is_not_called_checked(pecli_cli, model) -> None:
     weights = model(FAMILIES["llama"])
     save_file(weights | {"model.layers.1.self_attn.q_proj.weight": np.ones((32, 32))}, "model.safetensors")
-    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
-    done = pecli_cli(*words, "--check")
+    done = pecli_cli(*BY_MODEL, "--check")
     assert "1 moved weights were not checked" in done.out
-    assert pecli_cli(*words, "--check", "--json").json["checked"]["unpaired"] == [
+    assert pecli_cli(*BY_MODEL, "--check", "--json").json["checked"]["unpaired"] == [
         "model.layers.1.self_attn.q_proj.weight"
     ]

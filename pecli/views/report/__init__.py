@@ -23,15 +23,17 @@ from pecli.errors import FileError, PecliError, path_of
 from pecli.files import LoadedFile, open_tensors
 from pecli.files.contents import carried_spec
 from pecli.files.output import open_output
-from pecli.models.encoding import Encoding
+from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
 from pecli.views.pictures.figure import svg
-from pecli.views.pictures.panels import Subject
+from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
 from pecli.views.screen import escaped, shape, size
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from pecli.checks.audit import Audit
     from pecli.checks.compare import Comparison
     from pecli.checks.identify import Identification
@@ -150,11 +152,7 @@ def _model_parts(model: NamedModel, numbers: Iterator[int]) -> Iterator[str]:
     found = model.encodings
     yield f"<h2>{text(model.label)}</h2>"
     yield f'<p class="quiet">{text(found.model_type or "no model_type")}</p>'
-    for encoding in found.encodings:
-        yield f"<h3>{text(encoding.layer_type or 'all layers')}: {text(encoding.scheme)}</h3>"
-        yield table(("", "value", "source"), encodings.rows_of(encoding, None))
-    for warning in found.warnings:
-        yield f'<p><span class="warn">warning</span> {text(warning)}</p>'
+    yield from described_encodings(found)
     ropes = [encoding for encoding in found.ropes() if not encoding.no_table]
     if ropes:
         yield "<h3>Scaling explained</h3>" if any(_is_scaled(each) for each in ropes) else "<h3>Wavelengths</h3>"
@@ -169,6 +167,15 @@ def _model_parts(model: NamedModel, numbers: Iterator[int]) -> Iterator[str]:
     yield f"<h3>Commands</h3>\n<pre>{text(chr(10).join(commands))}</pre>"
 
 
+def described_encodings(model: ModelEncodings) -> Iterator[str]:
+    """A table for each encoding of a model, and its warnings."""
+    for encoding in model.encodings:
+        yield f"<h3>{text(encoding.layer_type or 'all layers')}: {text(encoding.scheme)}</h3>"
+        yield table(("", "value", "source"), encodings.rows_of(encoding, None))
+    for warning in model.warnings:
+        yield f'<p><span class="warn">warning</span> {text(warning)}</p>'
+
+
 def _given(model: NamedModel) -> str:
     """The option that names a model to a command."""
     return f"{model.option} {shlex.quote(model.name)}"
@@ -180,12 +187,17 @@ def _is_scaled(encoding: Encoding) -> bool:
 
 def _picture(subjects: Sequence[Subject], kind: str, numbers: Iterator[int]) -> str:
     """A picture of that kind as a part of the page; the numbers keep the ids of drawings apart."""
+    title, drawn = drawn_picture(subjects, kind)
+    return _figure(svg(drawn, f"f{next(numbers)}-"), title)
+
+
+def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> tuple[str, Figure]:
+    """A picture of that kind, or of the one that fits, as large as it likes; its title first."""
     from pecli.views.pictures import kinds, mpl_render
-    from pecli.views.pictures.panels import PlotRequest
 
     picture = kinds.titled(labelled(subjects), PlotRequest(), kind)
     width, height = mpl_render.size_of(picture)
-    return _figure(svg(mpl_render.render(picture, width=width, height=height), f"f{next(numbers)}-"), picture.title)
+    return picture.title, mpl_render.render(picture, width=width, height=height)
 
 
 def _figure(drawing: str, caption: str) -> str:

@@ -317,58 +317,6 @@ def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
     assert only.diagnosis == ("sin: only A has it, B does not",)
 
 
-@pytest.fixture
-def searched(monkeypatch) -> list[str]:
-    """The tables for which a scheme was sought; those of 1,000 elements are large here."""
-    names: list[str] = []
-    monkeypatch.setattr("pecli.checks.diff.MAX_SEARCHED", 1000)
-    monkeypatch.setattr("pecli.explain.search.recognise", lambda tables: names.extend(tables) or [])
-    return names
-
-
-def test_of_large_tables_scattered_elements_are_not_searched_for_a_reason(searched) -> None:
-    draw = np.random.default_rng(5).standard_normal((64, 64))
-    found = pecli.diff(draw, draw + 0.01 * np.eye(64))
-    assert [tensor.mismatched for tensor in found.tensors] == [64]
-    assert not found.explanations
-    assert not searched
-
-
-def test_noise_on_large_draws_is_not_searched_for_a_reason(searched) -> None:
-    draw, noise = np.random.default_rng(5).standard_normal((2, 300, 64))
-    found = pecli.diff(draw, draw * (1 + 1e-4 * noise))
-    assert [tensor.mismatched for tensor in found.tensors] == [draw.size]
-    assert not searched
-    pecli.diff(draw, draw + noise)  # other draws, it may be
-    assert searched
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        pecli.Sinusoidal(300, 64).tables()["pe"],
-        pecli.Sinusoidal(300, 64).tables()["pe"].T,
-        pecli.Sinusoidal(grid=(16, 24), dim=64, style="mae").tables()["pe"],
-        pecli.Sinusoidal(positions=tuple(range(0, 9000, 31)), dim=64).tables()["pe"],
-        pecli.Rope(300, 64).tables()["sin"],
-        pecli.Alibi(8, 24).tables()["bias"],
-    ],
-    ids=["waves", "transposed", "grid", "positions", "rotary", "bias"],
-)
-def test_noise_on_large_tables_of_schemes_is_searched_for_a_reason(searched, table) -> None:
-    noise = np.random.default_rng(5).standard_normal(table.shape, dtype=np.float32)
-    pecli.diff(table, table * (1 + np.float32(1e-4) * noise))
-    assert searched
-
-
-@pytest.mark.parametrize("shape", [(1, 5000), (2, 5000), (5000, 2)])
-def test_large_tables_of_few_rows_or_columns_are_compared(monkeypatch, shape: tuple[int, int]) -> None:
-    monkeypatch.setattr("pecli.checks.diff.MAX_SEARCHED", 0)
-    rng = np.random.default_rng(0)
-    drawn = rng.normal(size=shape)
-    assert not pecli.diff(drawn, drawn + 1e-4 * rng.normal(size=shape)).passed
-
-
 def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
     llama = {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
     rope = pecli.Rope(2, 128, 500000.0, low_freq_factor=1.0, high_freq_factor=4.0, **llama)

@@ -78,16 +78,9 @@ def test_a_nameless_array_in_any_layout(tmp_path, form) -> None:
     assert tensor.name == name
     assert tensor.size == array.size * (2 if array.dtype.kind == "c" else 1)
     assert 0 < tensor.max_abs_error < 2e-6  # float32 phases are not exact, and that is seen
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_another_base_fails_in_the_same_layout(tmp_path, form) -> None:
-    array, name, words = FORMS[form]
-    np.save(tmp_path / "dump.npy", array)
-    result = verify_model(tmp_path / "dump.npy", pecli.load_config({**LLAMA, "rope_theta": 1e4}), NEAR)
-    assert not result.passed
-    assert result.readings == {name: words}
-    assert result.tensors[0].mismatched > 0
+    shifted = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA), NEAR, offset=1)
+    assert (shifted.passed, shifted.readings) == (False, {name: words})  # whatever the values are
+    assert {edit for each in shifted.explanations for edit in each.mistakes} == {Parameter("offset", 1, 0)}
 
 
 @pytest.mark.parametrize(
@@ -400,15 +393,6 @@ def test_a_table_that_takes_several_blocks(tmp_path, monkeypatch) -> None:
         assert tensor.worst_index[: len(place)] == tuple(map(int, place))
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_what_is_wrong_is_said_and_the_layout_is_not(tmp_path, form) -> None:
-    array, *_ = FORMS[form]
-    np.save(tmp_path / "dump.npy", array)
-    result = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA), NEAR, offset=1)
-    assert not result.passed
-    assert {edit for each in result.explanations for edit in each.mistakes} == {Parameter("offset", 1, 0)}
-
-
 def test_a_recipe_is_part_of_what_is_expected(tmp_path) -> None:
     inv_freq = (1 / np.float32(5e5) ** (np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM))).astype(np.float32)
     angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
@@ -461,13 +445,6 @@ def test_a_bias_in_lines_of_text(tmp_path) -> None:
     np.savetxt(tmp_path / "alibi.csv", bias.reshape(24, 6), delimiter=",")
     found = verify_model(tmp_path / "alibi.csv", pecli.load_config({"model_type": "bloom", "n_head": 4}), NEAR)
     assert (found.passed, found.tensors[0].shape) == (True, (24, 6))
-
-
-def test_axes_of_frequencies_are_noted(tmp_path) -> None:
-    values = 5e5 ** (-np.arange(0, DIM, 2) / DIM)
-    save_file({"inv_freq": values[None, :, None]}, tmp_path / "f.safetensors")
-    found = verify_model(tmp_path / "f.safetensors", pecli.load_config(LLAMA), Tolerance(rtol=1e-14))
-    assert (found.passed, found.readings) == (True, {"inv_freq": "axes of length 1 dropped"})
 
 
 @pytest.mark.parametrize("size", [DIM // 2, DIM])

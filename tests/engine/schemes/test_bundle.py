@@ -23,17 +23,11 @@ def test_tensors_are_named_after_their_layers() -> None:
             assert np.array_equal(tables[f"{name}.{tensor}"], array)
 
 
-def test_a_spec_comes_back_through_json() -> None:
+def test_specs_and_files_come_back(tmp_path) -> None:
     assert Scheme.from_spec(json.loads(json.dumps(LAYERS.spec()))) == LAYERS
-
-
-def test_a_file_verifies(tmp_path) -> None:
     pecli.save(tmp_path / "t.safetensors", LAYERS)
     assert pecli.verify(tmp_path / "t.safetensors").passed
-
-
-def test_one_array_is_not_enough(tmp_path) -> None:
-    with pytest.raises(ParameterError, match="full, sliding"):
+    with pytest.raises(ParameterError, match="full, sliding"):  # one array is not enough
         pecli.save(tmp_path / "t.npy", LAYERS)
 
 
