@@ -53,18 +53,7 @@ def test_random_tables_are_found_and_made_again(seed: int) -> None:
 
 
 PADDED = pecli.Sinusoidal(64, 32, base=5e6, layout="halves", cos_first=True, offset=2, scale=0.1, padding_idx=3)
-DIVISORS = tuple(np.round(np.linspace(1, 3, 32) ** 2, 2).tolist())
 FOUND = {
-    "divisors beside a base that nobody has": pecli.Rope(
-        512,
-        64,
-        base=12345.0,
-        scaling="longrope",
-        short_factor=DIVISORS,
-        long_factor=DIVISORS,
-        factor=8.0,
-        original_max_position_embeddings=4096,
-    ),
     "a base of eight digits": pecli.Rope(2048, 128, base=12345.678),
     "a row of zeros in a short table": PADDED,
     "timesteps, most channels of which turn more than once a row": pecli.Sinusoidal(128, 16, style="flux"),
