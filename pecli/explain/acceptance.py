@@ -24,6 +24,8 @@ ROUNDED = 1.05
 """Times half a step: what rounding makes, where the number that was rounded is itself off a little."""
 TRUNCATED = 2.05
 """Times half a step: what cutting off decimals makes."""
+MAX_STEP = 0.11
+"""Of the largest value: the error of values with one decimal that were cut off; coarser ones explain anything."""
 BLOCK_ELEMENTS = 1 << 20
 """Elements of a large tensor that are compared at once."""
 MAX_SIGMAS = 7.5
@@ -120,10 +122,13 @@ def _largest(left: AnyArray) -> float:
 def out_of_tolerance(errors: Errors, values: AnyArray, dtype: str, atol: float) -> Flags:
     """Which elements are off by more than the tolerance, and by more than rounding may have changed them."""
     relative, absolute = rounding(values)
+    with np.errstate(all="ignore"):  # wrong numbers may be as large as can be: rounding is that of the smaller of the two
+        sizes = np.minimum(np.abs(errors.values), np.abs(errors.values - errors.left))
+    size = max(1.0, float(np.nan_to_num(sizes).max(initial=0.0)))
     absolute *= TRUNCATED if isinstance(grain(values), Decimals) else ROUNDED
-    size = max(1.0, float(np.abs(errors.values).max(initial=0.0)))
+    absolute = min(absolute, MAX_STEP * size)
     floor = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype)) * size + absolute
-    allowed = np.maximum(atol, floor + ROUNDED * relative * np.abs(errors.values)) + errors.drift
+    allowed = np.maximum(atol, floor + ROUNDED * relative * sizes) + errors.drift
     return np.asarray(~(np.maximum(np.abs(errors.left.real), np.abs(errors.left.imag)) <= allowed))
 
 
