@@ -171,11 +171,11 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Explana
     """Numbers of the prior's, of which the file has the bits."""
     for found, dtypes in BITS.items():
         if arrays and all(dtype_name(array.dtype) in dtypes.split() for array in arrays.values()):
-            numbers = {name: _reread(array, found) for name, array in arrays.items()}
-            samples = {name: sample(name, array) for name, array in numbers.items()}
-            bits = Explanation((Bits(found),), prior, 0.0, 0.0, tuple(arrays), errors=scheme_errors(prior))
-            if (right := accepted(bits, samples, numbers, atol, prior.dtype)) is not None:
-                return right
+            samples = {name: sample(name, _reread(array, found)) for name, array in arrays.items()}
+            off, limit = distance(prior, samples), max(atol, UNITS * precision(found))
+            some = any((np.abs(one.values) > limit).any() for one in samples.values())  # most bits are those of zero
+            if some and off.largest <= limit:
+                return Explanation((Bits(found),), prior, off.largest, off.root_mean_square, tuple(arrays))
     return None
 
 
