@@ -34,6 +34,8 @@ EXTREME_SIGMAS = 2.0
 """Standard deviations that the largest of n may be beyond √(2·ln n)."""
 MAX_UNEVENNESS = 2.0
 """Times the standard deviation of noise: that of one row or column."""
+MAX_NOISE = 0.25
+"""Of the values, root mean square by root mean square: more would explain any numbers."""
 MAX_CORRELATION = 0.15
 """Of neighbours, where what is left is noise."""
 MIN_LINE = 16
@@ -80,7 +82,7 @@ def storage_of(
         storage = tuple(edit for edit in storage if not isinstance(edit, Noise) and edit not in edits)
     if not storage or not isinstance(storage[0], Noise):
         return storage if _within(errors, values, dtype, atol) else None
-    if _is_noise(errors.left, largest, noise):
+    if noise <= MAX_NOISE * rms(errors.values) and _is_noise(errors.left, largest, noise):
         return storage
     return () if _within(errors, values, dtype, atol) else None
 
@@ -122,7 +124,9 @@ def _largest(left: AnyArray) -> float:
 def out_of_tolerance(errors: Errors, values: AnyArray, dtype: str, atol: float) -> Flags:
     """Which elements are off by more than the tolerance, and by more than rounding may have changed them."""
     relative, absolute = rounding(values)
-    with np.errstate(all="ignore"):  # wrong numbers may be as large as can be: rounding is that of the smaller of the two
+    with np.errstate(
+        all="ignore"
+    ):  # wrong numbers may be as large as can be: rounding is that of the smaller of the two
         sizes = np.minimum(np.abs(errors.values), np.abs(errors.values - errors.left))
     size = max(1.0, float(np.nan_to_num(sizes).max(initial=0.0)))
     absolute *= TRUNCATED if isinstance(grain(values), Decimals) else ROUNDED

@@ -101,6 +101,8 @@ def grain(values: AnyArray) -> Edit | None:
             return Dtype(dtype)
     size = float(np.abs(some).max())
     for digits in range(1, MAX_DECIMALS):
+        if size < 0.5 * 10.0**-digits:  # all of them would be 0
+            continue
         if FLOAT32_SLACK * size > MAX_SLACK * 10.0**-digits:  # every float32 is that near a decimal
             break
         if (np.abs(some - np.round(some, digits)) <= FLOAT32_SLACK * np.maximum(np.abs(some), 10.0**-digits)).all():
