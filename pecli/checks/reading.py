@@ -251,6 +251,8 @@ def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterato
     for form in target.forms():
         if is_complex and form.arrangement != "pairs":
             continue
+        if target.names == ("sin", "cos") and (is_complex or form.arrangement == "matrices"):
+            continue  # a rotation by its own definition: cosines are the real parts, and on the diagonal
         seen = set()
         for note, shape, swap in _shapes(real.shape, target, form, lines):
             arrays = [_shaped(each, shape, swap) for each in (real, marks)]
