@@ -86,3 +86,13 @@ def test_identify_of_long_vectors_and_of_angles() -> None:
         assert [edit.kind for edit in match.edits] == edits
     grid = pecli.Sinusoidal(dim=32, grid=(8, 8), style="mae")
     assert pecli.identify(grid.tables()["pe"][None, :, None]).matches[0].scheme == grid
+
+
+def test_swapped_rotation_matrices_and_complex_numbers_fail() -> None:
+    angles = np.arange(16)[:, None] * 10000.0 ** (-np.arange(32) / 32)
+    cos, sin = np.cos(angles), np.sin(angles)
+    matrices = np.stack([np.stack([sin, -cos], -1), np.stack([cos, sin], -1)], -2)
+    config = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "rope_theta": 10000.0}
+    for wrong in (matrices, sin + 1j * cos):
+        for spec in (config, pecli.Rope(seq_len=16, dim=64)):
+            assert not pecli.verify({"freqs": wrong}, spec, atol=1e-4).passed
