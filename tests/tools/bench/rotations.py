@@ -23,16 +23,14 @@ def rotating(turns: int) -> list[Row]:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(np.copyto, (target[0, :16], target[0, 16:]), (x[0, :16], x[0, 16:])))
 
-    def pecli_turn(interleaved: bool) -> Work:
-        return lambda: application.rotate(
-            x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=target
-        )
+    def pecli_turn(layout: str) -> Work:
+        return lambda: application.rotate(x, lambda start, stop: factors[start:stop], layout, layout, out=target)
 
     works: dict[str, Work] = {
         "memcpy, 2 threads": copy_in_threads,
         "memcpy, 1 thread": lambda: np.copyto(target, x),
-        "pecli, interleaved": pecli_turn(True),
-        "pecli, halves": pecli_turn(False),
+        "pecli, interleaved": pecli_turn("interleaved"),
+        "pecli, halves": pecli_turn("halves"),
     }
     return against_first(best(works | torch_rotations(x, tables), 3 * turns), of_first=True)
 
