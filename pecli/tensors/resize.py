@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, numbers, round_to, widened
 from pecli.engine.schemes import Choice, Flag, Whole
+from pecli.engine.table import work_through
 from pecli.errors import KindError, ParameterError
 
-_ELEMENTS = 1 << 18
+_ELEMENTS = 1 << 20
 """About as many are made at once, so that float64 copies stay small."""
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _KEPT = Whole(help="rows", low=0, high=1 << 24)
@@ -103,7 +104,8 @@ def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
     (height, width), (tall, wide) = cells.shape[:2], out.shape[:2]
     horizontal = taps(width, wide, kernel, antialias)
     lines = max(1, _ELEMENTS // (max(wide, width * -(-height // tall)) * cells.shape[2]))
-    for line in range(0, tall, lines):
+
+    def resample_lines(line: int) -> None:
         vertical = taps(height, tall, kernel, antialias, slice(line, line + lines))
         first, last = int(vertical.rows.min()), int(vertical.rows.max())
         with np.errstate(over="ignore", invalid="ignore"):  # a table may hold what is not finite, or too large
@@ -111,6 +113,8 @@ def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
             if (width, wide) != (1, 1):
                 sums = np.moveaxis(horizontal.apply(np.ascontiguousarray(np.moveaxis(sums, 1, 0))), 0, 1)
             out[line : line + lines] = round_to(sums, dtype_name(out.dtype))
+
+    work_through(resample_lines, range(0, tall, lines))
 
 
 def row_norms(table: Array) -> Floats:
@@ -141,7 +145,9 @@ class Taps(NamedTuple):
         """The new rows of (old, …) values."""
         sums = np.zeros((len(self.rows), *values.shape[1:]))
         for rows, weights in zip(self.rows.T, self.weights.T, strict=True):
-            sums += values[rows] * weights.reshape(-1, *([1] * (values.ndim - 1)))
+            part = values[rows]
+            part *= weights.reshape(-1, *([1] * (values.ndim - 1)))
+            sums += part
         return sums
 
 
