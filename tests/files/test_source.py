@@ -48,7 +48,7 @@ def test_too_few_descriptors_are_one_line(folder: Path, process: Callable[..., A
     """How many a command needs depends on how Python was installed: with few it works, or says so."""
     np.save("a.npy", np.arange(6.0))
     write = ("sinusoidal", "--seq-len", 8, "--dim", 4, "-o", folder / "b.npy")
-    for limit in (4, 5, 6, 7):
+    for limit in (5, 6, 8):
         for words in (("inspect", folder / "a.npy"), write):
             limits = (limit, limit)
             done = process(*words, preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
