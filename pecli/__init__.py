@@ -9,7 +9,7 @@ The names below are imported when first used, so that `import pecli` costs next 
 
 from __future__ import annotations
 
-__version__ = "0.2.0"
+from pecli.engine import __version__
 
 TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
 

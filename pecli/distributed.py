@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from pecli import __version__
+from pecli.engine import __version__
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table

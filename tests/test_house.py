@@ -102,9 +102,7 @@ def imported(name: str) -> set[str]:
     for node in ast.walk(tree(MODULES[name])):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif (
-            isinstance(node, ast.ImportFrom) and node.module and [alias.name for alias in node.names] != ["__version__"]
-        ):
+        elif isinstance(node, ast.ImportFrom) and node.module:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= (inner & {*MODULES}) or {node.module}
     return (found & {*MODULES}) - {name}

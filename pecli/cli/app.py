@@ -12,8 +12,8 @@ import typer
 import typer.core
 import typer.main
 
-from pecli import __version__
 from pecli.cli import Exit, code_of, examples, made_command, print_error
+from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.errors import ResourceError, nearest, quoted
 

@@ -9,9 +9,9 @@ import typer
 import typer.core
 import typer.main
 
-from pecli import __version__
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, command_line, command_of, examples, keyword, new_app, options, with_options
+from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, nearest

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pecli import __version__
 from pecli.cli import Exit, command_line, options
+from pecli.engine import __version__
 from pecli.errors import ParameterError
 
 EXAMPLES = (

@@ -1,1 +1,3 @@
 """The maths: NumPy in, NumPy out; no files, no printing."""
+
+__version__ = "0.2.0"

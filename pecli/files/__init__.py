@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pecli import __version__
+from pecli.engine import __version__
 from pecli.engine.arrays import numbers
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, path_of, quoted

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli import __version__
+from pecli.engine import __version__
 from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import round_to, widened
 from pecli.engine.schemes import scheme_named

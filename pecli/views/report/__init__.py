@@ -13,10 +13,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pecli import __version__
 from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import EXACT, Tolerance, tolerance_of
 from pecli.checks.verify import verify
+from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of
 from pecli.errors import FileError, PecliError, path_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pecli import __version__
+from pecli.engine import __version__
 from pecli.errors import ParameterError, nearest, spelled
 
 if TYPE_CHECKING:
