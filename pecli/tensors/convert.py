@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,16 +246,22 @@ class Converted:
 
 
 def _made_late(name: str, dtype: str, shape: tuple[int, ...], make: Callable[[], Array]) -> Table:
-    """A table whose array is made for its first rows, and dropped after its last."""
-    table = Table(name, dtype, shape, lambda start, out: None, in_order=True)
+    """A table whose array is made for the first rows that are asked for, and dropped when as many were as it has."""
+    table = Table(name, dtype, shape, lambda start, out: None)
     held: list[Array] = []
+    left, lock = table.rows, Lock()
 
     def fill(start: int, out: Array) -> None:
-        if not held:
-            held.append(make().astype(numpy_dtype(dtype), copy=False).reshape(table.rows, table.width))
-        out[...] = held[0][start : start + len(out)]
-        if start + len(out) == table.rows:
-            held.clear()
+        nonlocal left
+        with lock:
+            if not held:
+                held.append(make().astype(numpy_dtype(dtype), copy=False).reshape(table.rows, table.width))
+                left = table.rows
+            rows = held[0]
+            left -= len(out)
+            if left <= 0:
+                held.clear()
+        out[...] = rows[start : start + len(out)]
 
     return replace(table, fill=fill)
 

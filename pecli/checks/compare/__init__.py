@@ -201,10 +201,7 @@ def _measured(
             summary.measure(ours, np.ascontiguousarray(theirs), (number + copy) * size + start * width)
         spare.append(summary)
 
-    if size and any(isinstance(part.expected, Table) and part.expected.in_order for part in parts):
-        for piece in _work(parts, step):
-            measure(piece)
-    elif size:
+    if size:
         work_through(measure, _work(parts, step))
     total = ErrorSummary(misses, tolerance)
     for summary in spare:
