@@ -380,7 +380,7 @@ def test_a_model_without_encodings_is_refused(tmp_path) -> None:
 def test_a_table_that_takes_several_blocks(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
     monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 1 << 7)
-    monkeypatch.setattr("pecli.checks.verify.verification.explanations", lambda *_: ())  # nothing explains one element
+    monkeypatch.setattr("pecli.checks.verify.verification._explanations", lambda *_: ())  # nothing explains one element
     for form, (array, name, words) in FORMS.items():
         wrong = array.copy()
         wrong.reshape(-1)[-3] += 1
