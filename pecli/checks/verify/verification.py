@@ -149,7 +149,7 @@ def conclusion(
         if others:
             lines.append(f"{', '.join(each.result.name for each in some)}: right for {others} layers")
         else:
-            found = _explanations(_by_scheme(some), tolerance) if reasons else []
+            found = explanations(_by_scheme(some), tolerance) if reasons else []
             why += found
             lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some], tolerance)]
     results = tuple(each.result for each in checked)
@@ -198,7 +198,7 @@ def _about(layers: str, line: str) -> str:
     return f"{layers}{': ' if is_advice else ' '}{line}" if layers else line
 
 
-def _explanations(tables: Tables, tolerance: Tolerance) -> list[Explanation]:
+def explanations(tables: Tables, tolerance: Tolerance) -> list[Explanation]:
     """The reasons of all that failed, scheme by scheme."""
     from pecli.explain.edits import merged
     from pecli.explain.search import explain
