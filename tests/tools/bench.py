@@ -52,21 +52,7 @@ print(usage.ru_maxrss / 1024)
 
 SUMMARY = """
 65,536 × 1,024 float32 in memory, exact | pecli, every element correctly rounded | torch, float32, 2 threads
-the same, by what the machine can do | pecli, every element correctly rounded | memcpy of the same bytes
-the same in float64 | pecli --dtype float64 | NumPy, float64, not exact
-the same as `--recipe float32` computes it | pecli --recipe float32 | NumPy, float32 from end to end
-the same, to disk and synced | pecli.save to .npy, made and synced | np.save + fsync of a ready array
-ALiBi, 32 × 2,048 × 2,048 | pecli alibi, 32 × 2048 × 2048 | memcpy of a bias
 rotating 32 × 4,096 × 128 in halves | pecli, halves | torch, halves, as Hugging Face writes it
-2 M numbers written as .csv | pecli.save to .csv | np.savetxt, nine digits
-2 M numbers written as .json | pecli.save to .json | json.dump
-2 M numbers written as a C header | pecli.save to .h | pecli.save to .json
-2 M numbers read from .csv | pecli.load of .csv | np.loadtxt
-`inspect` of that .csv | pecli inspect of .csv | np.loadtxt, a process of its own
-`identify` of that .csv | pecli identify of .csv | np.loadtxt, a process of its own
-`learned-init`, 65,536 × 1,024 | pecli learned-init | NumPy, standard_normal in float32
-`resize` to 131,072 rows, file to file | pecli resize, linear, written and synced | torch, interpolate, in memory
-`inspect --stats` of 268 MB | pecli inspect --stats | NumPy: min, max, mean, std, norms, quantiles
 comparing two files of 1 GiB | pecli diff, equal | cat a b > /dev/null
 a small table, start-up included | pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy | import numpy, typer
 """
@@ -142,7 +128,7 @@ def tables(torch: Any) -> Iterator[Works]:
         "pecli --dtype float64": pecli.Sinusoidal(ROWS, DIM, dtype="float64").tables,
     }
     yield {
-        "NumPy, float32 from end to end": lambda: numpy_table(np.float32),
+        "NumPy, float32, again": lambda: numpy_table(np.float32),
         "pecli --recipe float32": pecli.Sinusoidal(ROWS, DIM, recipe="float32").tables,
     }
     alibi = pecli.Alibi(32, 2048)
