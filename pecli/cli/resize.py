@@ -30,11 +30,6 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
     options.output("Where to write; the suffix picks the format.", ""),
     options.JSON,
     options.QUIET,
-    shown=(
-        "pecli resize wpe.npy --to 2048 -o longer.npy",
-        "pecli resize vit.safetensors:pos_embed --grid 14x14 --to 24x24 --keep 1 -o larger.safetensors",
-        "pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy",
-    ),
 )
 def resize(
     file: str, to: str | None, grid: str | None, keep: str, method: str | None, antialias: bool, output: str | None,
@@ -43,6 +38,11 @@ def resize(
     """Resample a learned table to another length, or to another grid, as vision models do it.
 
     Without -o it only says how the norms of the rows would change.
+
+    Examples:
+      pecli resize wpe.npy --to 2048 -o longer.npy
+      pecli resize vit.safetensors:pos_embed --grid 14x14 --to 24x24 --keep 1 -o larger.safetensors
+      pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy
     """
     if output is not None:
         format_of(output)

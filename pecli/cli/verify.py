@@ -14,30 +14,6 @@ from pecli.errors import ParameterError, PecliError
 if TYPE_CHECKING:
     from pecli.checks.run import Check, Outcome
 
-EXAMPLES = (
-    "pecli verify tables/*.safetensors --json",
-    "pecli verify ./Llama-3.1-8B --atol 1e-3",
-    "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
-    "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
-    "pecli verify pecli.toml --junit report.xml",
-    "pecli verify golden; pecli verify --golden golden answers.npz",
-    "",
-    "A manifest, whose paths start from its folder:",
-    "",
-    r"\[defaults]                # optional: max_ulp, atol, rtol",
-    "max_ulp = 2",
-    r"[\[check]]",
-    'file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional',
-    'model = "llama-3.1-8b"    # or config = "config.json"',
-    'recipe = "float32"        # also runtime, offset, length, layer_type',
-    r"[\[check]]",
-    'file = "dumps/pe.npy"',
-    'scheme = "sinusoidal"     # with its parameters as keys',
-    "seq_len = 512",
-    "dim = 64",
-    r"[\[check]]                 # neither: the file carries its spec",
-    'file = "rope.safetensors"',
-)
 _PANEL = "Against a model"
 _FILES = "Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json), folders, FILE:NAME, and .toml"
 _MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own unless given."
@@ -70,17 +46,40 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.JSON,
     options.QUIET,
     options.NO_PROGRESS,
-    shown=EXAMPLES,
 )
 def verify(
     files: list[str], strict: bool, golden: str | None, junit: str | None, json: bool, quiet: bool, no_progress: bool,
     **values: Any,
 ) -> int:  # fmt: skip
-    """Check files against a model, a manifest, or the spec that they carry; say what is wrong with those that fail.
+    r"""Check files against a model, a manifest, or the spec that they carry; say what is wrong with those that fail.
 
     Against a scheme with parameters of your own: pecli rope --seq-len … --dim … --verify FILE.
 
     Exit code 0: all passed; 1: at least one failed; 2: a manifest is wrong; 3: a file cannot be read.
+
+    Examples:
+      pecli verify tables/*.safetensors --json
+      pecli verify ./Llama-3.1-8B --atol 1e-3
+      pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2
+      pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3
+      pecli verify pecli.toml --junit report.xml
+      pecli verify golden; pecli verify --golden golden answers.npz
+
+      A manifest, whose paths start from its folder:
+
+      \[defaults]                # optional: max_ulp, atol, rtol
+      max_ulp = 2
+      [\[check]]
+      file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional
+      model = "llama-3.1-8b"    # or config = "config.json"
+      recipe = "float32"        # also runtime, offset, length, layer_type
+      [\[check]]
+      file = "dumps/pe.npy"
+      scheme = "sinusoidal"     # with its parameters as keys
+      seq_len = 512
+      dim = 64
+      [\[check]]                 # neither: the file carries its spec
+      file = "rope.safetensors"
     """
     from pecli.checks.run import is_manifest, run_all, without_tables
     from pecli.views import counting
