@@ -127,11 +127,7 @@ MAX_ERROR_LENGTH = 1000
 
 
 def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
-    """One line on standard error, and the exit code; options are called what they are among the words of the command
-    line.
-
-    With PECLI_DEBUG=1 the traceback of a defect precedes it.
-    """
+    """One line on standard error, and the exit code; options are called as in the words of the command line."""
     if isinstance(problem, DefectError) and os.environ.get("PECLI_DEBUG"):
         import traceback
 

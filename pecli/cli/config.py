@@ -16,7 +16,7 @@ _SAME = "The same, by an option; may be repeated."
 
 
 @command(
-    options.argument("files", "MODEL…", _MODEL, several=True, required=False),
+    options.argument("files", "MODEL…", _MODEL, several=True, default=None),
     options.text("--model --config", "MODEL", _SAME, complete=options.preset_names, several=True),
     options.text("--seq-len --length", "INTEGER", _CONTEXT),
     options.flag("--strict", "Exit code 1 when there are warnings."),
@@ -64,7 +64,7 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: str | None
 
 
 @command(
-    options.argument("words", "WORD…", "Only models that have all words.", several=True, required=False),
+    options.argument("words", "WORD…", "Only models that have all words.", several=True, default=None),
     options.JSON,
 )
 def models(words: list[str] | None, json: bool) -> int:

@@ -42,9 +42,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
     options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
     options.flag("--check", "Check on random inputs that attention scores are unchanged.", _PAIRS),
-    options.JSON,
-    options.QUIET,
-    options.NO_PROGRESS,
+    *options.WORK,
 )
 def convert(
     file: str, output: str | None, check: bool, json: bool, quiet: bool, no_progress: bool, **given: Any
@@ -64,7 +62,7 @@ def convert(
         raise ParameterError("output", "missing", "a conversion is written to a file", "give -o FILE")
     if output is not None:
         format_of(output)
-        options.check_output(output, json=json, example="w.npy")
+        options.check_output(output, json=json)
     conversion = _conversion(given)
     loaded = open_file(file)
     _check_source(loaded, conversion)

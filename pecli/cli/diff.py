@@ -18,8 +18,7 @@ MAX_PANELS = 4
     *options.TOLERANCES,
     options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
     options.output("Draw the errors to .png, .svg or .pdf."),
-    options.JSON,
-    options.QUIET,
+    *options.ANSWER,
 )
 def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any) -> int:
     """Compare two files tensor by tensor; where they differ, say which porting mistake explains it.

@@ -15,8 +15,7 @@ _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what 
     options.text("--to", "INTEGER", "Positions of the longer context. (required)"),
     options.text("--method", "NAME", _METHOD, choices=METHODS),
     options.output("Draw the wavelengths before and after: .png, .svg or .pdf."),
-    options.JSON,
-    options.QUIET,
+    *options.ANSWER,
 )
 def extend(
     to: str | None, method: str | None, output: str | None, json: bool, quiet: bool, layer_type: str | None,

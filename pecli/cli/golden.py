@@ -14,12 +14,11 @@ _FORMAT = f"{', '.join(WRITERS)} or all. (default: json)"
 
 @command(
     options.argument(
-        "models", "[MODEL]...", "Only these models; without any, the whole suite.", several=True, required=False
+        "models", "[MODEL]...", "Only these models; without any, the whole suite.", several=True, default=None
     ),
     options.output("The folder to write: index.json and one file per case."),
     options.text("--format", "NAME", _FORMAT, default="json", choices=FORMAT.options),
-    options.JSON,
-    options.QUIET,
+    *options.ANSWER,
 )
 def golden(models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool) -> int:
     """Write golden vectors: exact numbers with their tolerances, and known mistakes that a port has to catch.

@@ -10,8 +10,7 @@ from pecli.errors import PecliError
     options.argument(
         "files", "FILE…", "Files, or FILE:NAME for one tensor; - is a .npy on standard input.", several=True
     ),
-    options.JSON,
-    options.QUIET,
+    *options.ANSWER,
 )
 def identify(files: list[str], json: bool, quiet: bool) -> int:
     """Say which scheme made a table, with every parameter, and the command that makes it again.

@@ -28,8 +28,7 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
     options.text("--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"),
     options.flag("--antialias", "Average over more rows when shrinking, as timm does; Hugging Face does not."),
     options.output("Where to write; the suffix picks the format.", ""),
-    options.JSON,
-    options.QUIET,
+    *options.ANSWER,
 )
 def resize(
     file: str, to: str | None, grid: str | None, keep: str, method: str | None, antialias: bool, output: str | None,
@@ -46,7 +45,7 @@ def resize(
     """
     if output is not None:
         format_of(output)
-        options.check_output(output, json=json, example="w.npy")
+        options.check_output(output, json=json)
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
     loaded = open_file(file)

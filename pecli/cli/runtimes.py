@@ -19,8 +19,7 @@ _ERROR = f"An absolute error that does not count as a departure. (default: {DRIF
     options.text("--tolerance", "NUMBER", _ERROR, default=f"{DRIFT:g}"),
     options.flag("--strict", "Exit code 1 when a runtime departs or lacks something."),
     options.output(options.PICTURE),
-    options.JSON,
-    options.QUIET,
+    *options.ANSWER,
 )
 def runtimes(
     length: str | None, runtime: list[str] | None, tolerance: str, strict: bool, output: str | None, json: bool,
