@@ -10,7 +10,8 @@ from pecli.engine.application import FLOATS
 from pecli.engine.arrays import Array, dtype_name
 from pecli.engine.schemes import Parameter
 from pecli.errors import FileError, KindError, ParameterError, listed, nearest, quoted
-from pecli.files.load import LoadedFile, load_file, open_tensors, split_name
+from pecli.files.contents import LoadedFile
+from pecli.files.load import load_file, open_tensors, split_name
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import KEY
 
