@@ -12,7 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli import Exit, code_of, examples, made_command, print_error
+from pecli.cli import Exit, examples, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.errors import ResourceError, nearest, quoted
@@ -53,6 +53,8 @@ PANELS = {
 
 COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
 _MODULES = {"models": "config"}
+MADE = ("generate", "apply", "audit")
+"""Modules whose `command` makes the command of a name; the others have it by that name."""
 
 SYNONYMS = {
     "verify": ("check", "validate", "test", "assert"),
@@ -146,7 +148,8 @@ def loaded_command(name: str) -> Any:
         advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
         rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
         raise UsageError(f"{advice} {rule}".lstrip())
-    return made_command(import_module(f"pecli.cli.{module}"), name)
+    home = import_module(f"pecli.cli.{module}")
+    return home.command(name) if module in MADE else getattr(home, name)
 
 
 def _print_version(wanted: bool) -> None:
@@ -200,9 +203,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
         from pecli.errors import translated
 
-        error = translated(raised)
-        print_error(error, arguments)
-        return code_of(error)
+        return print_error(translated(raised), arguments)
 
 
 def _is_width(text: str) -> bool:
