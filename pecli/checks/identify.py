@@ -26,7 +26,7 @@ from pecli.explain.time_limit import time_limit
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.number_text import numerals
+from pecli.files.text_output import numerals
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
