@@ -172,7 +172,7 @@ def _read(path: str, label: str) -> Description:
     if start != GGUF:
         parse = parse_yaml if path.lower().endswith((".yaml", ".yml")) else parse_config
         return Description(label, parse(path, data))
-    from pecli.files.checkpoints.gguf_file import header_of
+    from pecli.files.gguf_file import header_of
 
     values = header_of(path).values
     prefix = f"{values.get('general.architecture')}."

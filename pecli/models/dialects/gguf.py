@@ -8,7 +8,7 @@ import numpy as np
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
-from pecli.files.checkpoints.gguf_file import Header, header_of, read_numbers
+from pecli.files.gguf_file import Header, header_of, read_numbers
 from pecli.models.account import unread_keys
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import presets
