@@ -46,17 +46,6 @@ def test_hooks_run(checked: Path, pecli_cli: Callable[..., Any], name: str) -> N
     assert re.search(field(hook, "files"), "sub/pecli.toml" if "verify" in name else "sub/config.json")
 
 
-def test_the_workflow_runs(checked: Path, pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    (command,) = re.findall(r"- run: pecli (.*)", (ROOT / "samples" / "ci" / "github-workflow.yml").read_text())
-    assert pecli_cli(*shlex.split(command)).code == 0
-    assert Path("pecli.xml").exists()
-    np.save("cos.npy", np.ones((4, 4)))
-    failed = pecli_cli(*shlex.split(command))
-    assert failed.code == 1
-    assert "::error file=cos.npy" in failed.out
-
-
 def test_the_sample_names_hooks_that_there_are() -> None:
     sample = (ROOT / "samples" / "ci" / "pre-commit-config.yaml").read_text()
     assert re.findall(r"- id: (\S+)", sample) == list(hooks())

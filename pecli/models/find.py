@@ -177,7 +177,7 @@ def _read(path: str, label: str) -> Description:
         raise FileError(path, "is not a GGUF file")
     if start != GGUF:
         return Description(label, parse_config(path, data))
-    from pecli.files.checkpoints.gguf_file import header_of
+    from pecli.files.gguf_file import header_of
 
     values = header_of(path).values
     prefix = f"{values.get('general.architecture')}."

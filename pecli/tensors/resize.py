@@ -161,25 +161,18 @@ def taps(old: int, new: int, kernel: str, antialias: bool = False, part: slice =
     if old == new:
         return Taps(wanted[:, None], np.ones((len(wanted), 1)))
     ratio = old / new
-    centre = (wanted.astype(np.float64) + 0.5) * ratio - 0.5
-    if not antialias:
-        return _plain(centre, old, kernel)
-    stretch = max(ratio, 1.0)
+    stretch = max(ratio, 1.0) if antialias else 1.0
     reach = KERNELS[kernel] * stretch
-    first = np.floor(centre - reach + 1).astype(np.intp)
-    rows = first[:, None] + np.arange(math.ceil(2 * reach) + 1)
-    weights = _kernel((rows - centre[:, None]) / stretch, kernel, -0.5)
-    weights[(rows < 0) | (rows >= old)] = 0  # rows outside of the table have no weight
-    return Taps(np.clip(rows, 0, old - 1), weights / weights.sum(axis=1, keepdims=True))
-
-
-def _plain(centre: Floats, old: int, kernel: str) -> Taps:
-    """As many taps as the kernel is wide; outside the table its first and last row go on."""
-    if kernel == "linear":
+    centre = (wanted.astype(np.float64) + 0.5) * ratio - 0.5
+    if kernel == "linear" and not antialias:
         centre = np.clip(centre, 0, old - 1)
-    reach = KERNELS[kernel]
-    rows = np.floor(centre).astype(np.intp)[:, None] + np.arange(1 - reach, 1 + reach)
-    return Taps(np.clip(rows, 0, old - 1), _kernel(rows - centre[:, None], kernel, -0.75))
+    first = np.floor(centre - reach + 1).astype(np.intp)
+    rows = first[:, None] + np.arange(math.ceil(2 * reach) + antialias)
+    weights = _kernel((rows - centre[:, None]) / stretch, kernel, -0.5 if antialias else -0.75)
+    if antialias:  # rows outside of the table have no weight; else its first and last row go on
+        weights[(rows < 0) | (rows >= old)] = 0
+        weights /= weights.sum(axis=1, keepdims=True)
+    return Taps(np.clip(rows, 0, old - 1), weights)
 
 
 def _kernel(distance: Floats, kernel: str, a: float) -> Floats:

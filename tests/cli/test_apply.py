@@ -372,7 +372,7 @@ WRONG = {
     "several tables": (["learned", "x.npy", "--table", "two.npz"], "a (4, 8)", "FILE:NAME"),
     "before a table": (["learned", "x.npy", "--table", "flat.npy", "--offset", "-1"], "--offset is -1", "from 0"),
     "no table": (["learned", "x.npy"], "--table", "pecli apply learned --help"),
-    "a scheme": (["rotary", "x.npy"], "rotary", "pecli apply --help"),
+    "a scheme": (["rotary", "x.npy"], "rotary", "it must be one of sinusoidal, learned"),
 }
 
 

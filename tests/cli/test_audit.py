@@ -70,7 +70,7 @@ def test_other_schemes(pecli_cli) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("learned-init", "--max-len", 3), "the scheme is learned-init; it has no recipes: its numbers are random"),
+        (("learned-init", "--max-len", 3), "the scheme is 'learned-init'; it must be one of sinusoidal, rope, alibi"),
         (("ropes",), "the scheme is 'ropes'; it must be one of sinusoidal, rope, alibi; did you mean 'rope'?"),
         (("rope", "--seq-len", 4), "--dim is missing"),
         ((*ROPE[1:], "--recipes", "float32,float23"), "recipes[1] is 'float23'; it must be one of exact, float32,"),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-LLAMA = Path(__file__).parents[1] / "files" / "checkpoints" / "data" / "tiny_llama"
+LLAMA = Path(__file__).parents[1] / "files" / "data" / "tiny_llama"
 Run = Callable[..., Any]
 
 

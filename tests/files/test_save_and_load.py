@@ -170,7 +170,7 @@ def test_the_suffix_picks_the_format(folder: Path) -> None:
     kinds |= {"a.b.h": "h"} | dict.fromkeys(("-", "/dev/null", "/dev/stdout", "/dev/fd/1", "pipe"), "npy")
     assert {path: format_of(path) for path in kinds} == kinds
     advice = {
-        "a.nyp": "did you mean .npy?",
+        "a.nppy": "did you mean .npy?",
         "a.safetensor": "did you mean .safetensors?",
         "a.xlsx": "",
         "a": "",

@@ -182,7 +182,7 @@ def test_a_preset_in_the_place_of_a_config_and_back(pecli_cli, tmp_path: Path) -
 
 
 def test_a_folder_with_one_gguf_file() -> None:
-    data = Path(__file__).parents[1] / "files" / "checkpoints" / "data"
+    data = Path(__file__).parents[1] / "files" / "data"
     assert load_model(data).one().parameters["base"] == 500000.0
 
 

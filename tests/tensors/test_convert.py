@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 import pecli
 from pecli.errors import ParameterError
 from pecli.tensors.convert import Conversion, Converted, convert
-from pecli.tensors.head_layout import Heads, Layer, Weight, layers, move_in_heads, projection
+from pecli.tensors.head_layout import Heads, Layer, Weight, layers, projection
 
 RNG = np.random.default_rng(7)
 HEADS, KV, DIM, INPUTS = 4, 2, 8, 16
@@ -111,7 +111,8 @@ def test_scores_that_are_no_measure(value: float, change: float) -> None:
 
 
 def moved(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
-    return move_in_heads(Weight(name, weight), layout, *TO_HALVES).apply(weight)
+    move = layout.move(Weight(name, weight), *TO_HALVES)
+    return np.take(weight, move.order, axis=move.axis)
 
 
 def test_a_fused_projection_keeps_its_values() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
-from pecli.files.checkpoints.gguf_file import Header, header_of, read_numbers
+from pecli.files.gguf_file import Header, header_of, read_numbers
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.keys import Account, Keys, Value, unread_keys

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pecli.engine.arrays import Array, numpy_dtype, widened
 from pecli.errors import FileError, quoted
@@ -37,8 +37,7 @@ QUANTISED = {
 """Types that are named and not read, by number: with elements and bytes of a block, as in ggml."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a tensor's numbers are; the shape is as NumPy has it, the last axis the fastest."""
 
     shape: tuple[int, ...]
@@ -61,7 +60,11 @@ class Reader:
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
         self.at = 0
-        self._texts, self._kept = MAX_TEXTS, MAX_KEPT
+        self._texts = MAX_TEXTS
+        self._kept = MAX_KEPT
+
+    def wrong(self, problem: str) -> FileError:
+        return self._contents.error(problem)
 
     def keep(self, count: int) -> None:
         """Refuse a value of so many bytes in memory where those before it left no room: a sparse file costs nothing."""
@@ -69,14 +72,8 @@ class Reader:
         if self._kept < 0:
             raise self.wrong(f"has a header of more than {MAX_KEPT >> 20} MB")
 
-    def wrong(self, problem: str) -> FileError:
-        return self._contents.error(problem)
-
-    def left(self) -> int:
-        return len(self._contents.data) - self.at
-
     def take(self, count: int) -> memoryview:
-        if count > self.left():
+        if count > len(self._contents.data) - self.at:
             raise self.wrong("is truncated: its header goes on beyond its end")
         self.at += count
         return self._contents.data[self.at - count : self.at]
@@ -86,37 +83,29 @@ class Reader:
 
     def text(self) -> str:
         length = self.number("Q")
+        data = self.take(length)
         if length > MAX_TEXT:
-            self.take(length)
             return ""
         self.keep(length)
-        return str(self.take(length), "utf-8", "replace")
+        return str(data, "utf-8", "replace")
 
     def value(self, kind: int) -> Any:
+        """A value of a kind; None for an array that is too long to be of interest, or of texts."""
         if kind in NUMBERS:
             return self.number(NUMBERS[kind])
         if kind == TEXT:
             return self.text()
-        if kind == ARRAY:
-            return self._array()
-        raise self.wrong(f"has a value of unknown type {kind} in its header")
-
-    def _array(self) -> list[Any] | None:
-        """The items, or None for an array that is too long to be of interest."""
+        if kind != ARRAY:
+            raise self.wrong(f"has a value of unknown type {kind} in its header")
         kind, length = self.number("I"), self.number("Q")
         if kind in NUMBERS:
-            code = NUMBERS[kind]
-            if length * struct.calcsize(code) > self.left():
-                raise self.wrong("is truncated: an array in its header goes on beyond its end")
+            data = self.take(length * struct.calcsize(NUMBERS[kind]))
             if length > MAX_ARRAY:
-                self.take(length * struct.calcsize(code))
                 return None
             self.keep(32 * length)
-            return list(struct.unpack(f"<{length}{code}", self.take(length * struct.calcsize(code))))
+            return list(struct.unpack(f"<{length}{NUMBERS[kind]}", data))
         if kind != TEXT:
             raise self.wrong(f"has an array of unknown type {kind} in its header")
-        if length * 8 > self.left():
-            raise self.wrong("is truncated: an array in its header goes on beyond its end")
         self._texts -= length
         if self._texts < 0:
             raise self.wrong(f"has more than {MAX_TEXTS:,} texts in its header, more than any vocabulary")
@@ -137,20 +126,19 @@ def read_header(contents: Contents) -> Header:
     if keys > MAX_KEYS or tensors > MAX_TENSORS:
         raise reader.wrong(f"claims {keys} keys and {tensors} tensors")
     header = Header()
-    for _ in range(keys):
+    for number in range(keys + tensors):
         name = reader.text()
-        if name in header.values:
+        entries: dict[str, Any] = header.values if number < keys else header.tensors
+        if name in entries:
             raise reader.wrong(f"names {name[:60]!r} twice")
-        header.values[name] = reader.value(reader.number("I"))
-    for _ in range(tensors):
-        name = reader.text()
-        if name in header.tensors:
-            raise reader.wrong(f"names {name[:60]!r} twice")
+        if number < keys:
+            entries[name] = reader.value(reader.number("I"))
+            continue
         axes = reader.number("I")
         if axes > MAX_AXES:
             raise reader.wrong(f"has a tensor of {axes} axes")
         shape = tuple(reader.number("Q") for _ in range(axes))[::-1]
-        header.tensors[name] = Place(shape, reader.number("I"), reader.number("Q"))
+        entries[name] = Place(shape, reader.number("I"), reader.number("Q"))
     alignment = header.values.get("general.alignment", 32)
     if not isinstance(alignment, int) or alignment < 1:
         raise reader.wrong(f"has the alignment {alignment!r}")
@@ -173,7 +161,9 @@ def read_numbers(path: str, header: Header, name: str) -> list[float] | None:
         raise contents.error(f"holds {name} in another form than floats")
     if not 0 < math.prod(place.shape) <= MAX_NUMBERS:
         raise contents.error(f"claims {math.prod(place.shape):,} elements of {name}; there are 1 to {MAX_NUMBERS:,}")
-    numbers: list[float] = widened(_array(contents, name, place, header.data)).reshape(-1).tolist()
+    _checked_bytes(contents, name, place, header.data)
+    array = contents.array(DTYPES[place.kind], place.shape, header.data + place.offset)
+    numbers: list[float] = widened(array).reshape(-1).tolist()
     return numbers
 
 
@@ -183,30 +173,24 @@ def read(contents: Contents) -> LoadedFile:
     tensors: dict[str, Array] = {}
     unread = []
     for name, place in header.tensors.items():
+        size = _checked_bytes(contents, name, place, header.data)
         if place.kind in DTYPES:
-            tensors[name] = _array(contents, name, place, header.data)
-        elif place.kind in QUANTISED:
-            kind, elements, size = QUANTISED[place.kind]
-            count = _checked_bytes(contents, name, place, size, elements, header.data)
-            unread.append(UnreadTensor(name, kind, place.shape, count))
+            tensors[name] = contents.array(DTYPES[place.kind], place.shape, header.data + place.offset)
         else:
-            unread.append(UnreadTensor(name, f"ggml type {place.kind}", place.shape, None))
+            kind = QUANTISED.get(place.kind, (f"ggml type {place.kind}",))[0]
+            unread.append(UnreadTensor(name, kind, place.shape, size))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
 
 
-def _array(contents: Contents, name: str, place: Place, data: int) -> Array:
-    dtype = DTYPES[place.kind]
-    _checked_bytes(contents, name, place, numpy_dtype(dtype).itemsize, 1, data)
-    return contents.array(dtype, place.shape, data + place.offset)
-
-
-def _checked_bytes(contents: Contents, name: str, place: Place, size: int, elements: int, data: int) -> int:
-    """The bytes that a tensor takes, `size` for so many elements, all of which are there."""
-
-    def complain(problem: str) -> FileError:
-        return contents.error(f"tensor {quoted(name)} {problem}")
-
-    count = data_bytes(place.shape, size, complain) // elements
+def _checked_bytes(contents: Contents, name: str, place: Place, data: int) -> int | None:
+    """The bytes that a tensor takes, all of which are there; None for a type whose size is not known."""
+    if place.kind in DTYPES:
+        elements, size = 1, numpy_dtype(DTYPES[place.kind]).itemsize
+    elif place.kind in QUANTISED:
+        _, elements, size = QUANTISED[place.kind]
+    else:
+        return None
+    count = data_bytes(place.shape, size, contents.complaint(name)) // elements
     if data + place.offset + count > len(contents.data):
         raise contents.error(f"is truncated: tensor {quoted(name)} goes on beyond its end")
     return count

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Array, dtype_name
-from pecli.errors import FileError, quoted
-from pecli.files.checkpoints import path_beside
-from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, read_contents
+from pecli.errors import quoted
+from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, path_beside, read_contents
 
 MAX_BYTES = (1 << 31) - 1
 """Of a message, by the rules of protobuf."""
@@ -61,18 +60,17 @@ def _tensors(onnx: Any, graph: Any, prefix: str, depth: int = 0) -> Iterator[tup
     for tensor in graph.initializer:
         yield prefix + _text(tensor.name), tensor
     for node in graph.node:
-        output = _text(next(iter(node.output), node.name))
+        name = prefix + _text(next(iter(node.output), node.name))
         for attribute in node.attribute:
-            if depth < MAX_DEPTH:
-                for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                    yield from _tensors(onnx, inner, f"{prefix}{output}.{_text(attribute.name)}.", depth + 1)
+            for inner in ([attribute.g] if attribute.HasField("g") else attribute.graphs) if depth < MAX_DEPTH else ():
+                yield from _tensors(onnx, inner, f"{name}.{_text(attribute.name)}.", depth + 1)
             match node.op_type, attribute.name:
                 case "Constant", "value" if attribute.HasField("t"):
-                    yield prefix + output, attribute.t
+                    yield name, attribute.t
                 case "Constant", "value_float" | "value_floats" | "value_int" | "value_ints":
-                    value = onnx.helper.get_attribute_value(attribute)
                     dtype = np.float32 if "float" in attribute.name else np.int64
-                    yield prefix + output, onnx.numpy_helper.from_array(np.array(value, dtype))
+                    value = np.array(onnx.helper.get_attribute_value(attribute), dtype)
+                    yield name, onnx.numpy_helper.from_array(value)
 
 
 def _text(value: str | bytes) -> str:
@@ -81,9 +79,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _array(onnx: Any, contents: Contents, name: str, tensor: Any, beside: dict[str, Contents]) -> Array:
-    def complain(problem: str) -> FileError:
-        return contents.error(f"tensor {quoted(name)} {problem}")
-
+    complain = contents.complaint(name)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     shape = tuple(int(side) for side in tensor.dims)
     size = data_bytes(shape, dtype.itemsize, complain)

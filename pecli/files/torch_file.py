@@ -10,7 +10,8 @@ import io
 import math
 import pickle
 import pickletools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -27,7 +28,7 @@ MAX_DEPTH = 32
 """Of the containers that names are made of."""
 MAX_NAME = 4096
 MAX_NODES = 1_000_000
-MAX_NAMES = 32 << 20
+MAX_LETTERS = 32 << 20
 """Items of containers that are looked at, and letters of all names together: containers are shared in a pickle, so that
 a few bytes can stand for a tree without end.
 """
@@ -67,71 +68,55 @@ def read(contents: Contents) -> LoadedFile:
     order = _small_member(members, f"{root}byteorder", 16) or b"little"
     if order not in (b"little", b"big"):
         raise contents.error("has an unknown byte order")
-    data = _small_member(members, f"{root}data.pkl", MAX_PICKLE) or b""
+    data = _small_member(members, f"{root}data.pkl", MAX_PICKLE)
     storages = {name.removeprefix(f"{root}data/"): member for name, member in members.items()}
     try:
         check_opcodes(data)
-        value = _Unpickler(io.BytesIO(data), storages, order == b"big").load()
-        return LoadedFile(contents.path, "torch", _named(value))
+        return LoadedFile(contents.path, "torch", _named(_Unpickler(data, storages, order == b"big").load()))
     except Exception as problem:  # whatever a broken pickle leads to
-        known = (
-            str(problem) if isinstance(problem, PickleError) else f"holds a broken pickle ({type(problem).__name__})"
-        )
+        broken = f"holds a broken pickle ({type(problem).__name__})"
+        known = str(problem) if isinstance(problem, PickleError) else broken
         raise contents.error(known, "write the tensors with safetensors.torch.save_file") from None
 
 
-def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes | None:
-    """The bytes of a small member; None where there is none."""
-    member = members.get(name)
-    if member is None:
-        return None
+def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes:
+    """The bytes of a small member; none where there is none."""
+    if name not in members:
+        return b""
+    member = members[name]
     if member.compressed or member.size > limit:
         raise member.contents.error(f"is compressed, or larger than {limit} bytes")
     return bytes(member.contents.data)
 
 
-def _named(value: Any) -> dict[str, Array]:
-    tensors: dict[str, Array] = {}
-    letters = 0
-    for path, array in _walk(value):
-        if path in tensors:
-            raise PickleError(f"names the tensor {quoted(path)} twice")
-        tensors[path] = array
-        letters += len(path)
-        if letters > MAX_NAMES:
-            raise _too_nested()
-    return tensors
-
-
-def _walk(root: Any) -> Iterator[tuple[str, Array]]:
-    """The tensors in nested dicts and lists, in order, each with its path."""
-    if isinstance(root, _Tensor):
-        yield "array", root.array
+def _named(root: Any) -> dict[str, Array]:
+    """The tensors in nested dicts and lists, in order, each by its path."""
+    tensors = {"array": root.array} if isinstance(root, _Tensor) else {}
     pending = [("", iter(_items(root)))]
-    seen = 0
+    seen = letters = 0
     while pending:
         path, items = pending[-1]
         for key, value in items:
-            seen += 1
             name = f"{path}.{key}" if path else f"{key}"
-            if seen > MAX_NODES or len(name) > MAX_NAME or len(pending) > MAX_DEPTH:
-                raise _too_nested()
+            seen += 1
+            letters += len(name) if isinstance(value, _Tensor) else 0
+            if seen > MAX_NODES or len(name) > MAX_NAME or len(pending) > MAX_DEPTH or letters > MAX_LETTERS:
+                raise PickleError("nests its containers deeper or wider than any state dict does")
             if isinstance(value, _Tensor):
-                yield name, value.array
+                if name in tensors:
+                    raise PickleError(f"names the tensor {quoted(name)} twice")
+                tensors[name] = value.array
             elif inner := _items(value):
                 pending.append((name, iter(inner)))
                 break
         else:
             pending.pop()
+    return tensors
 
 
 def _items(value: Any) -> Any:
     """The keys and values of a dict, or of a list with its places as keys; of anything else, none."""
     return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-
-
-def _too_nested() -> PickleError:
-    return PickleError("nests its containers deeper or wider than any state dict does")
 
 
 _OPCODES = """
@@ -148,8 +133,8 @@ def check_opcodes(data: bytes) -> None:
         if number > MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
         if opcode.name not in OPCODES:
-            name = opcode.name
-            raise PickleError(f"holds a pickle with the opcode {name}, which no state dict needs; it is not run")
+            which = f"the opcode {opcode.name}, which no state dict needs"
+            raise PickleError(f"holds a pickle with {which}; it is not run")
 
 
 class _StandIn:
@@ -159,25 +144,25 @@ class _StandIn:
         raise PickleError("sets the state of an object; it is not run")
 
 
+@dataclass(frozen=True, eq=False)
 class _Tensor(_StandIn):
-    def __init__(self, array: Array) -> None:
-        self.array = array
+    array: Array
 
 
+@dataclass(frozen=True, eq=False)
 class _Storage(_StandIn):
     """The bytes of a member, and their dtype."""
 
-    def __init__(self, contents: Contents, dtype: str, big_endian: bool) -> None:
-        self.contents = contents
-        self.dtype = dtype
-        self.big_endian = big_endian
+    contents: Contents
+    dtype: str
+    big_endian: bool
 
 
+@dataclass(frozen=True, eq=False)
 class _Name(_StandIn):
     """A class or function that a pickle names."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __call__(self, *arguments: Any) -> Any:
         match self.name, arguments:
@@ -207,8 +192,6 @@ _ADMITTED = frozenset(
     | {f"torch._utils.{name}" for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")}
     | {f"torch.{name}" for name in [*STORAGES, *DTYPES] if name != "UntypedStorage"}
 )
-
-
 _PythonUnpickler: Any = pickle._Unpickler
 
 
@@ -221,8 +204,8 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
 
     dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
 
-    def __init__(self, file: io.BytesIO, storages: Mapping[str, Member], big_endian: bool) -> None:
-        super().__init__(file)
+    def __init__(self, data: bytes, storages: Mapping[str, Member], big_endian: bool) -> None:
+        super().__init__(io.BytesIO(data))
         self._storages = storages
         self._big_endian = big_endian
 
