@@ -55,9 +55,16 @@ def _in_lines(name: str) -> str:
     return f"{name[:place]}\n  {name[place:]}"
 
 
-def command(*options: Parameter, shown: Sequence[str], **settings: Any) -> Callable[[Run], Any]:
-    """Make a command of a function and its options: its name is the function's, its help the docstring."""
-    return lambda run: command_of(run.__name__, run, options, shown, **settings)
+def command(*options: Parameter, shown: Sequence[str] = (), **settings: Any) -> Callable[[Run], Any]:
+    """Make a command of a function: its name is the function's, its help the docstring, with examples at the end."""
+
+    def made(run: Run) -> Any:
+        text, _, lines = cleandoc(run.__doc__ or "").partition("Examples:\n")
+        help = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))  # Typer keeps line ends
+        every = [*map(str.strip, lines.splitlines()), *shown]
+        return command_of(run.__name__, run, options, every, help=help, **settings)
+
+    return made
 
 
 def command_of(name: str, run: Run, options: Iterable[Parameter], shown: Sequence[str], **settings: Any) -> Any:
@@ -68,10 +75,8 @@ def command_of(name: str, run: Run, options: Iterable[Parameter], shown: Sequenc
 
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
     call.__annotations__ = {}
-    # Typer keeps the line ends of all paragraphs but the first
-    help = "\n\n".join(" ".join(part.split()) for part in cleandoc(run.__doc__ or "").split("\n\n"))
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name, cls=Command, epilog=examples(shown), **{"help": help, **settings})(call)
+    app.command(name, cls=Command, epilog=examples(shown), **settings)(call)
     return typer.main.get_command(app)
 
 
@@ -122,11 +127,7 @@ MAX_ERROR_LENGTH = 1000
 
 
 def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
-    """One line on standard error, and the exit code; options are called what they are among the words of the command
-    line.
-
-    With PECLI_DEBUG=1 the traceback of a defect precedes it.
-    """
+    """One line on standard error, and the exit code; options are called as in the words of the command line."""
     if isinstance(problem, DefectError) and os.environ.get("PECLI_DEBUG"):
         import traceback
 

@@ -17,19 +17,8 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import ParameterError
-from pecli.tensors.apply import (
-    AXIS,
-    LAYOUT,
-    OFFSET,
-    SHIFT,
-    Rotation,
-    RowPositions,
-    add_learned,
-    check_axis,
-    check_head,
-    head_counts,
-    position_ids,
-)
+from pecli.tensors import apply as tensors
+from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import SEQ_AXIS, Input, only_tensor, open_inputs, read_numbers
 
 MAX_LISTED = 4
@@ -66,7 +55,7 @@ _AXIS = "The axis of positions: -3 for q of shape (batch, L, heads, D). (default
 _DIM = "Rotary dimension: channels that rotate, in pairs. (default: all, or the model's)"
 _MODEL = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}. Options beside it override it."
 LEARNED_OPTIONS = (
-    options.text("--table", "FILE", "The table, (rows, D); or FILE:NAME.", required=True),
+    options.text("--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED),
     options.text("--offset", "INTEGER", "The row for the first position. (default: 0)"),
 )
 ALIBI_OPTIONS = (
@@ -74,7 +63,7 @@ ALIBI_OPTIONS = (
     options.text("--heads", "INTEGER", "Refuse scores with another number of heads."),
 )
 ROPE_OPTIONS = (
-    options.text("--layout", "NAME", _LAYOUT, choices=LAYOUT.options),
+    options.text("--layout", "NAME", _LAYOUT, choices=tensors.LAYOUT.options),
     options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
     options.text("--seq-axis", "INTEGER", _AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
@@ -84,10 +73,8 @@ ROPE_OPTIONS = (
 )
 SHARED_OPTIONS = (
     options.text("--tensor", "NAME", "Only the tensor of this name; may be repeated.", several=True),
-    options.output(options.TABLES, required=True),
-    options.JSON,
-    options.QUIET,
-    options.NO_PROGRESS,
+    options.output(options.TABLES, default=options.REQUIRED),
+    *options.WORK,
 )
 
 
@@ -137,18 +124,20 @@ def _run(scheme: str, apply: Apply, **values: Any) -> int:
 
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
-    options.check_output(path, json=values["json"], example="y.npy")
+    options.check_output(path, json=values["json"])
     applied = apply(inputs, values)
     tables = [table_of(tensor.name, array) for tensor, array in zip(inputs, applied.arrays, strict=True)]
     observer = BlockObserver(scheme, tables, values)
     with observer:
         save_tables(path, tables, None, metadata=metadata, on_block=observer.see)
     if values["json"]:
-        tensors = observer.tensors()
+        described = observer.tensors()
         if applied.seq_axis is not None:
             for table in tables:
-                tensors[table.name]["seq_axis"] = applied.seq_axis % len(table.shape)
-        screen.say_json({"scheme": scheme, "parameters": dict(applied.parameters), "tensors": tensors, "output": path})
+                described[table.name]["seq_axis"] = applied.seq_axis % len(table.shape)
+        screen.say_json(
+            {"scheme": scheme, "parameters": dict(applied.parameters), "tensors": described, "output": path}
+        )
     elif not values["quiet"]:
         shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables[:MAX_LISTED]]
         if len(tables) > MAX_LISTED:
@@ -193,10 +182,10 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, 
 
 
 def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    offset = 0 if values["offset"] is None else OFFSET.parse("offset", values["offset"])
+    offset = 0 if values["offset"] is None else tensors.OFFSET.parse("offset", values["offset"])
     tables, _ = open_inputs([values["table"]])
     only_tensor("table", values["table"], {table.name: table.array for table in tables})
-    arrays = [add_learned(tensor, tables[0], offset) for tensor in inputs]
+    arrays = [tensors.add_learned(tensor, tables[0], offset) for tensor in inputs]
     longest = max(tensor.shape[-2] for tensor in inputs)
     words = f"rows {_span(offset, offset + longest, inputs[0], of=f' of {tables[0].shape[0]}')}"
     return Applied(arrays, {"table": values["table"], "offset": offset}, words)
@@ -210,14 +199,12 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     arrays = []
     for tensor in inputs:
         tensor.check_floating()
-        if len(tensor.shape) < 3:
-            raise tensor.wrong("scores must be (…, H, Lq, Lk)", "queries and keys are the last two axes")
-        count, queries, keys = tensor.shape[-3:]
+        count, queries, keys = tensor.shape[-3:] if len(tensor.shape) > 2 else (0, 1, 0)
+        if queries > keys:
+            rule = "scores must be (…, H, Lq, Lk) with Lq ≤ Lk"
+            raise tensor.wrong(rule, "queries have the last positions of the keys")
         if wanted not in (None, count):
             raise tensor.wrong(f"`heads` is {wanted}, and H is {count}", "H is the axis before the last two")
-        if queries > keys:
-            rule = f"Lq = {queries} is more than Lk = {keys}"
-            raise tensor.wrong(rule, "queries have the last positions of the keys")
         scheme = Alibi(count, **given)
         arrays.append(scheme.applied_to(tensor.array) if tensor.array.size else tensor.array)
     spec = {name: getattr(scheme, name) for name in ("heads", *_own(Alibi))}
@@ -238,8 +225,8 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
         if values["shift"] is not None and values[name] not in (None, False):
             given = "given" if values[name] is True else values[name]
             raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
-    shift = None if values["shift"] is None else SHIFT.parse("shift", values["shift"])
-    seq_axis = SEQ_AXIS if values["seq_axis"] is None else AXIS.parse("seq_axis", values["seq_axis"])
+    shift = None if values["shift"] is None else tensors.SHIFT.parse("shift", values["shift"])
+    seq_axis = SEQ_AXIS if values["seq_axis"] is None else tensors.AXIS.parse("seq_axis", values["seq_axis"])
     first = inputs[0]
     length, dim = first.check_sequence(seq_axis)
     for tensor in inputs[1:]:
@@ -279,7 +266,7 @@ def _positions(values: Mapping[str, Any]) -> tuple[RowPositions, PositionList | 
         return consecutive, rule.parse("positions", text)
     numbers = read_numbers("positions", text)
     if numbers.dtype.kind in "iu" and numbers.min(initial=0) >= 0 and values["style"] is values["axes"] is None:
-        return position_ids(numbers), None
+        return tensors.position_ids(numbers), None
     return consecutive, rule.check("positions", numbers)
 
 
@@ -291,7 +278,7 @@ def _rotation(
     seq_len: int | None = max(1, length if rows.ids is None else rows.span(length)[1])
     if own is not None or values["grid"] is not None:
         seq_len = None
-    layout = None if values["layout"] is None else options.parse("layout", LAYOUT, values["layout"])
+    layout = None if values["layout"] is None else options.parse("layout", tensors.LAYOUT, values["layout"])
     given = options.parsed(_rotary(), values)
     if not options.names_model(values):
         if "dim" not in given and "axes" not in given:
@@ -304,9 +291,9 @@ def _rotation(
     if not encoding.is_rotary:
         raise ParameterError(named, model.file, f"its encoding is {encoding.scheme}, not rope")
     rope = encoding.rope(seq_len, positions=own, **given)
-    check_head(first, rope, encoding, model.file, trailing=values["trailing"])
+    tensors.check_head(first, rope, encoding, model.file, trailing=values["trailing"])
     if values["shift"] is None and values["seq_axis"] is None and not encoding.part:
         for tensor in inputs:
-            check_axis(tensor, head_counts(values[named], values["layer_type"]), model.file)
+            tensors.check_axis(tensor, tensors.head_counts(values[named], values["layer_type"]), model.file)
     pairs, trailing = layout or encoding.layout or "halves", values["trailing"] or encoding.trailing
     return Rotation(rope, rows, pairs, trailing), "given" if layout else f"as {model.file} has it"

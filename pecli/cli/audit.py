@@ -28,9 +28,7 @@ OPTIONS = (
     options.text("--recipes --recipe", "NAME,…", "Look at these alone. (default: all)", "Audit"),
     options.text("--tolerance", "NUMBER", _TOLERANCE, "Audit", default=f"{DRIFT:g}"),
     options.output(options.PICTURE),
-    options.JSON,
-    options.QUIET,
-    options.NO_PROGRESS,
+    *options.WORK,
 )
 
 

@@ -16,22 +16,22 @@ _SAME = "The same, by an option; may be repeated."
 
 
 @command(
-    options.argument("files", "MODEL…", _MODEL, several=True, required=False),
+    options.argument("files", "MODEL…", _MODEL, several=True, default=None),
     options.text("--model --config", "MODEL", _SAME, complete=options.preset_names, several=True),
     options.text("--seq-len --length", "INTEGER", _CONTEXT),
     options.flag("--strict", "Exit code 1 when there are warnings."),
     options.JSON,
-    shown=(
-        "pecli config config.json",
-        "pecli config models/*/config.json --json --seq-len 8192",
-        "pecli config old/config.json new/config.json",
-        "pecli config --model gpt-oss-20b --strict",
-    ),
 )
 def config(files: list[str] | None, model: list[str] | None, seq_len: str | None, strict: bool, json: bool) -> int:
     """Say which positional encodings a config.json asks for: every value, its source, and warnings.
 
     Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
+
+    Examples:
+      pecli config config.json
+      pecli config models/*/config.json --json --seq-len 8192
+      pecli config old/config.json new/config.json
+      pecli config --model gpt-oss-20b --strict
     """
     from pecli.models.find import describe
     from pecli.views import encodings as view
@@ -64,19 +64,19 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: str | None
 
 
 @command(
-    options.argument("words", "WORD…", "Only models that have all words.", several=True, required=False),
+    options.argument("words", "WORD…", "Only models that have all words.", several=True, default=None),
     options.JSON,
-    shown=(
-        "pecli models",
-        "pecli models phi longrope",
-        "pecli models --json | jq -r '.models[].name'",
-        "pecli config --model llama-3.1-8b",
-    ),
 )
 def models(words: list[str] | None, json: bool) -> int:
     """List the presets that --model takes, by family: well-known models, each with where its settings were read.
 
     Words are looked for in names, families, repositories and encodings. Exit code 1: no model has them all.
+
+    Examples:
+      pecli models
+      pecli models phi longrope
+      pecli models --json | jq -r '.models[].name'
+      pecli config --model llama-3.1-8b
     """
     from pecli.models.dialects import read_object
     from pecli.models.presets import presets

@@ -42,16 +42,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
     options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
     options.flag("--check", "Check on random inputs that attention scores are unchanged.", _PAIRS),
-    options.JSON,
-    options.QUIET,
-    options.NO_PROGRESS,
-    shown=(
-        "pecli convert rope.npz -o rope.safetensors",
-        "pecli convert pe.npy --dtype bfloat16 -o pe.safetensors",
-        "pecli convert model.safetensors --from interleaved --to halves --config config.json --check -o hf.safetensors",
-        "pecli convert model.safetensors --from interleaved --to halves --heads 32 --kv-heads 8 -o hf.safetensors",
-        "pecli convert pe.npy --from interleaved --to halves -o halves.npy",
-    ),
+    *options.WORK,
 )
 def convert(
     file: str, output: str | None, check: bool, json: bool, quiet: bool, no_progress: bool, **given: Any
@@ -59,12 +50,19 @@ def convert(
     """Move q/k weights or tables between layouts of pairs, cast to another dtype, or write another format.
 
     All other tensors and the metadata of a .safetensors file are kept byte for byte.
+
+    Examples:
+      pecli convert rope.npz -o rope.safetensors
+      pecli convert pe.npy --dtype bfloat16 -o pe.safetensors
+      pecli convert model.safetensors --from interleaved --to halves --config config.json --check -o hf.safetensors
+      pecli convert model.safetensors --from interleaved --to halves --heads 32 --kv-heads 8 -o hf.safetensors
+      pecli convert pe.npy --from interleaved --to halves -o halves.npy
     """
     if output is None and not check:
         raise ParameterError("output", "missing", "a conversion is written to a file", "give -o FILE")
     if output is not None:
         format_of(output)
-        options.check_output(output, json=json, example="w.npy")
+        options.check_output(output, json=json)
     conversion = _conversion(given)
     loaded = open_file(file)
     _check_source(loaded, conversion)

@@ -18,13 +18,7 @@ MAX_PANELS = 4
     *options.TOLERANCES,
     options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
     options.output("Draw the errors to .png, .svg or .pdf."),
-    options.JSON,
-    options.QUIET,
-    shown=(
-        "pecli diff ours.safetensors theirs.safetensors",
-        "pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2",
-        "pecli diff a.npy b.npy --atol 1e-6 -o diff.png",
-    ),
+    *options.ANSWER,
 )
 def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any) -> int:
     """Compare two files tensor by tensor; where they differ, say which porting mistake explains it.
@@ -32,6 +26,11 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     It knows other layouts, swapped or negated parts, shifted rows, factors, roundings, and what softmax ignores.
 
     Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
+
+    Examples:
+      pecli diff ours.safetensors theirs.safetensors
+      pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2
+      pecli diff a.npy b.npy --atol 1e-6 -o diff.png
     """
     from pecli.checks.diff import diff_open, error_maps
     from pecli.files import open_tensors

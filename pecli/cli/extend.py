@@ -15,13 +15,7 @@ _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what 
     options.text("--to", "INTEGER", "Positions of the longer context. (required)"),
     options.text("--method", "NAME", _METHOD, choices=METHODS),
     options.output("Draw the wavelengths before and after: .png, .svg or .pdf."),
-    options.JSON,
-    options.QUIET,
-    shown=(
-        "pecli extend qwen2.5-7b --to 131072",
-        "pecli extend config.json --to 65536 --method linear --json",
-        "pecli extend mistral-7b-v0.3 --to 131072 --method ntk -o wavelengths.png",
-    ),
+    *options.ANSWER,
 )
 def extend(
     to: str | None, method: str | None, output: str | None, json: bool, quiet: bool, layer_type: str | None,
@@ -30,6 +24,11 @@ def extend(
     """Print the settings that stretch a model's context: for config.json, vLLM, llama.cpp and GGUF.
 
     Says which runtimes honour them, what happens to short prompts, and how the wavelengths change.
+
+    Examples:
+      pecli extend qwen2.5-7b --to 131072
+      pecli extend config.json --to 65536 --method linear --json
+      pecli extend mistral-7b-v0.3 --to 131072 --method ntk -o wavelengths.png
     """
     from pecli.views import extension, screen
     from pecli.views.pictures import figure

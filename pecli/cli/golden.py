@@ -14,23 +14,22 @@ _FORMAT = f"{', '.join(WRITERS)} or all. (default: json)"
 
 @command(
     options.argument(
-        "models", "[MODEL]...", "Only these models; without any, the whole suite.", several=True, required=False
+        "models", "[MODEL]...", "Only these models; without any, the whole suite.", several=True, default=None
     ),
     options.output("The folder to write: index.json and one file per case."),
     options.text("--format", "NAME", _FORMAT, default="json", choices=FORMAT.options),
-    options.JSON,
-    options.QUIET,
-    shown=(
-        "pecli golden -o golden",
-        "pecli golden llama-3.1-8b qwen2.5-7b -o golden --format all",
-        "pecli verify golden",
-        "pecli verify --golden golden answers.npz",
-    ),
+    *options.ANSWER,
 )
 def golden(models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool) -> int:
     """Write golden vectors: exact numbers with their tolerances, and known mistakes that a port has to catch.
 
     Frequencies, tables near and far, rotated queries and keys, biases, buckets and grids, each a small file.
+
+    Examples:
+      pecli golden -o golden
+      pecli golden llama-3.1-8b qwen2.5-7b -o golden --format all
+      pecli verify golden
+      pecli verify --golden golden answers.npz
     """
     if output is None:
         raise ParameterError("output", "missing", "the suite is a folder of files", "-o golden")

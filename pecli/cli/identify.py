@@ -10,18 +10,17 @@ from pecli.errors import PecliError
     options.argument(
         "files", "FILE…", "Files, or FILE:NAME for one tensor; - is a .npy on standard input.", several=True
     ),
-    options.JSON,
-    options.QUIET,
-    shown=(
-        "pecli identify dump.npy",
-        "pecli identify model.safetensors:wpe.weight --json",
-        "pecli identify tables/*.npy || echo not all are known",
-    ),
+    *options.ANSWER,
 )
 def identify(files: list[str], json: bool, quiet: bool) -> int:
     """Say which scheme made a table, with every parameter, and the command that makes it again.
 
     Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
+
+    Examples:
+      pecli identify dump.npy
+      pecli identify model.safetensors:wpe.weight --json
+      pecli identify tables/*.npy || echo not all are known
     """
     from pecli.checks.identify import identify as find
     from pecli.views import check_results, screen

@@ -23,17 +23,17 @@ _FILE = "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standar
     options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:."),
     options.text("--cols", "RANGE", "And of these columns. (default: 0:8)"),
     options.JSON,
-    shown=(
-        "pecli inspect rope.safetensors",
-        "pecli inspect pe.npy --stats",
-        "pecli inspect model.safetensors --filter '*rotary*'",
-        "pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6",
-    ),
 )
 def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: str | None, json: bool) -> int:
     """Say what a file holds: tensors, dtypes, shapes, and the spec that made it.
 
     Only the header is read, unless asked for more.
+
+    Examples:
+      pecli inspect rope.safetensors
+      pecli inspect pe.npy --stats
+      pecli inspect model.safetensors --filter '*rotary*'
+      pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6
     """
     from fnmatch import fnmatchcase
 

@@ -27,69 +27,62 @@ OUTPUT = "Output"
 CHECK = "Check"
 
 
-def _keyword(name: str, kind: Any, info: Any, default: Any) -> inspect.Parameter:
-    """An argument of a command's function; required where the default is `Parameter.empty`."""
-    annotation = Annotated[kind, info]
+REQUIRED = inspect.Parameter.empty
+
+
+def _keyword(name: str, info: Any, kind: Any, default: Any) -> inspect.Parameter:
+    """An argument of a command's function."""
+    annotation = Annotated[kind | None, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def argument(name: str, metavar: str, help: str, *, several: bool = False, required: bool = True) -> inspect.Parameter:
+def argument(
+    name: str, metavar: str, help: str, *, several: bool = False, default: Any = REQUIRED
+) -> inspect.Parameter:
     """What stands on a command line without an option; `several` of them are a list."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False)
-    kind: Any = list[str] if several else str
-    return _keyword(name, kind if required else kind | None, info, inspect.Parameter.empty if required else None)
+    return _keyword(name, info, list[str] if several else str, default)
 
 
 def text(
-    names: str,
-    metavar: str,
-    help: str,
-    panel: str = "",
-    *,
-    default: str | None = None,
-    choices: Sequence[str] = (),
-    complete: Callable[[str], list[str]] | None = None,
-    several: bool = False,
-    required: bool = False,
-    name: str = "",
-) -> inspect.Parameter:
+    names: str, metavar: str, help: str, panel: str = "", *, name: str = "", default: Any = None,
+    several: bool = False, choices: Sequence[str] = (), complete: Callable[[str], list[str]] | None = None,
+) -> inspect.Parameter:  # fmt: skip
     """An option that takes a value, as text, which a parameter's own rule parses; a shell completes the choices.
 
     Its name in Python is the first of its names, unless another is given.
     """
-    info = typer.Option(
-        *names.split(),
-        metavar=metavar,
-        help=help,
-        show_default=False,
-        rich_help_panel=panel or None,
-        autocompletion=complete or (_completer(choices) if choices else None),
-    )
-    kind: Any = list[str] if several else str
-    name = name or names.split()[0].removeprefix("--").replace("-", "_")
-    return _keyword(name, kind if required else kind | None, info, inspect.Parameter.empty if required else default)
+    if choices:
+        complete = lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]  # noqa: E731
+    about: dict[str, Any] = {"metavar": metavar, "help": help, "rich_help_panel": panel or None}
+    info = typer.Option(*names.split(), show_default=False, autocompletion=complete, **about)
+    return _keyword(name or _python_name(names), info, list[str] if several else str, default)
 
 
 def flag(names: str, help: str, panel: str = "", default: bool | None = False) -> inspect.Parameter:
     """An option without a value."""
     info = typer.Option(*names.split(), help=help, show_default=False, rich_help_panel=panel or None)
-    return _keyword(names.split()[0].partition("/")[0][2:].replace("-", "_"), bool | None, info, default)
+    return _keyword(_python_name(names), info, bool, default)
 
 
-def _completer(choices: Sequence[str]) -> Callable[[str], list[str]]:
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+def _python_name(names: str) -> str:
+    """That of `--max-ulp`, `--quiet -q` or `--plot/--no-plot`."""
+    return re.split("[ /]", names)[0].removeprefix("--").replace("-", "_")
 
 
-def output(help: str, panel: str = OUTPUT, *, required: bool = False) -> inspect.Parameter:
+def output(help: str, panel: str = OUTPUT, default: Any = None) -> inspect.Parameter:
     """`--output`, with what is written there."""
-    return text("--output -o", "FILE", help, panel, required=required)
+    return text("--output -o", "FILE", help, panel, default=default)
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
 PICTURE = "Draw the errors over positions: .png, .svg or .pdf."
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
-NO_PROGRESS = flag("--no-progress", "Never draw a progress bar.", OUTPUT)
+ANSWER = (JSON, QUIET)
+"""How a command answers."""
+WORK = (*ANSWER, flag("--no-progress", "Never draw a progress bar.", OUTPUT))
+"""The same, of one that may take long."""
 _RELATIVE = "Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)"
 TOLERANCES = (
     text("--max-ulp", "INTEGER", "Maximum error in ULPs (units in the last place). (default: 0)", CHECK),
@@ -121,7 +114,7 @@ def model_options(
 
 
 MODEL_ARGUMENT = (
-    argument("named", "MODEL", "A preset, config.json, params.json, .gguf, or a folder with one.", required=False),
+    argument("named", "MODEL", "A preset, config.json, params.json, .gguf, or a folder with one.", default=None),
     *model_options(f"The same by an option: {MODEL}."),
 )
 """What a command takes that is about one model."""
@@ -136,13 +129,12 @@ def one_model(*names: str | None) -> str:
     return given[0]
 
 
-def check_output(path: str, *, json: bool, example: str = "pe.npy") -> None:
+def check_output(path: str, *, json: bool) -> None:
     """Refuse a table where JSON goes, or on a terminal."""
     if path == "-" and json:
         raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
     if path == "-" and sys.stdout.isatty():
-        advice = f"redirect it: … -o - > {example}"
-        raise ParameterError("output", "-", "refusing to write binary to a terminal", advice)
+        raise ParameterError("output", "-", "refusing to write binary to a terminal", "redirect it: … -o - > pe.npy")
 
 
 def tolerances(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,17 +161,12 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Param
     choices = parameter.options if isinstance(parameter, Choice) else ()
     is_long = len("|".join(choices)) > MAX_METAVAR
     metavar = "NAME" if is_long else f"[{'|'.join(choices)}]" if choices else parameter.metavar
-    help = _sentence(parameter.help + (f": {', '.join(choices)}" if is_long else "")) + _note(default)
+    help = _sentence(parameter.help + (f": {', '.join(choices)}" if is_long else ""))
+    if default is not None:
+        said = f"default: {default:g}" if isinstance(default, float) else f"default: {default}"
+        help += f" ({'required' if default is MISSING else said})"
     names = sorted((long, *parameter.aliases), key=len)  # a long name hides one behind it
     return text(" ".join(names), metavar, help, parameter.panel, choices=choices, name=name)
-
-
-def _note(default: Any) -> str:
-    if default is None:
-        return ""
-    if default is MISSING:
-        return " (required)"
-    return f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
 
 
 def _sentence(text: str) -> str:

@@ -17,17 +17,6 @@ from pecli.views.pictures.kinds import KINDS
 if TYPE_CHECKING:
     from pecli.views.pictures.panels import Subject
 
-EXAMPLES = (
-    "pecli plot sinusoidal --seq-len 512 --dim 64",
-    "pecli plot rope.safetensors --kind similarity -o rope.png",
-    "pecli plot before.npy after.npy -o both.svg",
-    "pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths",
-    "pecli plot llama-2-7b llama-3.1-8b --kind wavelengths -o models.png",
-    "",
-    "What each kind shows:",
-    "",
-    *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items()),
-)
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""
 SIZE, DPI = Real(help="inches", above=0.99, up_to=100), Whole(help="dots per inch", low=10, high=2400)
@@ -52,11 +41,22 @@ _WHAT += " for rope --model MODEL; and more of them after --against."
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
     options.QUIET,
-    shown=EXAMPLES,
+    shown=["", *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items())],
     context_settings={"ignore_unknown_options": True},
 )
 def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **given: Any) -> int:
-    """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
+    """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other.
+
+    Examples:
+      pecli plot sinusoidal --seq-len 512 --dim 64
+      pecli plot rope.safetensors --kind similarity -o rope.png
+      pecli plot before.npy after.npy -o both.svg
+      pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths
+      pecli plot llama-2-7b llama-3.1-8b --kind wavelengths -o models.png
+
+      What each kind shows:
+
+    """
     from pecli.views.pictures.panels import PlotRequest
 
     channels = None if given["channels"] is None else CHANNELS.parse("channels", given["channels"])

@@ -18,11 +18,6 @@ _RUNTIME = f"Verify files against what this runtime computes: {', '.join(RUNTIME
     *options.TOLERANCES,
     options.text("--runtime", "NAME", _RUNTIME, default="none", choices=tuple(RUNTIMES)),
     options.QUIET,
-    shown=(
-        "pecli report llama-3.1-8b -o report.html",
-        "pecli report config.json dump.npz --atol 1e-3 -o report.html",
-        "pecli report golden.safetensors port.npz -o report.html",
-    ),
 )
 def report(sources: list[str], output: str | None, runtime: str, quiet: bool, **allowed: Any) -> int:
     """Write one page of HTML: what a model uses, scaling explained, drift, a heatmap, checks of files.
@@ -31,6 +26,11 @@ def report(sources: list[str], output: str | None, runtime: str, quiet: bool, **
     page needs no network, and can be printed.
 
     Exit code 0: all checks passed, or there are none; 1: at least one failed; 3: a file cannot be read.
+
+    Examples:
+      pecli report llama-3.1-8b -o report.html
+      pecli report config.json dump.npz --atol 1e-3 -o report.html
+      pecli report golden.safetensors port.npz -o report.html
     """
     from pecli.views import report as page
     from pecli.views import screen

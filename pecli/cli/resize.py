@@ -28,13 +28,7 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
     options.text("--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"),
     options.flag("--antialias", "Average over more rows when shrinking, as timm does; Hugging Face does not."),
     options.output("Where to write; the suffix picks the format.", ""),
-    options.JSON,
-    options.QUIET,
-    shown=(
-        "pecli resize wpe.npy --to 2048 -o longer.npy",
-        "pecli resize vit.safetensors:pos_embed --grid 14x14 --to 24x24 --keep 1 -o larger.safetensors",
-        "pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy",
-    ),
+    *options.ANSWER,
 )
 def resize(
     file: str, to: str | None, grid: str | None, keep: str, method: str | None, antialias: bool, output: str | None,
@@ -43,10 +37,15 @@ def resize(
     """Resample a learned table to another length, or to another grid, as vision models do it.
 
     Without -o it only says how the norms of the rows would change.
+
+    Examples:
+      pecli resize wpe.npy --to 2048 -o longer.npy
+      pecli resize vit.safetensors:pos_embed --grid 14x14 --to 24x24 --keep 1 -o larger.safetensors
+      pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy
     """
     if output is not None:
         format_of(output)
-        options.check_output(output, json=json, example="w.npy")
+        options.check_output(output, json=json)
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
     loaded = open_file(file)

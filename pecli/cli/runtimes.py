@@ -19,13 +19,7 @@ _ERROR = f"An absolute error that does not count as a departure. (default: {DRIF
     options.text("--tolerance", "NUMBER", _ERROR, default=f"{DRIFT:g}"),
     options.flag("--strict", "Exit code 1 when a runtime departs or lacks something."),
     options.output(options.PICTURE),
-    options.JSON,
-    options.QUIET,
-    shown=(
-        "pecli runtimes gpt-oss-20b",
-        "pecli runtimes config.json --length 32768 -o drift.png",
-        "pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3",
-    ),
+    *options.ANSWER,
 )
 def runtimes(
     length: str | None, runtime: list[str] | None, tolerance: str, strict: bool, output: str | None, json: bool,
@@ -34,6 +28,11 @@ def runtimes(
     """Say what each runtime computes for a model: as the model defines it, or where it departs, by how much, and why.
 
     What float32 arithmetic adds is listed apart: it is not a departure. Exit code 1: with --strict, where one departs.
+
+    Examples:
+      pecli runtimes gpt-oss-20b
+      pecli runtimes config.json --length 32768 -o drift.png
+      pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3
     """
     from pecli.views import drift, screen
     from pecli.views.pictures import figure

@@ -14,30 +14,23 @@ from pecli.errors import ParameterError, PecliError
 if TYPE_CHECKING:
     from pecli.checks.run import Check, Outcome
 
-EXAMPLES = (
-    "pecli verify tables/*.safetensors --json",
-    "pecli verify ./Llama-3.1-8B --atol 1e-3",
-    "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
-    "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
-    "pecli verify pecli.toml --junit report.xml",
-    "pecli verify golden; pecli verify --golden golden answers.npz",
-    "",
-    "A manifest, whose paths start from its folder:",
-    "",
-    r"\[defaults]                # optional: max_ulp, atol, rtol",
-    "max_ulp = 2",
-    r"[\[check]]",
-    'file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional',
-    'model = "llama-3.1-8b"    # or config = "config.json"',
-    'recipe = "float32"        # also runtime, offset, length, layer_type',
-    r"[\[check]]",
-    'file = "dumps/pe.npy"',
-    'scheme = "sinusoidal"     # with its parameters as keys',
-    "seq_len = 512",
-    "dim = 64",
-    r"[\[check]]                 # neither: the file carries its spec",
-    'file = "rope.safetensors"',
-)
+MANIFEST = r"""
+A manifest, whose paths start from its folder:
+
+\[defaults]                # optional: max_ulp, atol, rtol
+max_ulp = 2
+[\[check]]
+file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional
+model = "llama-3.1-8b"    # or config = "config.json"
+recipe = "float32"        # also runtime, offset, length, layer_type
+[\[check]]
+file = "dumps/pe.npy"
+scheme = "sinusoidal"     # with its parameters as keys
+seq_len = 512
+dim = 64
+[\[check]]                 # neither: the file carries its spec
+file = "rope.safetensors"
+"""
 _PANEL = "Against a model"
 _FILES = "Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json), folders, FILE:NAME, and .toml"
 _MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own unless given."
@@ -67,10 +60,8 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.flag("--strict", "Fail checks too weak to rule out a known mistake.", options.CHECK),
     options.text("--golden", "FOLDER", _GOLDEN, options.CHECK),
     options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT),
-    options.JSON,
-    options.QUIET,
-    options.NO_PROGRESS,
-    shown=EXAMPLES,
+    *options.WORK,
+    shown=MANIFEST.splitlines(),
 )
 def verify(
     files: list[str], strict: bool, golden: str | None, junit: str | None, json: bool, quiet: bool, no_progress: bool,
@@ -81,17 +72,27 @@ def verify(
     Against a scheme with parameters of your own: pecli rope --seq-len … --dim … --verify FILE.
 
     Exit code 0: all passed; 1: at least one failed; 2: a manifest is wrong; 3: a file cannot be read.
+
+    Examples:
+      pecli verify tables/*.safetensors --json
+      pecli verify ./Llama-3.1-8B --atol 1e-3
+      pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2
+      pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3
+      pecli verify pecli.toml --junit report.xml
+      pecli verify golden; pecli verify --golden golden answers.npz
     """
     from pecli.checks.run import is_manifest, run_all, without_tables
     from pecli.views import counting
 
     allowed = options.tolerances(values)
+    tolerances = [option.name for option in options.TOLERANCES]
+    places = {name: value for name, value in values.items() if value is not None and name not in tolerances}
     if junit is not None and any(_is_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
     if golden is not None:
-        checks = _answers(golden, files, _places(values), allowed)
+        checks = _answers(golden, files, places, allowed)
     else:
-        checks = _checks(files, _places(values), allowed, reasons=json or not quiet or junit is not None)
+        checks = _checks(files, places, allowed, reasons=json or not quiet or junit is not None)
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
@@ -114,12 +115,6 @@ def verify(
         if junit is not None:
             checklist.write_junit(junit, outcomes)
     return max([code, *map(print_error, without_tables(outcomes))])
-
-
-def _places(values: Mapping[str, Any]) -> dict[str, str]:
-    """What was given of where and how the tables of a model are read."""
-    tolerances = ("max_ulp", "atol", "rtol")
-    return {name: value for name, value in values.items() if value is not None and name not in tolerances}
 
 
 def _is_same(path: str, file: str) -> bool:
@@ -186,9 +181,9 @@ def _answers(folder: str, files: list[str], places: Mapping[str, str], allowed: 
 
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
-    from pecli.checks.run import PLACES
     from pecli.checks.verify import model_check
     from pecli.checks.verify import verify as verify_carried
+    from pecli.checks.verify.targets import PLACES
     from pecli.models.find import find_model
 
     if not options.names_model(places):

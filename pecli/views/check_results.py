@@ -13,8 +13,7 @@ from pecli.errors import PecliError, listed, spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.checks.compare import ErrorMap
-    from pecli.checks.diff import Difference
+    from pecli.checks.diff import Difference, ErrorMap
     from pecli.checks.identify import Identification, Match
     from pecli.checks.verify.verification import Verification
     from pecli.views.pictures.panels import HeatmapPanel
