@@ -136,7 +136,7 @@ class TestRotaryCache:
         assert len(self.tables(layer)[0]) == length  # the rows from 0 on took its place
 
     def test_many_positions_may_have_a_large_table(self, monkeypatch):
-        monkeypatch.setattr("pecli.engine.rotation_factors.ALWAYS_CACHED_BYTES", 64)
+        monkeypatch.setattr("pecli.engine.schemes.rotation_factors.ALWAYS_CACHED_BYTES", 64)
         layer, x = RotaryPosEmbedding(), random(100, 2)
         near(layer(x[:2], [9, 99]), rotated(x[:2], [9, 99]))
         assert self.tables(layer)[0].size == 0

@@ -11,7 +11,8 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pecli.engine import application, rotation_factors
+from pecli.engine import application
+from pecli.engine.schemes import rotation_factors
 from pecli.engine.schemes.rope import Rope
 from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import Input
