@@ -17,7 +17,7 @@ from pecli.layers import (
     RotaryPosEmbedding,
     SinusoidalPosEmbedding,
 )
-from tests.checks.verify.test_arrays import Tensor
+from tests.checks.verify.test_verify import Tensor
 from tests.layers.formulas import BF16, every_float, near, numerical_gradient, random, same_bits
 
 LAYERS = {
