@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 import pecli
 from pecli.cli.app import run
 from pecli.engine.arrays import round_to
-from pecli.engine.schemes import Real, Whole, registered
+from pecli.engine.schemes import SCHEMES, Real, Whole
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 
@@ -46,9 +45,8 @@ TABLE = np.array([[abs((p + c) % 12 / 12 - 0.5) * 4 - 1 for c in range(8)] for p
 
 
 @pytest.fixture(autouse=True)
-def _known() -> Iterator[None]:
-    with registered(Triangle):
-        yield
+def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCHEMES, "triangle", Triangle)
 
 
 def command(*words: object) -> tuple[int, str]:

@@ -33,8 +33,7 @@ else:
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes by name, with their bits of precision, the leading one included."""
 
-COMPLEX = {"complex64": "float32", "complex128": "float64"}
-"""Complex dtypes, and those of their parts."""
+COMPLEX = {"complex64": "float32", "complex128": "float64"}  #: complex dtypes, and those of their parts
 
 _FROM_ML_DTYPES = frozenset(
     {"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"}
@@ -60,8 +59,7 @@ def dtype_name(dtype: DTypeLike) -> str:
     return str(np.dtype(dtype).name)
 
 
-_MIN_NORMAL = 2.0**-126
-"""The smallest number for which bfloat16 has all its bits."""
+_MIN_NORMAL = 2.0**-126  #: the smallest number for which bfloat16 has all its bits
 
 
 def round_to(values: Floats, dtype: str) -> Array:

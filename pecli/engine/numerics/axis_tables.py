@@ -20,18 +20,13 @@ from pecli.engine.arrays import Array, Floats, Indices, numpy_dtype
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves, round_waves
 
-EXTRA_BITS = 64
-"""Of the waves of a unit: numerators have up to 63 bits, where positions that are integers have 41."""
+EXTRA_BITS = 64  #: of the waves of a unit: numerators have up to 63 bits, where positions that are integers have 41
 
 _MAX_NUMERATOR = 1 << 63
-_EXPONENT_STEP = 8
-"""Powers of two in denominators are rounded up to multiples of this, so that floats form few groups."""
-_CHUNK = 1 << 13
-"""Elements dealt with at once, so that intermediate arrays stay in the cache."""
-_MAX_SPREAD = 4
-"""Integers that fill at least one in this many places of their range are made as a range."""
-_MAX_SHARED = 1 << 22
-"""Elements of a small table that is made once for all blocks."""
+_EXPONENT_STEP = 8  #: powers of two in denominators are rounded up to multiples of this, so that floats form few groups
+_CHUNK = 1 << 13  #: elements dealt with at once, so that intermediate arrays stay in the cache
+_MAX_SPREAD = 4  #: integers that fill at least one in this many places of their range are made as a range
+_MAX_SHARED = 1 << 22  #: elements of a small table that is made once for all blocks
 
 
 @dataclass(frozen=True, eq=False)

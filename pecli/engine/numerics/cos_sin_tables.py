@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     Views = tuple[Floats, Floats, Ints]
 
 
-_MAX_IDLE_TILES = 8
-"""Tiles that are kept for the next block."""
+_MAX_IDLE_TILES = 8  #: tiles that are kept for the next block
 
 ERROR = 2.4e-15
 """Bound on the error of a product, for amplitude 1. In units of 2**-53: a direction is off by 0.85, a complex product
@@ -51,19 +50,16 @@ adds √5, the amplitude two roundings. A row, an anchor and a leap are products
 stretch is one, and three products join them: 7 · 0.85 + 6 · √5 + 2 = 21.4 in all, 2.37e-15.
 """
 
-_UNIT = 2.0**47
-"""1 / (unit of the test): ERROR is 0.34 of a unit, below a half."""
+_UNIT = 2.0**47  #: 1 / (unit of the test): ERROR is 0.34 of a unit, below a half
 
 _ROWS = 1 << 10
 _LEAPS = 16
-_TOGETHER = 8
-"""Stretches whose starts are computed in one go, and how many such groups are remembered."""
+_TOGETHER = 8  #: stretches whose starts are computed in one go, and how many such groups are remembered
 _CHUNK = 1 << 12
 """Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
 _DIGITS = 5
 """Of the frequencies: as many as count for a direction at the farthest position, and one for `cos_sin` to leave out."""
-_MAX_ZEROS = 6
-"""Zeros of a tile that are searched for one by one."""
+_MAX_ZEROS = 6  #: zeros of a tile that are searched for one by one
 _BUFFER = 256
 """NumPy copies a row that meets many others again and again, to fill its buffer; not if the row is the longer one."""
 

@@ -62,12 +62,9 @@ class Reading:
     """A scaling as a runtime takes it."""
 
     scaling: Scaling
-    causes: tuple[str, ...] = ()
-    """Where that departs from the model's definition, and why."""
-    rows: int | None = None
-    """Positions for which the runtime has values, where they are limited."""
-    notes: tuple[str, ...] = ()
-    """What it does otherwise with the same result."""
+    causes: tuple[str, ...] = ()  #: where that departs from the model's definition, and why
+    rows: int | None = None  #: positions for which the runtime has values, where they are limited
+    notes: tuple[str, ...] = ()  #: what it does otherwise with the same result
 
 
 Read = Callable[[Given], Reading]

@@ -17,12 +17,10 @@ from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed
 from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
 from pecli.engine.table import ByPosition, Table
-from pecli.errors import ParameterError
 
 _MAX_KEYS = 2**24
 _SLOPE_BITS = 512
-_SLICE = 1 << 14
-"""Distances dealt with at once, so that intermediate arrays stay in the cache."""
+_SLICE = 1 << 14  #: distances dealt with at once, so that intermediate arrays stay in the cache
 _RULE = Choice(
     "how slopes are chosen; naive is wrong for heads that are not a power of two", options=("paper", "naive")
 )
@@ -30,8 +28,7 @@ _FORM = Choice(
     "−m·|i−j|; the same with −inf above the diagonal; +m·j; m·(j−(L−1))",
     options=("symmetric", "causal", "key", "key-last"),
 )
-_RELATIVE_ERROR = 2.0**-100
-"""Of a slope times a distance in 106 bits, with a margin."""
+_RELATIVE_ERROR = 2.0**-100  #: of a slope times a distance in 106 bits, with a margin
 
 
 class Slope(NamedTuple):
@@ -159,7 +156,7 @@ class Alibi(Scheme):
     def by_position(self) -> ByPosition:
         """Distances stand for positions: the bias of a matrix depends on nothing else."""
         if self.seq_len is None:
-            raise ParameterError("seq_len", "missing", "an audit runs over distances", "say how far")
+            raise self.wrong("seq_len", "an audit runs over distances", "say how far")
         slopes = replace(self, recipe="exact", dtype="float64").slope_values()
 
         def read(start: int, stop: int) -> Array:

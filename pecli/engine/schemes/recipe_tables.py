@@ -28,10 +28,8 @@ from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.schemes import Recipe
 
 MAX_FLOAT16 = 65504.0
-_CHUNK = 1 << 13
-"""Elements dealt with at once, so that intermediate arrays stay in the cache."""
-_MIN_ROTATED = 1 << 20
-"""Elements of a block for which it pays to make small tables first."""
+_CHUNK = 1 << 13  #: elements dealt with at once, so that intermediate arrays stay in the cache
+_MIN_ROTATED = 1 << 20  #: elements of a block for which it pays to make small tables first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,10 +43,8 @@ class RecipeAngles:
     scale: float = 1.0
     steps: Callable[[Singles], Singles] | None = None
     """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
-    scaled: Callable[[], Frequencies] | None = None
-    """The exact frequencies after those steps."""
-    phases: Phases | None = None
-    """The angles as a runtime computes them, instead of all that."""
+    scaled: Callable[[], Frequencies] | None = None  #: the exact frequencies after those steps
+    phases: Phases | None = None  #: the angles as a runtime computes them, instead of all that
 
     def at(self, places: Singles) -> Singles:
         """One row per position, none of them negative."""
@@ -231,5 +227,4 @@ class CastFiller:
         out[...] = as_dtype(narrow, dtype)
 
 
-Filler = Rotation | AxisRotation | RecipeFiller | CastFiller
-"""What fills tables of cos and sin."""
+Filler = Rotation | AxisRotation | RecipeFiller | CastFiller  #: what fills tables of cos and sin
