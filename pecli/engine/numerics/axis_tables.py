@@ -92,8 +92,12 @@ class AxisRotation:
 
     def table(self, part: str, positions: Sequence[int | Fraction], columns: Indices, dtype: str) -> Array:
         """cos or sin of every position, (positions, columns)."""
-        if _is_dense(positions):
-            return self._from_range(part, np.array(positions, np.int64), columns, dtype)
+        whole = all(position >= 0 and position.denominator == 1 for position in positions)
+        if positions and whole and int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions):
+            rows, low = np.array(positions, np.int64), int(min(positions))  # integers that lie close together
+            every = np.empty((int(max(positions)) - low + 1, sum(map(len, self._columns))), numpy_dtype(dtype))
+            self._rotation.fill(part, low, every, dtype)
+            return every[rows - low][:, columns]
         out = np.empty((len(positions), len(columns)), numpy_dtype(dtype))
         for unit, rows in _grouped(positions).items():
             waves = self._waves_of(unit)
@@ -109,13 +113,6 @@ class AxisRotation:
             out[negative] = -out[negative]
         return out
 
-    def _from_range(self, part: str, positions: Indices, columns: Indices, dtype: str) -> Array:
-        """Integers that lie close together."""
-        low = int(positions.min())
-        every = np.empty((int(positions.max()) - low + 1, sum(map(len, self._columns))), numpy_dtype(dtype))
-        self._rotation.fill(part, low, every, dtype)
-        return every[positions - low][:, columns]
-
     def _waves_of(self, unit: Fraction) -> Waves:
         with self._waves_lock:
             if unit not in self._waves:
@@ -125,13 +122,6 @@ class AxisRotation:
     @cached_property
     def _rotation(self) -> Rotation:
         return Rotation(lambda: self._waves_of(Fraction(1)), self._coordinates.rows)
-
-
-def _is_dense(positions: Sequence[int | Fraction]) -> bool:
-    """Whether they are integers from 0 on, most of a range."""
-    if not positions or any(position < 0 or position.denominator != 1 for position in positions):
-        return False
-    return int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions)
 
 
 def _grouped(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:

@@ -125,16 +125,11 @@ def sectors() -> tuple[DoubleDouble, DoubleDouble]:
     """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
     bits, eighth = 160, SECTORS // 8
     pairs = [numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
-    cosines, sines = (_column(values, bits) for values in zip(*pairs, strict=True))
+    numbers = [[DoubleDouble.fixed(value, bits) for value in values] for values in zip(*pairs, strict=True)]
+    cosines, sines = (DoubleDouble(*np.array([(n.hi, n.lo) for n in column]).T) for column in numbers)
     cosines, sines = _mirrored(cosines, sines), _mirrored(sines, cosines)
     cosines, sines = _mirrored(cosines, _opposite(cosines)), _mirrored(sines, sines)
     return _mirrored(cosines, cosines), _mirrored(sines, _opposite(sines))
-
-
-def _column(values: tuple[int, ...], bits: int) -> DoubleDouble:
-    numbers = [DoubleDouble.fixed(value, bits) for value in values]
-    hi, lo = [float(number.hi) for number in numbers], [float(number.lo) for number in numbers]
-    return DoubleDouble(np.array(hi), np.array(lo))
 
 
 def _mirrored(there: DoubleDouble, back: DoubleDouble) -> DoubleDouble:

@@ -184,7 +184,11 @@ class RecipeFiller:
         for start in range(0, len(out), step):
             some = places[start : start + step]
             angles = band.angles.at(np.abs(some))[:, band.picked]
-            waves = _looked_up(angles, parts) if self._recipe.product == "bfloat16" else waves_of(angles, parts)
+            if self._recipe.product == "bfloat16":  # of which there are few
+                patterns = angles.view(np.uint32) >> np.uint32(16)
+                waves = [_bfloat16_waves(part)[patterns] for part in parts]
+            else:
+                waves = waves_of(angles, parts)
             if (negative := np.signbit(some)).any() and "sin" in parts:
                 waves[parts.index("sin")][negative] *= -1
             self._write(waves, out[start : start + step, columns], dtype)
@@ -198,12 +202,6 @@ class RecipeFiller:
             if self._recipe.table:
                 kept = as_dtype(kept, self._recipe.table)
             target[...] = as_dtype(kept, dtype)
-
-
-def _looked_up(angles: Singles, parts: list[str]) -> list[Singles]:
-    """The waves of angles that are bfloat16 numbers, of which there are few."""
-    patterns = angles.view(np.uint32) >> np.uint32(16)
-    return [_bfloat16_waves(part)[patterns] for part in parts]
 
 
 @cache
