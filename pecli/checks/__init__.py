@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pecli.errors import CheckFailedError
 
-MAX_WORDS = 3
-"""Findings that a repr quotes."""
+MAX_WORDS = 3  #: findings that a repr quotes
 
 
 class Answer:

@@ -181,9 +181,9 @@ def _answers(folder: str, files: list[str], places: Mapping[str, str], allowed: 
 
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
-    from pecli.checks.run import PLACES
     from pecli.checks.verify import model_check
     from pecli.checks.verify import verify as verify_carried
+    from pecli.checks.verify.targets import PLACES
     from pecli.models.find import find_model
 
     if not options.names_model(places):

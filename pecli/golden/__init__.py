@@ -31,8 +31,7 @@ from pecli.models.presets import presets
 from pecli.tensors.apply import apply
 
 POSITIONS = (0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000)
-FAR_AND_NEAR = (1, 4097, 131071)
-"""Positions at which models' own tables are written."""
+FAR_AND_NEAR = (1, 4097, 131071)  #: positions at which models' own tables are written
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 TOLERANCES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
 """What a port may be off by that computes angles in float64 and rounds once, twice over; see `float32_arithmetic`."""
@@ -45,13 +44,10 @@ class Case:
     """One entry of the suite."""
 
     name: str
-    tests: str
-    """What it tests, in a sentence."""
-    tensors: Mapping[str, Array]
-    """In float64, or integers."""
+    tests: str  #: what it tests, in a sentence
+    tensors: Mapping[str, Array]  #: in float64, or integers
     scheme: Scheme
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """How the scheme is applied, beside its own parameters."""
+    settings: Mapping[str, Any] = field(default_factory=dict)  #: how the scheme is applied, beside its own parameters
     edits: tuple[Mapping[str, Any], ...] = ()
     """Of a known mistake: what is wrong with its tensors, which are not what the scheme makes."""
     largest_position: float = 0.0

@@ -25,8 +25,7 @@ from pecli.files.load import load
 from pecli.golden import INDEX, TOLERANCES, sha256_of
 from pecli.tensors.apply import apply
 
-MISTAKE_TOLERANCE = 1e-5
-"""At which a known mistake has to be seen: its tensors are kept in float32."""
+MISTAKE_TOLERANCE = 1e-5  #: at which a known mistake has to be seen: its tensors are kept in float32
 
 Entry = Mapping[str, Any]
 

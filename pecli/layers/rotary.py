@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import rotate
 from pecli.engine.arrays import as_numpy
-from pecli.engine.rotation_factors import Positions, RotationFactors
 from pecli.engine.schemes import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.errors import KindError, ParameterError
 from pecli.layers.input_checks import compute_dtype, floating, gradient, shape_error
 

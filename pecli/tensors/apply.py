@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import LAYOUTS, add_rows, rotate
 from pecli.engine.arrays import Array, as_numpy, numbers
-from pecli.engine.rotation_factors import RotationFactors
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rotation_factors import RotationFactors
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import KindError, ParameterError

@@ -24,7 +24,7 @@ SCALINGS: dict[str, type[Scaling]] = {
     "ntk-fixed": NtkFixed,
 }
 
-PARAMETERS = tuple(dict.fromkeys(name for kind in SCALINGS.values() for name in (*kind.required(), *kind.optional())))
+PARAMETERS = tuple(dict.fromkeys(name for kind in SCALINGS.values() for name in kind.names()))
 """Every parameter that belongs to some scaling."""
 
 

@@ -29,6 +29,11 @@ class Scaling:
     """The values of parameters that are left out."""
 
     @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Its parameters."""
+        return tuple(each.name for each in fields(cls))
+
+    @classmethod
     def required(cls) -> tuple[str, ...]:
         """The parameters that have to be given."""
         return tuple(each.name for each in fields(cls) if each.default is MISSING)
@@ -41,7 +46,7 @@ class Scaling:
     @classmethod
     def frequency_parameters(cls) -> tuple[str, ...]:
         """The parameters that frequencies depend on."""
-        return (*cls.required(), *cls.optional())
+        return cls.names()
 
     def complete(self) -> Self:
         """The same with the values of parameters that were left out."""

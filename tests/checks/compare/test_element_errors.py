@@ -131,8 +131,8 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     found = np.where(draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected)  # not all of them, or very few
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pecli.checks.compare.element_errors.PIECE_BYTES", piece * 4)
-        patch.setattr("pecli.checks.compare.element_errors.MEASURED", int(draw.integers(1, 200)))
+        patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
+        patch.setattr("pecli.checks.compare.MEASURED", int(draw.integers(1, 200)))
         assert compared(expected, found, tolerance) == measured(expected, found, tolerance)
 
 

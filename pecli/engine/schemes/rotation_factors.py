@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pecli.engine.arrays import Complex
 from pecli.engine.numerics import phases
+from pecli.engine.schemes.rope import Rope
 
 Positions = range | NDArray[np.int64]
 
@@ -31,22 +31,6 @@ _GROWTH = Lock()
 """Held while factors are made to be kept; of the module, so that layers can be copied and pickled."""
 
 
-class Rotary(Protocol):
-    """What is asked of a rotary scheme."""
-
-    @property
-    def rotary_dim(self) -> int: ...
-    @property
-    def rotating_pairs(self) -> int: ...
-    @property
-    def pair_axes(self) -> Sequence[int]: ...
-    @property
-    def rows_are_listed(self) -> bool: ...
-    def waves(self) -> phases.Waves: ...
-    def factors(self, start: int, stop: int) -> Complex: ...
-    def attention_factor_value(self) -> float: ...
-
-
 class RotationFactors:
     """The factors of a rotary scheme at any positions, kept as long as there are not too many; used by any thread.
 
@@ -58,7 +42,7 @@ class RotationFactors:
     """
 
     def __init__(
-        self, rope: Rotary, dtype: str = "float64", *, exact: bool = False, inverse: bool = False, limit: int = 0
+        self, rope: Rope, dtype: str = "float64", *, exact: bool = False, inverse: bool = False, limit: int = 0
     ) -> None:
         self.rope = rope
         self._dtype = np.dtype(np.complex128 if dtype == "float64" else np.complex64)

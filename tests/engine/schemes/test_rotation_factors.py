@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine import rotation_factors as module
-from pecli.engine.rotation_factors import RotationFactors
+from pecli.engine.schemes import rotation_factors as module
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rotation_factors import RotationFactors
 
 PLACES = [0, 1, 255, 256, 257, 4095, 131071, 10**6, 2**32 + 5, 2**40]
 

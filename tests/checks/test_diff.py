@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pecli
-from pecli.checks.compare import Part, error_map, numbered
+from pecli.checks.compare import Part
+from pecli.checks.diff import _error_map as error_map
 from pecli.explain.edits import (
     Channels,
     Decimals,
@@ -27,21 +29,13 @@ from pecli.explain.edits import (
     Swapped,
     Transposed,
 )
+from tests.checks.waves import LLAMA3, powers, waves, woven
 
 LENGTH, DIM = 200, 32
 
 
-def parts(length: int = LENGTH, dim: int = DIM, dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:
-    angles = np.arange(length)[:, None] * 10000.0 ** (-np.arange(0, dim, 2) / dim)
-    return np.sin(angles).astype(dtype), np.cos(angles).astype(dtype)
-
-
-def halves(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.concatenate([first, second], axis=1)
-
-
-def woven(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return np.stack([first, second], axis=-1).reshape(len(first), -1)
 
 
 @pytest.fixture
@@ -55,17 +49,17 @@ def differ(tmp_path):
     return call
 
 
-SIN, COS = parts()
+COS, SIN = waves(LENGTH, powers(10000.0, DIM)).values()
 TABLE = woven(SIN, COS)
 SHUFFLED = np.random.default_rng(5).permutation(DIM)
 ROWS = np.random.default_rng(6).permutation(len(TABLE))
 MISTAKES = {
-    "interleaved read as halves": (TABLE, halves(SIN, COS), Layout("interleaved", "halves")),
-    "halves read as interleaved": (halves(SIN, COS), TABLE, Layout("halves", "interleaved")),
-    "swapped halves": (halves(SIN, COS), halves(COS, SIN), Swapped()),
+    "interleaved read as halves": (TABLE, joined(SIN, COS), Layout("interleaved", "halves")),
+    "halves read as interleaved": (joined(SIN, COS), TABLE, Layout("halves", "interleaved")),
+    "swapped halves": (joined(SIN, COS), joined(COS, SIN), Swapped()),
     "swapped pairs": (TABLE, woven(COS, SIN), Swapped()),
     "swapped stack": (np.stack([SIN, COS]), np.stack([COS, SIN]), Swapped()),
-    "negated half": (halves(SIN, COS), halves(SIN, -COS), Negated("second")),
+    "negated half": (joined(SIN, COS), joined(SIN, -COS), Negated("second")),
     "negated channels": (TABLE, woven(-SIN, COS), Negated("first")),
     "conjugated": (COS + 1j * SIN, COS - 1j * SIN, Negated("second")),
     "negated": (TABLE, -TABLE, Negated("all")),
@@ -98,23 +92,18 @@ def test_a_mistake_is_named(differ, mistake) -> None:
     assert result.as_json()["explanations"][0]["text"] in result.diagnosis
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "edits"),
-    [
-        (TABLE, halves(COS, SIN), {Layout("interleaved", "halves"), Swapped()}),
-        (TABLE, -halves(SIN, COS), {Layout("interleaved", "halves"), Negated("all")}),
-    ],
-)
-def test_two_mistakes_are_named(differ, a, b, edits) -> None:
-    (found,) = differ(a, b).explanations
-    assert {*found.edits} == edits
-    assert found.residual <= 1e-7
+def test_two_mistakes_are_named(differ) -> None:
+    layout = Layout("interleaved", "halves")
+    for b, edits in ((joined(COS, SIN), {layout, Swapped()}), (-joined(SIN, COS), {layout, Negated("all")})):
+        (found,) = differ(TABLE, b).explanations
+        assert {*found.edits} == edits
+        assert found.residual <= 1e-7
 
 
 def test_a_transform_up_to_small_errors_says_what_is_left(differ) -> None:
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
-    assert differ(TABLE, halves(SIN, COS) + noise).explanations == ()  # which leaves more than rounding
-    (found,) = differ(TABLE, halves(SIN, COS) + noise, atol=1e-3).explanations
+    assert differ(TABLE, joined(SIN, COS) + noise).explanations == ()  # which leaves more than rounding
+    (found,) = differ(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
     assert found.edits == (Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
 
@@ -133,30 +122,19 @@ def test_exchanged_tensors_are_named(differ) -> None:
     assert (found.edits, found.tensors) == ((Swapped(),), ("cos", "sin"))
 
 
-def biases(length: int = 40) -> dict[str, np.ndarray]:
-    slopes = 2.0 ** -np.arange(1, 5)[:, None, None]
-    i, j = np.mgrid[:length, :length]
-    keys = slopes * np.arange(length)
-    distance = -slopes * np.abs(i - j)
-    return {name: array.astype(np.float32) for name, array in (
-        ("distance", distance), ("causal", np.where(j > i, -np.inf, distance)),
-        ("lowest", np.where(j > i, -1e9, distance)), ("key", keys), ("last", keys - slopes * (length - 1)),
-    )}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "edit"),
-    [("key", "last", RowShift()), ("causal", "lowest", Mask("-1e+09"))],
-)
-def test_biases_are_compared_up_to_what_softmax_ignores(differ, a, b, edit) -> None:
-    forms = biases()
-    (found,) = differ(forms[a], forms[b]).explanations
-    assert (found.edits, found.residual) == ((edit,), 0)
-
-
-def test_a_flipped_bias_is_not_ignored_by_softmax(differ) -> None:
-    (found,) = differ(biases()["distance"], -biases()["distance"]).explanations
-    assert found.edits == (Negated("all"),)
+def test_biases_are_compared_up_to_what_softmax_ignores(differ) -> None:
+    slopes = 2.0 ** -np.arange(1, 5, dtype=np.float32)[:, None, None]
+    i, j = np.mgrid[:40, :40].astype(np.float32)
+    keys, distance = slopes * j[:1], -slopes * np.abs(i - j)
+    causal, lowest = (np.where(j > i, np.float32(mask), distance) for mask in (-np.inf, -1e9))
+    rows = [
+        (keys, keys - slopes * 39, RowShift()),
+        (causal, lowest, Mask("-1e+09")),
+        (distance, -distance, Negated("all")),  # which softmax does not ignore
+    ]
+    for a, b, edit in rows:
+        (found,) = differ(a, b).explanations
+        assert (found.edits, found.residual) == ((edit,), 0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -175,8 +153,8 @@ def test_noise_is_explained_by_nothing(tmp_path_factory, seed, length, width, si
 
 
 def test_another_base_is_named_without_any_spec(differ) -> None:
-    angles = np.arange(LENGTH)[:, None] * 500000.0 ** (-np.arange(0, DIM, 2) / DIM)
-    (found,) = differ(TABLE, woven(np.sin(angles), np.cos(angles)).astype(np.float32)).explanations
+    cos, sin = waves(LENGTH, powers(500000.0, DIM)).values()
+    (found,) = differ(TABLE, woven(sin, cos)).explanations
     assert found.edits == (Parameter("base", 10000.0, 500000.0),)
     assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
 
@@ -214,14 +192,14 @@ def test_the_map_holds_the_largest_error_of_each_cell(monkeypatch) -> None:
     a = np.zeros((2, 1100, 1030), np.float32)
     b = a.copy()
     b[1, 700, 1029], b[0, 700, 1028], b[0, 0, 0], b[1, 3, 5] = 2, 1, -3, np.nan
-    found = error_map("a", Part(a, b, numbered(b.shape)))
+    found = error_map("a", Part(a, b))
     assert (found.positions, found.channels, found.cells.shape) == (1100, 1030, (512, 512))
     marked = {tuple(place): found.cells[tuple(place)] for place in np.argwhere(found.cells).tolist()}
     assert marked == {(0, 0): 3.0, (1, 2): np.inf, (700 * 512 // 1100, 511): 2.0}
 
 
 def test_the_map_of_a_vector_is_a_line() -> None:
-    found = error_map("a", Part(np.zeros(5), np.arange(5.0), numbered((5,))))
+    found = error_map("a", Part(np.zeros(5), np.arange(5.0)))
     assert (found.positions, found.channels, found.cells.tolist()) == (1, 5, [[0, 1, 2, 3, 4]])
 
 
@@ -262,21 +240,10 @@ def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
         pecli.diff(np.array([None]), a)
 
 
-def _wrong(tmp_path, **tensors) -> str:
-    path = tmp_path / "dump.npz"
-    np.savez(path, **tensors)
-    return str(path)
-
-
-def _rotary(length: int, dim: int, base: float) -> dict[str, np.ndarray]:
-    angles = np.outer(np.arange(length), base ** (-np.arange(0, dim, 2) / dim))
-    return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
-
-
 def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
     golden = tmp_path / "golden.npz"
     pecli.save(golden, pecli.Rope(300, 64, base=500_000.0))
-    dump = _wrong(tmp_path, **_rotary(300, 64, 1e4))
+    dump = waves(300, powers(1e4, 64))
     for a, b, edit in ((golden, dump, Parameter("base", 5e5, 1e4)), (dump, golden, Parameter("base", 1e4, 5e5))):
         (found,) = pecli.diff(a, b, pecli.Tolerance(atol=1e-6)).explanations
         assert (found.edits, found.tensors) == ((edit,), ("cos", "sin"))
@@ -284,10 +251,10 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
 
 def test_another_parameter_is_named(tmp_path) -> None:
     golden = tmp_path / "golden.npz"
-    llama3 = {"scaling": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    pecli.save(golden, pecli.Rope(2048, 128, base=5e5, original_max_position_embeddings=8192, **llama3))
-    other = pecli.Rope(2048, 128, base=5e5, original_max_position_embeddings=4096, **llama3).tables()
-    (found,) = pecli.diff(golden, _wrong(tmp_path, cos=other["cos"], sin=other["sin"])).explanations
+    scheme = pecli.Rope(2048, 128, base=5e5, scaling="llama3", **LLAMA3)
+    pecli.save(golden, scheme)
+    other = replace(scheme, original_max_position_embeddings=4096).tables()
+    (found,) = pecli.diff(golden, {name: other[name] for name in ("cos", "sin")}).explanations
     assert found.edits == (Parameter("original_max_position_embeddings", 8192, 4096),)
 
 
@@ -298,7 +265,7 @@ def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None
     pecli.save(golden, scheme)
     right = 0.1 * math.log(32) + 1
     tables = {name: (scheme.tables()[name] * right ** (power - 1)).astype(np.float32) for name in ("cos", "sin")}
-    (found,) = pecli.diff(golden, _wrong(tmp_path, **tables)).explanations
+    (found,) = pecli.diff(golden, tables).explanations
     (edit,) = found.edits
     assert (edit.name, edit.expected, edit.found) == (
         "attention_factor",
@@ -312,17 +279,15 @@ def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
     scheme = pecli.Rope(300, 64)
     pecli.save(golden, scheme)
     tables = scheme.tables()
-    assert pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"], sin=tables["sin"])).passed
-    only = pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"]))
+    assert pecli.diff(golden, {name: tables[name] for name in ("cos", "sin")}).passed
+    only = pecli.diff(golden, {"cos": tables["cos"]})
     assert only.diagnosis == ("sin: only A has it, B does not",)
 
 
 def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
-    llama = {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
-    rope = pecli.Rope(2, 128, 500000.0, low_freq_factor=1.0, high_freq_factor=4.0, **llama)
-    pecli.save(tmp_path / "a.safetensors", rope)
-    plain = 500000.0 ** (-np.arange(64) / 64) * np.arange(2)[:, None]  # which is llama3 within 1e-3 in two rows
-    found = pecli.diff(tmp_path / "a.safetensors", {"cos": np.cos(plain), "sin": np.sin(plain)}, atol=1e-3)
+    pecli.save(tmp_path / "a.safetensors", pecli.Rope(2, 128, 500000.0, scaling="llama3", **LLAMA3))
+    plain = waves(2, powers(500000.0, 128))  # which is llama3 within 1e-3 in two rows
+    found = pecli.diff(tmp_path / "a.safetensors", plain, atol=1e-3)
     assert found.passed
     assert found.as_json()["weak"][0] == "2 rows cannot tell llama3 scaling from none: compare 4 or more"
     assert not pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.safetensors").weak
