@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ from numpy.typing import NDArray
 from pecli.engine.table import Table, table_of
 
 SPEC = {"scheme": "rope", "parameters": {"base": 10000.0, "dim": 8, "note": "a*/b/*c"}, "version": "0.1.0"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+"""Of a process that imports the same pecli."""
 
 
 @pytest.fixture

@@ -40,11 +40,6 @@ def test_one_model_in_several_forms(path: str) -> None:
     assert all((found[name] == expected[name]).all() for name in expected)
 
 
-def test_one_tensor_of_a_folder() -> None:
-    found = load(f"{LLAMA / 'shards'}:model.rotary_emb.inv_freq")
-    np.testing.assert_allclose(found["model.rotary_emb.inv_freq"][:2], [1, 500000 ** (-1 / 8)], rtol=1e-6)
-
-
 def test_arrays_take_the_names_of_their_files(folder: Path) -> None:
     np.save("cos.npy", np.ones(2))
     np.save("sin.npy", np.zeros(2))
@@ -128,12 +123,6 @@ def test_broken_indices(folder: Path, text: str) -> None:
         load("model.safetensors.index.json")
     assert "\n" not in str(problem.value)
     assert len(str(problem.value)) < 200
-
-
-def test_an_index_has_the_configuration_beside_it(pecli_cli: Callable[..., Any]) -> None:
-    path = LLAMA / "shards" / "model.safetensors.index.json"
-    found, expected = (pecli_cli("config", each, "--json").json for each in (path, LLAMA / "shards"))
-    assert found["encodings"] == expected["encodings"]
 
 
 @pytest.mark.parametrize("name", ["config.json", "params.json", "m.gguf"])

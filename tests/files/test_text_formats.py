@@ -87,13 +87,6 @@ def significant(text: str) -> str:
     return text.partition("e")[0].replace(".", "").strip("-0")
 
 
-def test_rows_are_cut_where_they_end() -> None:
-    array = np.sin(np.arange(35.0)).reshape(5, 7).astype(np.float32)
-    for block in (array, array.astype(np.float64), array.astype(np.float16), (100 * array).astype(np.int16)):
-        rows = [row.decode().split(",") for row in text_output.decimal_rows(block)]
-        assert np.array(rows).astype(np.float64).astype(block.dtype).tobytes() == block.tobytes()
-
-
 def test_json_reads_back_as_the_same_lists(
     folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]
 ) -> None:
@@ -118,17 +111,6 @@ def test_any_shape_in_json(tmp_path_factory: pytest.TempPathFactory, array: NDAr
     path = tmp_path_factory.mktemp("json") / "a.json"
     save_tables(str(path), [table_of("a", array)], None)
     assert json.loads(path.read_text())["tensors"]["a"]["data"] == array.tolist()
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
-def test_the_same_bytes_whatever_the_blocks(
-    folder: Path, arrays: Arrays, spec: dict[str, object], suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = table_of("bias", arrays["bias"])
-    save_tables("a" + suffix, [table], spec)
-    monkeypatch.setattr(text_output, "ELEMENTS", 4)
-    save_tables("b" + suffix, [table], spec)
-    assert Path("a" + suffix).read_bytes() == Path("b" + suffix).read_bytes()
 
 
 def header_tables() -> list[Table]:

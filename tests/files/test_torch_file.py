@@ -53,13 +53,6 @@ def test_views_of_storages() -> None:
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
-def test_state_dict_of_a_model() -> None:
-    bin_file = load(DATA / "tiny_llama" / "bin" / "pytorch_model.bin")
-    one_file = load(DATA / "tiny_llama" / "one_file" / "model.safetensors")
-    assert bin_file.keys() == one_file.keys()
-    assert all((bin_file[name] == one_file[name]).all() for name in one_file)
-
-
 # hostile pickles
 
 
@@ -116,30 +109,16 @@ def laughs() -> bytes:
 def hostile() -> dict[str, bytes]:
     calls = {
         "os.system": Calls(os.system, MARKER),
-        "os.popen": Calls(os.popen, MARKER),
         "eval": Calls(eval, "open('marker', 'w')"),
-        "exec": Calls(exec, "open('marker', 'w')"),
-        "compile": Calls(compile, "1", "x", "eval"),
-        "open": Calls(open, "marker", "w"),
-        "import": Calls(__import__, "antigravity"),
         "getattr": Calls(getattr, "marker", "upper"),
         "subprocess": Calls(subprocess.Popen, "touch marker"),
-        "mkdir": Calls(os.mkdir, "marker"),
-        "symlink": Calls(os.symlink, "/etc/passwd", "marker"),
-        "exit": Calls(sys.exit, 0),
         "loads": Calls(pickle.loads, pickle.dumps(Calls(os.system, MARKER))),
         "bytearray": Calls(bytearray, 1 << 40),
-        "range": Calls(list, range(1 << 40)),
-        "path": Calls(Path.touch, Path("marker")),
         "numpy": Calls(np.ones, (1 << 20, 1 << 20)),
-        "fromfile": Calls(np.fromfile, "/etc/passwd"),
         "dict that is filled by a call": OrderedDict(a=Calls(os.system, MARKER)),
-        "set": {1, 2},
         "object": argparse.Namespace(a=1),
         "class": argparse.Namespace,
-        "function": os.system,
         "complex": 1j,
-        "slice": slice(1),
     }
     made = {f"{name}, protocol {each}": pickle.dumps(value, each) for name, value in calls.items() for each in (2, 4)}
     opcodes = {
@@ -183,14 +162,10 @@ def nested() -> dict[str, bytes]:
     value = text("a")
     tuples = {
         "TUPLE1": lambda count: b")" + b"\x85" * count,
-        "TUPLE2": lambda count: b")" + b"N\x86" * count,
-        "TUPLE3": lambda count: b")" + b"NN\x87" * count,
         "TUPLE": lambda count: b"(" * count + b")" + b"t" * count,
         "MEMOIZE": lambda count: b")" + b"\x85\x94" * count,
         "APPEND": lambda count: b"]" * count + b"a" * (count - 1),
-        "APPENDS": lambda count: b"](" * count + b"N" + b"e" * count,
         "SETITEM": lambda count: (b"}" + value) * count + b"N" + b"s" * count,
-        "SETITEMS": lambda count: (b"}(" + value) * count + b"N" + b"u" * count,
     }
     places = {
         "alone": b"%b.",

@@ -161,11 +161,6 @@ def test_sections_take_a_position_an_axis(batch):
     np.testing.assert_allclose(found, np.concatenate([a * c - b * s, b * c + a * s], -1), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("shape", [(0, 5, 8), (2, 0, 8), (0, 0, 8)])
-def test_nothing_to_turn(shape):
-    assert turned(np.empty(shape, np.float32), Rope(5, 8)).shape == shape
-
-
 def test_not_a_number_stays_with_its_pair():
     x = np.ones((3, 8), np.float32)
     x[1, 2] = np.nan
