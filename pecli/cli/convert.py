@@ -87,21 +87,13 @@ def convert(
 
 def _conversion(given: dict[str, Any]) -> Conversion:
     """What the options ask for."""
-    heads: dict[str, Any] = {name: rule.parse(name, given[name]) for name, rule in HEAD_RULES.items() if given[name]}
-    if given["trailing"]:
-        heads["trailing"] = True
+    heads = options.parsed(HEAD_RULES, given) | ({"trailing": True} if given["trailing"] else {})
     model = (given["config"] or given["model"]) if options.names_model(given) else None
-    rules = {"from": (PAIRS, given["source"]), "to": (PAIRS, given["to"]), "dtype": (DTYPE, given["dtype"])}
-    words = {name: text and options.parse(name, rule, text) for name, (rule, text) in rules.items()}
-    return Conversion(
-        words["from"],
-        words["to"],
-        heads_of(model, given["layer_type"], heads),
-        heads.get("rotary_dim"),
-        given["trailing"],
-        tuple(given["include"] or ()),
-        words["dtype"],
-    )
+    rules = {"from": PAIRS, "to": PAIRS, "dtype": DTYPE}
+    words = options.parsed(rules, {**given, "from": given["source"]})
+    layout, include = heads_of(model, given["layer_type"], heads), tuple(given["include"] or ())
+    rotary_dim, trailing, dtype = heads.get("rotary_dim"), given["trailing"], words.get("dtype")
+    return Conversion(words.get("from"), words.get("to"), layout, rotary_dim, trailing, include, dtype)
 
 
 def _check_source(file: LoadedFile, conversion: Conversion) -> None:
@@ -138,8 +130,7 @@ def _save(
 
 
 def _show(made: Converted, output: str | None, checked: ScoreCheck | None, *, loses_spec: bool) -> None:
-    assumed = _assumed(made)
-    lines = [f"assumed: {assumed['text']}"] if assumed else []
+    lines = [f"assumed: {assumed['text']}"] if (assumed := _assumed(made)) else []
     if output is not None and is_stream(output):
         for line in lines:
             print(screen.printable(line, sys.stderr), file=sys.stderr)

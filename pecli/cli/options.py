@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,8 +54,8 @@ def text(
     """
     if choices:
         complete = lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]  # noqa: E731
-    about: dict[str, Any] = {"metavar": metavar, "help": help, "rich_help_panel": panel or None}
-    info = typer.Option(*names.split(), show_default=False, autocompletion=complete, **about)
+    about: dict[str, Any] = {"metavar": metavar, "autocompletion": complete, "rich_help_panel": panel or None}
+    info = typer.Option(*names.split(), help=help, show_default=False, **about)
     return _keyword(name or _python_name(names), info, list[str] if several else str, default)
 
 
@@ -212,11 +212,14 @@ def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> di
 
 def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind; a model has either rotary encodings or a table of that scheme."""
-    what = "the parameters from a model that has such a table"
-    if kind.is_configured:
-        what = "--dim, --theta, --scaling, … from a model"
-    own = [option(name, parameter, kind) for name, parameter in kind.parameters().items()]
-    return [*own, *model_options(f"Take {what}: {MODEL}. Options beside it override it.")]
+    rotary, other = "--dim, --theta, --scaling, … from a model", "the parameters from a model that has such a table"
+    what = rotary if kind.is_configured else other
+    return [*own_options(kind), *model_options(f"Take {what}: {MODEL}. Options beside it override it.")]
+
+
+def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspect.Parameter]:
+    """The parameters of a scheme as options."""
+    return [option(name, rule, kind) for name, rule in kind.parameters().items() if name not in without]
 
 
 def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str] | None = None) -> Scheme:
@@ -231,12 +234,10 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str] | 
     command = command_of(name, run, options_of(kind), (), add_help_option=False)
     with command.make_context(f"pecli {name}", list(words)) as context:
         command.invoke(context)
-    modelled = values["config"] is not None or values["model"] is not None
-    implied = {"seq_len": ("positions", "grid"), "dim": ("axes",)}
+    instead = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
     for label, text in (defaults or {}).items():
-        if any(values.get(other) is not None for other in implied.get(label, ())):
-            continue
-        if label in values and values[label] is None and (label == "seq_len" or not modelled):
+        others = instead.get(label, ("config", "model"))
+        if label in values and all(values.get(other) is None for other in (label, *others)):
             values[label] = text
     return scheme_from(kind, values)
 
