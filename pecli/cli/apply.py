@@ -51,24 +51,25 @@ _POSITIONS = (
     "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L), (axes, batch,"
 )
 _POSITIONS += " L)."
+_SHIFT = "Move what was rotated already by this many positions, in one step."
 _AXIS = "The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)"
 _DIM = "Rotary dimension: channels that rotate, in pairs. (default: all, or the model's)"
 _MODEL = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}. Options beside it override it."
 LEARNED_OPTIONS = (
     options.text("--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED),
-    options.text("--offset", "INTEGER", "The row for the first position. (default: 0)"),
+    options.text("--offset", "INTEGER", "The row for the first position. (default: 0)", rule=tensors.OFFSET),
 )
 ALIBI_OPTIONS = (
     options.flag("--causal", "The same as --form causal."),
-    options.text("--heads", "INTEGER", "Refuse scores with another number of heads."),
+    options.text("--heads", "INTEGER", "Refuse scores with another number of heads.", rule=Alibi.parameters()["heads"]),
 )
 ROPE_OPTIONS = (
-    options.text("--layout", "NAME", _LAYOUT, choices=tensors.LAYOUT.options),
+    options.text("--layout", "NAME", _LAYOUT, rule=tensors.LAYOUT),
     options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
-    options.text("--seq-axis", "INTEGER", _AXIS),
+    options.text("--seq-axis", "INTEGER", _AXIS, rule=tensors.AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
-    options.text("--shift", "INTEGER", "Move what was rotated already by this many positions, in one step."),
+    options.text("--shift", "INTEGER", _SHIFT, rule=tensors.SHIFT),
     *options.model_options(_MODEL),
 )
 SHARED_OPTIONS = (
@@ -183,7 +184,7 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, 
 
 
 def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    offset = 0 if values["offset"] is None else tensors.OFFSET.parse("offset", values["offset"])
+    offset = values["offset"] or 0
     tables, _ = open_inputs([values["table"]])
     only_tensor("table", values["table"], {table.name: table.array for table in tables})
     arrays = [tensors.add_learned(tensor, tables[0], offset) for tensor in inputs]
@@ -193,10 +194,9 @@ def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 
 
 def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    given, heads = options.parsed(_own(Alibi), values), values["heads"]
+    given, wanted = options.parsed(_own(Alibi), values), values["heads"]
     if values["causal"] and given.setdefault("form", "causal") != "causal":
         raise ParameterError("causal", "given", f"--form is {given['form']}", "leave out one of them")
-    wanted = None if heads is None else Alibi.parameters()["heads"].parse("heads", heads)
     arrays = []
     for tensor in inputs:
         tensor.check_floating()
@@ -218,12 +218,11 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     if values["positions"] is not None and values["offset"] is not None:
         raise ParameterError("offset", values["offset"], "--positions says where every row stands", "leave out one")
     for name in ("inverse", "positions", "offset", "seq_axis"):
-        if values["shift"] is not None and values[name] not in (None, False):
+        if values["shift"] is not None and values[name] is not None and values[name] is not False:
             given = "given" if values[name] is True else values[name]
             raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
-    shift = None if values["shift"] is None else tensors.SHIFT.parse("shift", values["shift"])
-    seq_axis = SEQ_AXIS if values["seq_axis"] is None else tensors.AXIS.parse("seq_axis", values["seq_axis"])
-    first = inputs[0]
+    shift, first = values["shift"], inputs[0]
+    seq_axis = SEQ_AXIS if values["seq_axis"] is None else values["seq_axis"]
     length, dim = first.check_sequence(seq_axis)
     for tensor in inputs[1:]:
         length = max(length, tensor.check_sequence(seq_axis)[0])
@@ -274,8 +273,7 @@ def _rotation(
     seq_len: int | None = max(1, length if rows.ids is None else rows.span(length)[1])
     if own is not None or values["grid"] is not None:
         seq_len = None
-    layout = None if values["layout"] is None else options.parse("layout", tensors.LAYOUT, values["layout"])
-    given = options.parsed(_ROTARY, values)
+    layout, given = values["layout"], options.parsed(_ROTARY, values)
     if not options.names_model(values):
         if "dim" not in given and "axes" not in given:
             first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")

@@ -47,16 +47,22 @@ def argument(
 def text(
     names: str, metavar: str, help: str, panel: str = "", *, name: str = "", default: Any = None,
     several: bool = False, choices: Sequence[str] = (), complete: Callable[[str], list[str]] | None = None,
+    rule: Parameter | None = None,
 ) -> inspect.Parameter:  # fmt: skip
-    """An option that takes a value, as text, which a parameter's own rule parses; a shell completes the choices.
+    """An option that takes a value, as text unless there is a rule that parses it; a shell completes the choices.
 
     Its name in Python is the first of its names, unless another is given.
     """
+    name = name or _python_name(names)
+    if isinstance(rule, Choice):
+        choices = rule.options
     if choices:
         complete = lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]  # noqa: E731
     about: dict[str, Any] = {"metavar": metavar, "autocompletion": complete, "rich_help_panel": panel or None}
+    if rule is not None:
+        about["callback"] = lambda value: None if value is None else parse(name, rule, value)
     info = typer.Option(*names.split(), help=help, show_default=False, **about)
-    return _keyword(name or _python_name(names), info, list[str] if several else str, default)
+    return _keyword(name, info, list[str] if several else str, default)
 
 
 def flag(names: str, help: str, panel: str = "", default: bool | None = False) -> inspect.Parameter:
@@ -70,13 +76,28 @@ def _python_name(names: str) -> str:
     return re.split("[ /]", names)[0].removeprefix("--").replace("-", "_")
 
 
-def output(help: str, panel: str = OUTPUT, default: Any = None) -> inspect.Parameter:
+def output(help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter | None = None) -> inspect.Parameter:
     """`--output`, with what is written there."""
-    return text("--output -o", "FILE", help, panel, default=default)
+    return text("--output -o", "FILE", help, panel, default=default, rule=rule)
+
+
+class _PictureFile(Parameter):
+    """The name of a file for a figure."""
+
+    def check(self, name: str, value: Any) -> str:
+        from pecli.views.pictures.figure import check_suffix
+
+        check_suffix(value)
+        return str(value)
+
+
+def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
+    """`--output` of a figure, whose suffix is checked before any work."""
+    return output(f"{help} .png, .svg or .pdf.", panel, rule=_PictureFile(help=""))
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
-PICTURE = "Draw the errors over positions: .png, .svg or .pdf."
+DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
 ANSWER = (JSON, QUIET)
