@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.models.dialects import DIALECTS
 from pecli.models.find import load_config, load_model
-from pecli.models.values import Keys
 
 CASES = json.loads((Path(__file__).parent / "data" / "dialects.json").read_text())
 
@@ -127,12 +125,6 @@ def test_keys_of_a_dialect(name: str) -> None:
     (encoding,) = load_config(config)
     assert (encoding.scheme, encoding.layout or "") == (scheme, layout)
     assert {key: encoding.parameters.get(key) for key in parameters} == parameters
-
-
-def test_no_two_dialects_of_equal_detail_take_the_same_file() -> None:
-    for name, (config, *_) in READ.items():
-        own = [each.name for each in DIALECTS if not each.is_general and each.recognises(Keys(config, name))]
-        assert len(own) <= 1, name
 
 
 def test_layers_of_executorch_have_bases_of_their_own() -> None:
