@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pecli.checks import plain, plain_fields
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import (
     EXACT,
@@ -91,26 +92,10 @@ class Comparison:
         return cls.impossible(name, shape, f"its shape is {bracketed(shape)} where {expected} is expected")
 
     def as_json(self) -> dict[str, Any]:
-        """Numbers that are not finite are null, complex ones are pairs."""
-        return {
-            "name": self.name,
-            "shape": list(self.shape),
-            "mismatched": self.mismatched,
-            "max_abs_error": _finite(self.max_abs_error),
-            "max_rel_error": _finite(self.max_rel_error),
-            "max_ulp_error": self.max_ulp_error,
-            "worst_index": None if self.worst_index is None else list(self.worst_index),
-            "first_index": None if self.first_index is None else list(self.first_index),
-            "expected": _finite(self.expected),
-            "found": _finite(self.found),
-            "where": {name: [list(each) for each in ranges] for name, ranges in self.where.items()},
-        }
-
-
-def _finite(value: Value | None) -> Any:
-    if isinstance(value, complex):
-        return [_finite(value.real), _finite(value.imag)]
-    return value if value is not None and math.isfinite(value) else None
+        return plain_fields(
+            *(self, "name", "shape", "mismatched", "max_abs_error", "max_rel_error", "max_ulp_error"),
+            *("worst_index", "first_index", "expected", "found", "where"),
+        )
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
@@ -123,7 +108,7 @@ def where_json(tensors: Iterable[Comparison]) -> dict[str, list[list[int]] | Non
     found: dict[str, list[list[int]] | None] = {}
     for name in ("rows", "columns", "heads", "batch"):
         numbers = [k for each in tensors for low, high in each.where.get(name, ()) for k in range(low, high + 1)]
-        found[name] = [list(each) for each in _ranges(_flags(max(numbers, default=-1) + 1, numbers))] or None
+        found[name] = plain(_ranges(_flags(max(numbers, default=-1) + 1, numbers))) or None
     return found
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Floats, Indices
-from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
-from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.yarn import Yarn
 from pecli.explain.edits import Channels, Dtype, Edit, Errors, Explanation, Negated, Parameter, Uninitialised, best
 from pecli.explain.frequency_estimation import DRIFT

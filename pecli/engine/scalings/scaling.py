@@ -110,16 +110,6 @@ def unscaled(base: float, dim: int) -> Frequencies:
     return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2)
 
 
-def stretched(base: float, dim: int, by: Fraction, power: Fraction = Fraction(1)) -> Frequencies:
-    """(b · by^power)^(−2i/d)."""
-
-    def log_base(bits: int) -> int:
-        stretch = numerics.log(by, bits + 8) * power.numerator // power.denominator
-        return numerics.round_shift(numerics.log(Fraction(base), bits + 8) + stretch, 8)
-
-    return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
-
-
 def transformed(before: Frequencies, change: Callable[[Sequence[int], int], Sequence[int]]) -> Frequencies:
     """The frequencies after a change to their integers over 2**bits."""
     values = tuple(change(before.values, before.bits))

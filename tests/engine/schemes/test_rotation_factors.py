@@ -86,11 +86,3 @@ def test_still_pairs_of_proportional_scaling_stay():
     found = RotationFactors(rope).at(range(8))
     np.testing.assert_array_equal(found[:, 4:], 1)
     assert (found[1:, :4] != 1).all()
-
-
-def test_tables_and_factors_agree():
-    """The float64 table of the same scheme, which is correctly rounded."""
-    rope = Rope(300, 64, base=5e5, dtype="float64", scaling="linear", factor=4)
-    tables, found = rope.tables(), RotationFactors(rope, exact=True).at(range(300))
-    np.testing.assert_allclose(found.real, tables["cos"], rtol=0, atol=2**-53)
-    np.testing.assert_allclose(found.imag, tables["sin"], rtol=0, atol=2**-53)
