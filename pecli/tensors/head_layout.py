@@ -75,8 +75,7 @@ class Projection(NamedTuple):
     word: str
     suffix: str
     norm: bool = False
-    order: str | None = None
-    """The order of fused rows, where the name implies it."""
+    order: str | None = None  # the order of fused rows, where the name implies it
 
     @property
     def bias(self) -> str:
@@ -126,8 +125,7 @@ def layers(names: Iterable[str]) -> list[Layer]:
 class FusedOrder(NamedTuple):
     """The order of heads in a tensor of q, k and v: equal groups, each with its share of every part."""
 
-    groups: int | None
-    """How many groups there are; None for one per key head."""
+    groups: int | None  # how many groups there are; None for one per key head
     parts: str
     words: str
 
