@@ -85,8 +85,7 @@ def verify(
     from pecli.views import counting
 
     allowed = options.tolerances(values)
-    tolerances = [option.name for option in options.TOLERANCES]
-    places = {name: value for name, value in values.items() if value is not None and name not in tolerances}
+    places = {name: value for name, value in values.items() if value is not None and name not in allowed}
     if junit is not None and any(_is_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
     if golden is not None:

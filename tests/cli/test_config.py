@@ -124,6 +124,6 @@ def test_the_command_that_is_printed_reads_the_model_at_the_same_length(pecli_cl
 def test_a_flag_has_no_value_in_a_command(pecli_cli, config, tmp_path) -> None:
     path = config(model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None)
     line = pecli_cli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", str(tmp_path / "pe.npy"))
-    assert "--cos-first -o" in line
+    assert "--cos-first --freq-shift 1 -o" in line
     assert pecli_cli(*line.split()[1:], "-q").code == 0
     assert np.load(tmp_path / "pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32
