@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.statistics import finite
+from pecli.checks import plain, plain_fields
 from pecli.checks.tolerance import DRIFT
 from pecli.engine.arrays import Array, Floats, Indices, Positions, as_dtype, widened
 from pecli.engine.schemes.scheme import Scheme
@@ -97,30 +97,22 @@ class Audit:
         """The audit as plain data."""
         recipes = []
         for drift in self.drifts:
-            decades = []
-            for first, last in self.decades():
-                largest, mean = map(finite, self.in_decade(drift, (first, last)))
-                decades.append({"first": first, "last": last, "max_abs_error": largest, "mean_abs_error": mean})
+            spans = [(first, last, *self.in_decade(drift, (first, last))) for first, last in self.decades()]
+            keys = ("first", "last", "max_abs_error", "mean_abs_error")
             described = {
-                "recipe": drift.recipe,
-                "max_abs_error": finite(drift.max_abs_error),
-                "mean_abs_error": finite(self.mean(drift)),
+                **plain_fields(drift, "recipe", "max_abs_error"),
+                "mean_abs_error": self.mean(drift),
                 "kept_positions": self.kept_positions(drift),
                 "first_beyond_tolerance": drift.first_beyond,
                 "first_equal_neighbours": drift.first_equal,
-                "worst": drift.worst and {**vars(drift.worst), "found": finite(drift.worst.found)},
-                "by_decade": decades,
-                "by_frequency": [finite(float(error)) for error in drift.by_frequency],
+                "worst": drift.worst and vars(drift.worst),
+                "by_decade": [dict(zip(keys, span, strict=True)) for span in spans],
+                "by_frequency": drift.by_frequency.tolist(),
             }
-            recipes.append(described)
-        return {
-            **self.scheme.spec(),
-            "tolerance": self.tolerance,
-            "first_position": self.numbers.first,
-            "positions": self.numbers.count,
-            self.numbers.kind: self.numbers.values,
-            "recipes": recipes,
-        }
+            recipes.append(plain(described))
+        numbers = self.numbers
+        about = {"first_position": numbers.first, "positions": numbers.count, numbers.kind: numbers.values}
+        return {**self.scheme.spec(), "tolerance": self.tolerance, **about, "recipes": recipes}
 
 
 def audit(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks import Answer
-from pecli.checks.compare import READ_BYTES, Comparison, Part, problems_of, slabs, where_json
+from pecli.checks import Answer, plain_fields
+from pecli.checks.compare import READ_BYTES, Comparison, Part, absolute_errors, problems_of, slabs, where_json
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
-from pecli.checks.tolerance import EXACT, Tolerance, absolute_errors, is_relative, tolerance_of
+from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, dtype_name
 from pecli.errors import PecliError, bracketed
 from pecli.explain.forms import Form, halved
@@ -65,14 +65,8 @@ class Difference(Answer):
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "passed": self.passed,
-            "a": self.a,
-            "b": self.b,
-            "tensors": [tensor.as_json() for tensor in self.tensors],
-            "diagnosis": list(self.diagnosis),
+            **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
             "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
-            "readings": dict(self.readings),
-            "weak": list(self.weak),
             "where": where_json(self.tensors),
         }
 

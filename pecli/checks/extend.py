@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pecli.checks import plain_fields
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
@@ -106,13 +107,11 @@ class Extension:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            **{name: getattr(self, name) for name in ("model", "to", "method", "reason", "factor")},
+            **plain_fields(self, "model", "to", "method", "reason", "factor", "rope_scaling", "rope_parameters"),
+            **plain_fields(self, "commands", "gguf", "runtimes", "notes"),
             "original_max_position_embeddings": self.original,
             "rope_theta": self.theta,
-            **{name: getattr(self, name) for name in ("rope_scaling", "rope_parameters", "commands", "gguf")},
-            "runtimes": [result.as_json() for result in self.runtimes],
             "wavelengths": self.wavelengths(),
-            "notes": list(self.notes),
         }
 
     def wavelengths(self) -> dict[str, Any]:

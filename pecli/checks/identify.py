@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks import Answer
+from pecli.checks import Answer, plain_fields
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.verify.verification import tables_of
@@ -83,18 +82,8 @@ class Match:
         return command_of(self.scheme, len(self.tensors))
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "scheme": self.scheme.name,
-            "parameters": self.scheme.spec()["parameters"],
-            "recipe": self.recipe,
-            "runtimes": list(self.runtimes),
-            "max_abs_error": self.max_abs_error if math.isfinite(self.max_abs_error) else None,
-            "command": self.command,
-            "tensors": list(self.tensors),
-            "edits": [edit.as_json() for edit in self.edits],
-            "form": self.form,
-            "undetermined": list(self.undetermined),
-        }
+        fields = ("recipe", "runtimes", "max_abs_error", "command", "tensors", "edits", "form", "undetermined")
+        return {**self.scheme.spec(), **plain_fields(self, *fields)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,12 +104,7 @@ class Identification(Answer):
         return (self.file, *(match.command for match in self.matches), *self.description)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "identified": self.identified,
-            "matches": [match.as_json() for match in self.matches],
-            "description": list(self.description),
-        }
+        return plain_fields(self, "file", "identified", "matches", "description")
 
 
 def identify(source: Given) -> Identification:

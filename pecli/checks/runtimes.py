@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks import Answer
+from pecli.checks import Answer, plain, plain_fields
 from pecli.checks.audit import measure
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.engine.arrays import Array, Floats, Positions, widened
@@ -56,19 +56,13 @@ class RuntimeResult:
         return bool(self.lacks) or self.rows is not None or self.first_beyond is not None
 
     def as_json(self) -> dict[str, Any]:
+        measured = plain_fields(self, "max_abs_error", "worst_position")
         return {
-            "runtime": self.runtime,
-            "version": self.version,
-            "departs": self.departs,
+            **plain_fields(self, "runtime", "version", "departs", "causes", "notes", "departure", "pairs"),
+            **(dict.fromkeys(measured) if self.lacks else measured),
             "lacks": self.lacks or None,
-            "causes": list(self.causes),
-            "notes": list(self.notes),
             "positions": self.rows,
-            "departure": self.departure,
             "first_beyond_tolerance": self.first_beyond,
-            "pairs": None if self.pairs is None else list(self.pairs),
-            "max_abs_error": None if self.lacks else self.max_abs_error,
-            "worst_position": None if self.lacks else self.worst_position,
         }
 
 
@@ -92,14 +86,8 @@ class RuntimeComparison(Answer):
         return self.model, f"length {self.length:,}", ", ".join(departing)
 
     def as_json(self) -> dict[str, Any]:
-        layers = self.layers.items()
-        return {
-            "model": self.model,
-            "length": self.length,
-            "tolerance": self.tolerance,
-            "agree": self.agree,
-            "layers": [{"layer_type": name, "runtimes": [each.as_json() for each in some]} for name, some in layers],
-        }
+        layers = [{"layer_type": name, "runtimes": plain(results)} for name, results in self.layers.items()]
+        return {**plain_fields(self, "model", "length", "tolerance", "agree"), "layers": layers}
 
 
 def runtimes(

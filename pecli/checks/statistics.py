@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pecli.checks import plain
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 from pecli.engine.table import Table, raw_bytes, results_in_order
 
@@ -40,9 +41,9 @@ class Statistics:
 def _summary(extents: list[tuple[float, float, float]], size: int) -> dict[str, float | None]:
     lows, highs, totals = zip(*extents, strict=True) if extents else ((), (), ())
     return {
-        "min": finite(float(np.min(lows, initial=math.inf))),  # which keeps NaN
-        "max": finite(float(np.max(highs, initial=-math.inf))),
-        "mean": finite(_sum(totals) / size) if size else None,
+        "min": plain(float(np.min(lows, initial=math.inf))),  # which keeps NaN
+        "max": plain(float(np.max(highs, initial=-math.inf))),
+        "mean": plain(_sum(totals) / size) if size else None,
     }
 
 
@@ -74,7 +75,7 @@ def profile(array: Array) -> dict[str, Any]:
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),
         **summary,
-        "std": finite(math.sqrt(_sum(squares) / array.size)) if array.size else None,
+        "std": plain(math.sqrt(_sum(squares) / array.size)) if array.size else None,
         "quantiles": quantiles(rows) if ordered and array.size else None,
         **{name: sum(each[name] for each in slices) for name in ("zeros", "nan", "inf")},
     }
@@ -112,11 +113,6 @@ def _measured(rows: Array) -> dict[str, Any]:
 def _slices(rows: Array, elements: int | None = None) -> Iterator[Array]:
     step = max(1, (elements or SLICE_ELEMENTS) // max(1, rows.shape[1]))
     return (rows[start : start + step] for start in range(0, len(rows), step))
-
-
-def finite(value: float) -> float | None:
-    """A number as JSON has it: None where it is not finite."""
-    return value if math.isfinite(value) else None
 
 
 def _sum(values: Any) -> float:

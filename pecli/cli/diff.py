@@ -17,7 +17,7 @@ MAX_PANELS = 4
     options.argument("b", "B", "The file to compare with it."),
     *options.TOLERANCES,
     options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
-    options.output("Draw the errors to .png, .svg or .pdf."),
+    options.picture("Draw the errors to"),
     *options.ANSWER,
 )
 def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any) -> int:
@@ -37,10 +37,6 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     from pecli.views import check_results, screen
 
     tolerance = options.tolerance(allowed)
-    if output is not None:
-        from pecli.views.pictures.figure import check_suffix
-
-        check_suffix(output)
     if a.split(":")[0] == b.split(":")[0] == "-":
         raise ParameterError("A and B", "- and -", "standard input can be read once only")
     with ExitStack() as stack:

@@ -32,12 +32,12 @@ _WHAT += " for rope --model MODEL; and more of them after --against."
 @command(
     options.argument("what", "FILE…|SCHEME…|MODEL…", _WHAT, several=True),
     options.text("--kind -k", "NAME", f"{', '.join(KINDS)}; see below. (default: heatmap)", choices=tuple(KINDS)),
-    options.output("Write .png, .svg or .pdf; else draw in the terminal.", ""),
+    options.picture("Write a figure, else draw in the terminal:", ""),
     options.text("--channels", "INTEGER,…", "Channels, pairs or heads to draw."),
     options.text("--label", "TEXT", "Name a curve or panel; once for each, in order.", several=True),
     options.text("--title", "TEXT", "Override the title.", _LOOK),
     options.text("--size", "WxH", "Inches of a figure. (default: 8 wide, as high as the panels are)", _LOOK),
-    options.text("--dpi", "INTEGER", "Dots per inch. (default: 100)", _LOOK),
+    options.text("--dpi", "INTEGER", "Dots per inch. (default: 100)", _LOOK, rule=DPI),
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
     options.QUIET,
@@ -60,7 +60,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
     from pecli.views.pictures.panels import PlotRequest
 
     channels = None if given["channels"] is None else CHANNELS.parse("channels", given["channels"])
-    inches, dots = _size(given["size"]), 100 if given["dpi"] is None else DPI.parse("dpi", given["dpi"])
+    inches, dots = _size(given["size"]), given["dpi"] or 100
     wide, high = inches or (8, 5)
     if kind is not None:
         figures.check(kind)
@@ -71,9 +71,6 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
                 raise ParameterError(name, said, "it only applies with -o", "add -o x.png")
         request = PlotRequest(channels=channels)
     else:
-        from pecli.views.pictures import figure
-
-        figure.check_suffix(output)
         if wide * high * max(dots, 100) ** 2 > MAX_PIXELS:
             rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
             raise ParameterError("dpi", dots, rule, "make it smaller")
@@ -85,7 +82,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
         picture = figures.titled(subjects, request, kind, given["title"])
         if output is not None:
             from pecli.views import screen
-            from pecli.views.pictures import mpl_render
+            from pecli.views.pictures import figure, mpl_render
 
             width, height = inches or mpl_render.size_of(picture)
             look = {"dark": given["dark"], "cmap": given["cmap"]}

@@ -85,8 +85,7 @@ def verify(
     from pecli.views import counting
 
     allowed = options.tolerances(values)
-    tolerances = [option.name for option in options.TOLERANCES]
-    places = {name: value for name, value in values.items() if value is not None and name not in tolerances}
+    places = {name: value for name, value in values.items() if value is not None and name not in allowed}
     if junit is not None and any(_is_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
     if golden is not None:
@@ -160,7 +159,7 @@ def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, A
 
             checks += read_manifest(file, allowed, reasons=reasons)
         elif not places and os.path.isfile(os.path.join(file, "index.json")):
-            from pecli.golden.verify import suite_checks
+            from pecli.golden import suite_checks
 
             checks += suite_checks(file)
         else:
@@ -171,7 +170,7 @@ def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, A
 def _answers(folder: str, files: list[str], places: Mapping[str, str], allowed: Mapping[str, Any]) -> list[Check]:
     """A port's answers to a golden suite."""
     from pecli.checks.tolerance import Tolerance
-    from pecli.golden.verify import answer_checks
+    from pecli.golden import answer_checks
 
     for name, value in places.items():
         raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")

@@ -35,8 +35,7 @@ _WRITERS = {
     "zarr": "zarr_store",
 }
 """Functions of this folder that check what is to be written, and return what writes it."""
-SINGLE = ("npy", "csv")
-"""Formats that hold one array."""
+SINGLE = ("npy", "csv")  # formats that hold one array
 
 
 def format_of(path: str) -> str:

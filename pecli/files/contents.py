@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,27 +23,22 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype
 from pecli.errors import FileError, failure, quoted
 from pecli.files.output import KEY
 
-INDEX = ".index.json"
-"""How the name of a checkpoint's index ends."""
+INDEX = ".index.json"  # how the name of a checkpoint's index ends
 GGUF = b"GGUF"
 JSON_FORM = (
     'a .json of tables has the form {"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
 )
 """What to do about JSON of another form."""
-MAX_STREAM = 4 << 30
-"""Bytes that are read from a pipe, all of which are kept in memory."""
+MAX_STREAM = 4 << 30  # bytes that are read from a pipe, all of which are kept in memory
 MAX_AXES = 32  # NumPy 1 has no more
 MAX_BYTES = 2**62
 MAX_EMPTY_ROWS = 2**31
 """Rows that a table without elements may claim: they take no bytes of the file, but time to step through."""
 CHUNK = 1 << 20
-START = 512
-"""Bytes that tell a file's format."""
-MAX_DEPTH = 32
-"""Levels of lists and objects in a spec."""
+START = 512  # bytes that tell a file's format
+MAX_DEPTH = 32  # levels of lists and objects in a spec
 
-Complain = Callable[[str], Exception]
-"""Makes the error of a problem."""
+Complain = Callable[[str], Exception]  # makes the error of a problem
 
 
 @dataclass(frozen=True)
@@ -123,8 +119,7 @@ class LoadedFile:
     format: str
     tensors: Mapping[str, Array]
     metadata: dict[str, str] = field(default_factory=dict)
-    unread: tuple[UnreadTensor, ...] = ()
-    """Tensors that are only named, such as quantised ones."""
+    unread: tuple[UnreadTensor, ...] = ()  # tensors that are only named, such as quantised ones
     checksums: Mapping[str, Callable[[], object]] = field(default_factory=dict, repr=False)
     contents: Contents | None = field(default=None, repr=False)
 
@@ -138,6 +133,11 @@ class LoadedFile:
         for name in self.tensors if names is None else names:
             if name in self.checksums:
                 self.checksums[name]()
+
+    def only(self, name: str) -> LoadedFile:
+        """The file with one of its tensors."""
+        tensors = LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__)
+        return replace(self, tensors=tensors, unread=())
 
     def read_as(self, dtype: str) -> LoadedFile:
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
@@ -164,23 +164,26 @@ def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Complain) -> int
     return size
 
 
-class RepeatedKeyError(ValueError):
-    """An object of JSON has a key twice; readers would take one or the other."""
+def parsed_json(text: str | bytes, *, finite: bool = True) -> Any:
+    """JSON in which no object has a key twice and, unless said, numbers are finite; a ValueError where it is none."""
 
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            names = sorted(name for name, _ in pairs)
+            raise ValueError(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
+        return entries
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, for `json.loads`."""
-    entries: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in entries:
-            raise RepeatedKeyError(name)
-        entries[name] = value
-    return entries
+    def number(literal: str) -> float:
+        if not math.isfinite(value := float(literal)):
+            raise ValueError(literal)
+        return value
 
-
-def refuse_constant(literal: str) -> Any:
-    """NaN and infinities, which JSON has not, for `json.loads`."""
-    raise ValueError(literal)
+    hooks: Any = {"parse_float": number, "parse_constant": number} if finite else {}
+    try:
+        return json.loads(text, object_pairs_hook=unique, **hooks)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
 
 
 def path_beside(folder: str, name: str, complain: Complain) -> str:
@@ -240,15 +243,11 @@ def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambd
 
 def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | None:
     """The spec in a file's metadata, if there is one: scheme, parameters, version and sha256."""
-
-    def finite(text: str) -> float:
-        return value if math.isfinite(value := float(text)) else refuse_constant(text)
-
     if KEY not in metadata:
         return None
     try:
-        spec = json.loads(metadata[KEY], parse_constant=refuse_constant, parse_float=finite)
-    except (ValueError, RecursionError):
+        spec = parsed_json(metadata[KEY])
+    except ValueError:
         raise FileError(path, "its pecli metadata is not JSON, or holds a number out of range") from None
     level = [spec]
     for _ in range(MAX_DEPTH + 1):  # level by level: recursion has a limit of its own

@@ -19,8 +19,7 @@ TEXT, ARRAY = 8, 9
 MAX_KEYS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY, MAX_AXES = 1 << 16, 1 << 17, 1 << 20, 1 << 12, 8
 MAX_TEXTS, MAX_KEPT = 1 << 21, 16 << 20
 """Texts in arrays, which are skipped one by one, and bytes of all values that are kept."""
-MAX_NUMBERS = 1 << 16
-"""Elements of a tensor that is a setting of the model."""
+MAX_NUMBERS = 1 << 16  # elements of a tensor that is a setting of the model
 
 DTYPES = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "int64", 28: "float64", 30: "bfloat16"}
 _BLOCKS = """

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, numbers
 from pecli.errors import FileError, failure, listed, path_of, quoted
-from pecli.files.contents import INDEX, JSON_FORM, START, LazyTensors, LoadedFile, path_beside, read_contents, unique
+from pecli.files.contents import INDEX, JSON_FORM, START, LoadedFile, parsed_json, path_beside, read_contents
 from pecli.files.npy import ARRAY_NAME
 
 if TYPE_CHECKING:
@@ -22,13 +20,11 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | Mapping[str, ArrayLike | Any] | ArrayLike | Any
 
-MAX_NAMES = 8
-"""How many names an error lists."""
+MAX_NAMES = 8  # how many names an error lists
 MAX_COMPARED = 2000
 MAX_INDEX = 16 << 20
 MAX_SHARDS = 1024
-NO_FILE = ""
-"""The path of arrays in memory."""
+NO_FILE = ""  # the path of arrays in memory
 SHARD_KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", ".npy")
 """Files of tensors in a folder; those of the first kind that is there are read."""
 NOT_WEIGHTS = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "optimizer.bin"})
@@ -151,8 +147,8 @@ def _indexed(path: str) -> Shards:
     if len(data) > MAX_INDEX:
         raise FileError(path, f"is larger than {MAX_INDEX >> 20} MB, too large for an index")
     try:
-        index = json.loads(bytes(data), object_pairs_hook=unique)
-    except (ValueError, RecursionError):
+        index = parsed_json(bytes(data))
+    except ValueError:
         raise FileError(path, "is not the JSON of an index, or names a tensor twice") from None
     weight_map = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(weight_map, dict) or not weight_map or {*map(type, weight_map.values())} != {str}:
@@ -178,8 +174,7 @@ def open_tensors(text: str) -> LoadedFile:
     if name is None:
         return loaded
     if name in loaded.tensors:
-        one = LazyTensors({name: loaded.outlines[name]}, loaded.tensors.__getitem__)
-        return replace(loaded, tensors=one, unread=())
+        return loaded.only(name)
     for tensor in loaded.unread:
         if tensor.name == name:
             raise FileError(path, f"tensor {quoted(name)} is stored as {tensor.dtype}", "which is not read")

@@ -17,10 +17,8 @@ from pecli.files.output import OnBlock, Output, Spec, Texts, Write, write_blocks
 if TYPE_CHECKING:  # writing a file needs no reader
     from pecli.files.contents import Contents, LoadedFile
 
-MAX_HEADER = 10_000
-"""Bytes, as in numpy.load: more would keep Python's parser busy."""
-ARRAY_NAME = "array"
-"""What the one array of a .npy file is called, which has no name of its own."""
+MAX_HEADER = 10_000  # bytes, as in numpy.load: more would keep Python's parser busy
+ARRAY_NAME = "array"  # what the one array of a .npy file is called, which has no name of its own
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8)]
 CODES = {
     name: np.dtype(name).newbyteorder("<").str

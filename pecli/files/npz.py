@@ -23,20 +23,15 @@ from pecli.files.npy import MAX_HEADER, header, read_array, read_header, read_pl
 from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, file_order, provenance, write_blocks
 
 ALIGNMENT = 64
-PADDING = 0xD935
-"""The extra field that zipalign pads with."""
-LOCAL_BYTES = 30
-"""Of a member's own header, before its name."""
+PADDING = 0xD935  # the extra field that zipalign pads with
+LOCAL_BYTES = 30  # of a member's own header, before its name
 DATE = (1980, 1, 1, 0, 0, 0)
-MAX_NAME_BYTES = 0xFFFF - len(".npy")
-"""Bytes for which a ZIP archive has room."""
+MAX_NAME_BYTES = 0xFFFF - len(".npy")  # bytes for which a ZIP archive has room
 BOMB_BYTES = 64 << 20
 BOMB_RATIO = 100
-MAX_UNPACKED = 4 << 30
-"""Bytes of all compressed members together, which are unpacked into memory."""
+MAX_UNPACKED = 4 << 30  # bytes of all compressed members together, which are unpacked into memory
 MAX_TEXT = 16 << 20
-MAX_DIRECTORY = 16 << 20
-"""Bytes: `zipfile` makes twenty times as much of them."""
+MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` makes twenty times as much of them
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:

@@ -16,12 +16,10 @@ from pecli.engine.arrays import Array, dtype_name
 from pecli.errors import quoted
 from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, path_beside, read_contents
 
-MAX_BYTES = (1 << 31) - 1
-"""Of a message, by the rules of protobuf."""
+MAX_BYTES = (1 << 31) - 1  # of a message, by the rules of protobuf
 MAX_TENSORS = 1 << 17
 MAX_DEPTH = 16
-_UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})
-"""No type, texts, and types of less than a byte."""
+_UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})  # no type, texts, and types of less than a byte
 
 
 def read(contents: Contents) -> LoadedFile:

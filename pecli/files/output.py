@@ -27,19 +27,14 @@ except ImportError:  # Windows, where what is open cannot be removed anyway
 
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
 BINARY = getattr(os, "O_BINARY", 0)
 """Without it, Windows would write a carriage return before every byte that looks like a new line."""
-SYNC_BYTES = 1 << 26
-"""How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
-MIN_CHECKED_BYTES = 1 << 24
-"""Bytes from which on the disk is asked whether they fit."""
-KEY = "pecli"
-"""The metadata key of the spec, one JSON text."""
-MIN_THREADED_BYTES = 1 << 18
-"""Tables of fewer bytes are hashed sooner than threads wake up."""
+MIN_CHECKED_BYTES = 1 << 24  # bytes from which on the disk is asked whether they fit
+KEY = "pecli"  # the metadata key of the spec, one JSON text
+MIN_THREADED_BYTES = 1 << 18  # tables of fewer bytes are hashed sooner than threads wake up
 
 
 @contextmanager
@@ -54,24 +49,18 @@ def _blamed_on(path: str) -> Iterator[None]:
 
 
 class Output:
-    """Bytes on their way out, through a file descriptor; a seekable one can be patched, and a thread syncs it now and
-    then, so that the last sync has little left to do.
-    """
+    """Bytes on their way out, through a file descriptor; those of a seekable one can be patched."""
 
     def __init__(self, path: str, descriptor: int, seekable: bool) -> None:
         self.path = path
         self.seekable = seekable
         self._descriptor = descriptor
-        self._unsynced = 0
-        self._pool: ThreadPoolExecutor | None = None
-        self._syncing: Future[None] | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append `data`, all of it: one call to the system may take less."""
         left = memoryview(data)
         if left.ndim != 1 or left.itemsize != 1:
             left = left.cast("B")
-        self._unsynced += len(left)
         with _blamed_on(self.path):
             while left:
                 try:
@@ -80,33 +69,18 @@ class Output:
                     import select
 
                     select.select([], [self._descriptor], [])
-            if self.seekable and self._unsynced >= SYNC_BYTES and (self._syncing is None or self._syncing.done()):
-                from concurrent.futures import ThreadPoolExecutor
-
-                self._wait()
-                self._unsynced = 0
-                self._pool = self._pool or ThreadPoolExecutor(1)
-                sync = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
-                self._syncing = self._pool.submit(sync, self._descriptor)
-
-    def _wait(self) -> None:
-        """Wait for the thread; an error that it met is raised here, the system would not report it to the last sync."""
-        if self._syncing is not None:
-            self._syncing.result()
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before; only a seekable output can."""
         with _blamed_on(self.path):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.lseek(self._descriptor, offset, os.SEEK_SET)
-            while data:
-                data = data[os.write(self._descriptor, data) :]
+            self.write(data)
             os.lseek(self._descriptor, end, os.SEEK_SET)
 
     def finish(self, replaced: os.stat_result | None) -> None:
         """Give a new file the mode and owner of the one it replaces, and have it on disk."""
         with _blamed_on(self.path):
-            self._wait()
             if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
                 mode, made = stat.S_IMODE(replaced.st_mode), os.fstat(self._descriptor)
                 if (made.st_uid, made.st_gid) != (replaced.st_uid, replaced.st_gid):
@@ -119,8 +93,6 @@ class Output:
 
     def close(self) -> None:
         """Let go of the descriptor."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
         descriptor, self._descriptor = self._descriptor, -1
         with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
             os.close(descriptor)
@@ -280,12 +252,9 @@ def _sweep(temporary: str, folder: int) -> None:
                     os.unlink(other, dir_fd=folder)
 
 
-OnBlock = Callable[[Table, Array], None]
-"""Told of every block that was written."""
-Spec = Mapping[str, object]
-"""What made the tables: scheme, parameters, version."""
-Texts = Mapping[str, str] | None
-"""Metadata, for formats that have a place for it."""
+OnBlock = Callable[[Table, Array], None]  # told of every block that was written
+Spec = Mapping[str, object]  # what made the tables: scheme, parameters, version
+Texts = Mapping[str, str] | None  # metadata, for formats that have a place for it
 Write = Callable[[Output, OnBlock], None]
 """What a format's `prepare` returns: everything is checked, the output may be opened."""
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents, LoadedFile, RepeatedKeyError, data_bytes, refuse_constant, unique
+from pecli.files.contents import Contents, LoadedFile, data_bytes, parsed_json
 from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, file_order, is_text, provenance, write_blocks
 
 ALIGNMENT = 8
-MAX_HEADER = 16 << 20
-"""Bytes, of which Python makes some twenty times as much."""
+MAX_HEADER = 16 << 20  # bytes, of which Python makes some twenty times as much
 MAX_TENSORS = 100_000
 MAX_QUOTES = 12 * MAX_TENSORS
 """Quotation marks, of which a tensor has ten: what they enclose becomes a Python object each."""
@@ -129,11 +127,10 @@ def _parsed(contents: Contents, text: bytes) -> dict[str, Any]:
     if text.count(b'"') > MAX_QUOTES:
         raise contents.error(f"has more than {MAX_TENSORS} tensors and texts in its header")
     try:
-        entries = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=refuse_constant)
-    except RepeatedKeyError as problem:
-        raise contents.error(f"names {quoted(str(problem))} twice in its header") from None
-    except (ValueError, RecursionError):
-        raise contents.error("has a broken header, which is not JSON") from None
+        entries = parsed_json(text.decode("utf-8"))
+    except ValueError as problem:
+        twice = f"{problem} in its header" if str(problem).startswith("names ") else ""
+        raise contents.error(twice or "has a broken header, which is not JSON") from None
     if not isinstance(entries, dict):
         raise contents.error("has a broken header, which is not a JSON object")
     return entries

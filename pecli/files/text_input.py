@@ -15,12 +15,11 @@ import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
 from pecli.errors import FileError, quoted
-from pecli.files.contents import CHUNK, JSON_FORM, Contents, LoadedFile, data_bytes, unique
+from pecli.files.contents import CHUNK, JSON_FORM, Contents, LoadedFile, data_bytes, parsed_json
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import KEY, is_text
 
-MAX_BYTES = 256 << 20
-"""Of a text file that is read."""
+MAX_BYTES = 256 << 20  # of a text file that is read
 MAX_LISTS = 4 << 20
 """Brackets, braces and quotes in .json: what they enclose becomes Python objects of a hundred bytes."""
 MAX_TENSORS = 10_000
@@ -121,8 +120,8 @@ def read_json(contents: Contents) -> LoadedFile:
     if sum(text.count(mark) for mark in (b"[", b"{", b'"')) > MAX_LISTS:
         raise contents.error(f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
     try:
-        value = json.loads(text, object_pairs_hook=unique)
-    except (ValueError, RecursionError):
+        value = parsed_json(text, finite=False)
+    except ValueError:
         raise contents.error("is broken, has a name twice, or is not JSON at all", JSON_FORM) from None
     match value:
         case {"tensors": dict(tensors)} if len(tensors) <= MAX_TENSORS:

@@ -20,12 +20,9 @@ from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError
 from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, compact
 
-ELEMENTS = 1 << 16
-"""How many elements are turned into text at once."""
-VECTOR_COLUMNS = 8
-"""Elements of a vector on a line; a table has one row per line."""
-MAX_EMPTY = 1 << 20
-"""How long the axes of a table without elements may be in .json."""
+ELEMENTS = 1 << 16  # how many elements are turned into text at once
+VECTOR_COLUMNS = 8  # elements of a vector on a line; a table has one row per line
+MAX_EMPTY = 1 << 20  # how long the axes of a table without elements may be in .json
 CSV_WORDS: Mapping[bytes, bytes] = {b"nan": b"nan", b"-inf": b"-inf", b"inf": b"inf"}
 JSON_WORDS = {b"nan": b'"NaN"', b"-inf": b'"-Infinity"', b"inf": b'"Infinity"'}
 C_WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}

@@ -22,20 +22,16 @@ from pecli.files.contents import Contents, LoadedFile, data_bytes
 from pecli.files.npz import Member, members_of
 
 MAX_PICKLE = 64 << 20
-MAX_OPCODES = 2_000_000
-"""About 25 for each tensor, and some microseconds each."""
-MAX_DEPTH = 32
-"""Of the containers that names are made of."""
+MAX_OPCODES = 2_000_000  # about 25 for each tensor, and some microseconds each
+MAX_DEPTH = 32  # of the containers that names are made of
 MAX_NAME = 4096
 MAX_NODES = 1_000_000
 MAX_LETTERS = 32 << 20
 """Items of containers that are looked at, and letters of all names together: containers are shared in a pickle, so that
 a few bytes can stand for a tree without end.
 """
-MAX_REPEATED = 64 << 20
-"""Bytes that a tensor may have beyond those of its storage, as an expanded one does."""
-BYTES = "bytes"
-"""The dtype of a storage that leaves it to its tensors to say what the bytes are."""
+MAX_REPEATED = 64 << 20  # bytes that a tensor may have beyond those of its storage, as an expanded one does
+BYTES = "bytes"  # the dtype of a storage that leaves it to its tensors to say what the bytes are
 STORAGES = {
     "FloatStorage": "float32",
     "DoubleStorage": "float64",

@@ -20,8 +20,7 @@ from pecli.files.contents import LazyTensors, LoadedFile, outline
 from pecli.files.npy import ARRAY_NAME, CODES
 from pecli.files.output import KEY, OnBlock, Spec, check_free_space, temporary_name
 
-MAX_BYTES = 4 << 30
-"""Of all arrays of a store, which are read into memory."""
+MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
 MAX_METADATA = 1 << 24
 Region = tuple[slice, ...]
 

@@ -24,15 +24,9 @@ _OFFSET = Whole(help="the first row", low=0)
 def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
     """The sinusoidal table of «Attention Is All You Need» (Vaswani et al., 2017, https://arxiv.org/abs/1706.03762).
 
-    Channel 2i is sin(p / 10000^(2i/D)), channel 2i + 1 the cosine of the same angle; an odd D ends on a sine.
-
-    Args:
-        seq_len: how many positions, from 0.
-        embed_dim: D, how many channels.
-        dtype: float64, float32, float16 or bfloat16, as a name or a NumPy dtype; float32 by default.
-
-    Returns:
-        A new (seq_len, embed_dim) array. Each number is the true value, rounded once.
+    Channel 2i is sin(p / 10000^(2i/D)), channel 2i + 1 the cosine of the same angle; an odd D ends on a sine. Each
+    number of the new (seq_len, embed_dim) array is the true value, rounded once to `dtype`: float64, float32 (unless
+    given), float16 or bfloat16.
 
     >>> sinusoidal_pos_embedding(2, 3, "float64").round(4).tolist()
     [[0.0, 1.0, 0.0], [0.8415, 0.5403, 0.0022]]
@@ -73,9 +67,7 @@ def _sequences(value: ArrayLike) -> NDArray[Any]:
 class SinusoidalPosEmbedding(_Additive):
     """Adds sinusoidal encodings (Vaswani et al., 2017, https://arxiv.org/abs/1706.03762) to its input.
 
-    Args:
-        seq_len: the length that every input must have; None takes any.
-        embed_dim: the channels that every input must have; None takes any.
+    Every input must have the length and the channels that are given; None takes any.
 
     >>> layer = SinusoidalPosEmbedding(embed_dim=4)
     >>> x = np.zeros((1, 2, 4), np.float32)
@@ -121,14 +113,8 @@ class SinusoidalPosEmbedding(_Additive):
 class LearnedPosEmbedding(_Additive):
     """Adds rows of a learned table to its input, as in BERT (Devlin et al., 2019, https://arxiv.org/abs/1810.04805).
 
-    Args:
-        max_len: rows of the table.
-        embed_dim: channels of a row.
-        table: the weights, (max_len, embed_dim) and floating; they are copied. Without a table they are drawn from
-            N(0, 0.02²), in float32, as `LearnedInit` does.
-        seed: of those draws; the same seed gives the same weights everywhere.
-
-    `weight` is the table itself: update it in place to train it.
+    The weights are a copy of `table`, (max_len, embed_dim) and floating; without one they are drawn from N(0, 0.02²) in
+    float32, as `LearnedInit` does: the same seed gives the same weights everywhere. Update `weight` in place to train.
 
     >>> layer = LearnedPosEmbedding(3, 2, table=np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
     >>> layer(np.ones((2, 2)), offset=1).tolist()
@@ -167,10 +153,8 @@ class LearnedPosEmbedding(_Additive):
         return self._sum(x, self.weight[offset : offset + length])
 
     def backward(self, grad: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The gradients for the last input and for the whole table, given that for the last output.
-
-        The first has the same numbers as `grad`. The second is (max_len, embed_dim) in the table's dtype: summed over
-        the batch in float64, rounded once, and zero in the rows that were not used.
+        """The gradients for the last input, the same as `grad`, and for the whole table, in its dtype: summed over the
+        batch in float64, rounded once, and zero in the rows that were not used.
         """
         grad = gradient(grad, self._shape)
         batch = grad if grad.ndim == 3 else grad[None]
@@ -184,9 +168,7 @@ class AlibiBias(_Additive):
     """Attention with linear biases (Press et al., 2022, https://arxiv.org/abs/2108.12409).
 
     The bias of query i and key j is −slope·|i − j|, the same in both directions; a causal mask is not part of it.
-
-    Args:
-        num_heads: attention heads; slopes follow the paper's rule, also where heads are not a power of two.
+    Slopes follow the paper's rule, also where heads are not a power of two.
 
     >>> layer = AlibiBias(2)
     >>> layer.slopes.tolist()
@@ -224,10 +206,7 @@ class AlibiBias(_Additive):
         return out
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
-        """The gradient for the last scores, given that for the last output: the same, since the bias is constant.
-
-        Whoever adds `get_bias` to scores without a call of the layer may give the gradient of any sums.
-        """
+        """The gradient for the last scores: the same. Who adds `get_bias` without a call may give that of any sums."""
         return (self._scores("grad", grad) if self._shape is None else gradient(grad, self._shape)).copy()
 
     def _scores(self, name: str, value: ArrayLike) -> NDArray[Any]:

@@ -23,9 +23,7 @@ _FLAG = Flag(help="which channels make a pair")
 
 
 def _rope_of(source: Any, length: int | None, interleaved: bool) -> tuple[Rope, int, bool, bool]:
-    """What a Rope, a model, or an encoding of one says: its scheme, its head dim, whether pairs are interleaved, and
-    whether the last channels rotate.
-    """
+    """Of a Rope, a model or an encoding: scheme, head dim, are pairs interleaved, do the last channels rotate."""
     encoding = source.one() if hasattr(source, "one") else source
     if hasattr(encoding, "frequency_rope"):
         if encoding.layout not in ("halves", "interleaved"):
@@ -52,15 +50,12 @@ class RotaryPosEmbedding:
 
     Args:
         embed_dim: D, even, that every input must have (the head dim, in attention); None takes any.
-        max_seq_len: positions must stay below this, and the first call makes the cos/sin table for all of them. None
-            sets no limit, and the table grows as calls need it.
-        interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama and GPT-J; else (i, i + D/2), as in Hugging
-            Face's Llama.
+        max_seq_len: positions stay below this, and the first call makes the cos/sin table for all of them.
+        interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama; else (i, i + D/2), as in Hugging Face's.
         base: theta, the base of the frequencies.
-        rope: instead of the base, a `Rope` with its scaling and partial rotation, a model (as `load_model` gives it),
-            or one of its encodings. D, and of a model which channels make a pair, are then its own. Scalings that
-            depend on the length are read at max_seq_len; without one as the Rope says, or as a model is before any
-            call.
+        rope: instead, a `Rope` with its scaling and partial rotation, a model, or one of its encodings: D, and of a
+            model which channels make a pair, are its own. Scalings that depend on the length are read at max_seq_len;
+            without one as the Rope says, or as a model is before any call.
 
     >>> layer = RotaryPosEmbedding()
     >>> x = np.array([[1.0, 0.0], [1.0, 0.0]])
@@ -106,10 +101,7 @@ class RotaryPosEmbedding:
         return out
 
     def apply(self, q: ArrayLike, k: ArrayLike, offset: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-        """q and k, (…, L, D) each, rotated: row l by the angles of position offset + l.
-
-        They share D; leading axes, lengths and dtypes may differ.
-        """
+        """q and k, (…, L, D) each, rotated: row l by the angles of position offset + l. They share only D."""
         q, k = self._input("q", q), self._input("k", k)
         if q.shape[-1] != k.shape[-1]:
             raise shape_error("k", k, f"q is of shape {q.shape}", "they must share D, the last axis")
@@ -120,10 +112,7 @@ class RotaryPosEmbedding:
         return rotated
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
-        """The gradient for the input of the last `layer(x)`, given that for its output: rotated back by the angles.
-
-        `apply` does not count as a call here; `apply_backward` gives its gradients.
-        """
+        """The gradient for the input of the last `layer(x)`; `apply_backward` gives those of `apply`."""
         shape, positions = self._called
         advice = "call the layer first, or take apply_backward for the gradients of apply"
         return self._rotate(gradient(grad, shape, advice=advice), positions, back=True)

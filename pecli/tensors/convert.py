@@ -27,8 +27,7 @@ DTYPE = Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
 _FUSED = Choice(help="the order of fused rows", options=tuple(ORDERS))
 HEAD_RULES = dict.fromkeys(("heads", "kv_heads", "head_dim", "rotary_dim"), _COUNT) | {"fused": _FUSED}
-MAX_LISTED = 4
-"""How many tensors an error names."""
+MAX_LISTED = 4  # how many tensors an error names
 _OTHER_PART = re.compile(r"(?:^|\.)(?:vision|visual|audio|speech|image)\w*\.")
 """In the names of a tower for images or sound, which has heads of its own."""
 _POSITIONS = np.array([0, 3, 17, 1000])
@@ -186,11 +185,9 @@ def _listed(weights: Sequence[Weight]) -> str:
 class ScoreCheck(NamedTuple):
     """What a check of attention scores found."""
 
-    change: float
-    """The largest change of a score, relative to the largest score of its layer."""
+    change: float  # the largest change of a score, relative to the largest score of its layer
     layers: int
-    unpaired: tuple[str, ...] = ()
-    """Weights that were moved and not checked: there is no partner for them."""
+    unpaired: tuple[str, ...] = ()  # weights that were moved and not checked: there is no partner for them
 
 
 @dataclass(frozen=True, eq=False)

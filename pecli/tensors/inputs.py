@@ -14,10 +14,8 @@ from pecli.files.load import load_file, name_of, open_tensors, split_name
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import KEY
 
-MAX_LISTED = 8
-"""Tensors that an error names."""
-SEQ_AXIS = -2
-"""The axis of positions in (…, L, D)."""
+MAX_LISTED = 8  # tensors that an error names
+SEQ_AXIS = -2  # the axis of positions in (…, L, D)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +25,7 @@ class Input:
     array: Array
     label: str
     name: str = ""
-    unnamed: bool = False
-    """Whether the file has no name for it: one array in a .npy."""
+    unnamed: bool = False  # whether the file has no name for it: one array in a .npy
 
     @property
     def shape(self) -> tuple[int, ...]:

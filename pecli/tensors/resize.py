@@ -14,14 +14,12 @@ from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.table import work_through
 from pecli.errors import KindError, ParameterError
 
-_ELEMENTS = 1 << 20
-"""About as many are made at once, so that float64 copies stay small."""
+_ELEMENTS = 1 << 20  # about as many are made at once, so that float64 copies stay small
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _KEPT = Whole(help="rows", low=0, high=1 << 24)
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
 _FLAG = Flag(help="whether to average over more rows when shrinking")
-_CROSS = re.compile("[xX×]")
-"""What people write between the sides of a grid."""
+_CROSS = re.compile("[xX×]")  # what people write between the sides of a grid
 
 Grid = tuple[int, int]
 
@@ -126,8 +124,7 @@ def row_norms(table: Array) -> Floats:
         return np.concatenate([np.sqrt(np.square(block).sum(axis=1)) for block in blocks])
 
 
-KERNELS = {"linear": 1, "cubic": 2}
-"""The kernels, with how far they reach."""
+KERNELS = {"linear": 1, "cubic": 2}  # the kernels, with how far they reach
 
 
 class Taps(NamedTuple):

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from pecli.errors import FileError
-from pecli.files import output as output_module
 from pecli.files.output import open_output
 from tests.files.conftest import ENVIRONMENT
 
@@ -132,28 +131,6 @@ def test_written_bytes_can_be_patched(folder: Path) -> None:
         output.patch(4, b"TWO")
         output.write(np.arange(3, dtype="<u2").data)
     assert Path("a.bin").read_bytes() == b"one TWO\0\0\1\0\2\0"
-
-
-def test_a_large_file_is_synced_on_the_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", synced.append)
-    monkeypatch.setattr(output_module, "SYNC_BYTES", 1000)
-    with open_output("a.bin") as output:
-        for _ in range(50):
-            output.write(bytes(600))
-    assert synced
-    assert os.path.getsize("a.bin") == 30000
-
-
-def test_an_error_met_by_an_early_sync_is_not_lost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(descriptor: int) -> None:
-        raise OSError(5, "I/O error")
-
-    monkeypatch.setattr(os, "fdatasync", broken)
-    monkeypatch.setattr(output_module, "SYNC_BYTES", 10)
-    with pytest.raises(FileError, match="the disk reports an error"):
-        put("a.bin", bytes(100))
-    assert names(folder) == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks import Answer
+from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, compare_arrays, copy_axes, problems_of, where_json
 from pecli.checks.reading import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
@@ -65,15 +65,9 @@ class Verification(Answer):
         if self.explanations:
             from pecli.explain.words import sentence
         return {
-            "file": self.file,
-            "scheme": self.scheme,
-            "passed": self.passed,
-            "tensors": [tensor.as_json() for tensor in self.tensors],
+            **plain_fields(self, "file", "scheme", "passed", "tensors", "readings", "weak", "unchecked"),
             "diagnosis": list(self.sentences),
-            "readings": dict(self.readings),
             "explanations": [each.as_json(sentence(each)) for each in self.explanations],
-            "weak": list(self.weak),
-            "unchecked": list(self.unchecked),
             "where": where_json(self.tensors),
         }
 
