@@ -78,6 +78,11 @@ class Scaling:
         """What cos and sin are multiplied by, as an integer over 2**bits."""
         return 1 << bits
 
+    @property
+    def attention_value(self) -> float:
+        """The same as float64."""
+        return self.attention(200) / (1 << 200)
+
     def known_mistakes(self) -> tuple[Scaling, ...]:
         """The same scaling read otherwise, where no single number tells the difference."""
         return ()

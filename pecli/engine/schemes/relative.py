@@ -131,7 +131,7 @@ class Relative(Scheme):
     weights: Annotated[WeightTable | None, _WEIGHTS] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index"),
+        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index")
     }
     applied_as = "relative"
 

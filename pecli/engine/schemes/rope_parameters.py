@@ -279,7 +279,7 @@ class RotaryParameters(Positioned):
 def parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
     """The parameters of a scaling with that amplitude, where some scaling has it."""
     given = {name: value for name, value in vars(scaling).items() if value is not None}
-    if math.isclose(amplitude, scaling.attention(200) / (1 << 200), rel_tol=1e-9):
+    if math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9):
         return {"scaling": name_of(scaling), **given}
     if "attention_factor" in scaling.optional():
         return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}
