@@ -28,7 +28,6 @@ class Given(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The name of the scaling."""
         return name_of(self.scaling)
 
     def as_defined(self) -> Reading:

@@ -29,22 +29,18 @@ class Scaling:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Its parameters."""
         return tuple(each.name for each in fields(cls))
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
-        """The parameters that have to be given."""
         return tuple(each.name for each in fields(cls) if each.default is MISSING)
 
     @classmethod
     def optional(cls) -> tuple[str, ...]:
-        """The parameters that may be left out."""
         return tuple(each.name for each in fields(cls) if each.default is not MISSING)
 
     @classmethod
     def frequency_parameters(cls) -> tuple[str, ...]:
-        """The parameters that frequencies depend on."""
         return cls.names()
 
     def complete(self) -> Self:

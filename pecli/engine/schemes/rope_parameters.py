@@ -206,7 +206,6 @@ class RotaryParameters(Positioned):
     @classmethod
     @cache
     def scaling_parameters(cls) -> tuple[str, ...]:
-        """The parameters that belong to some scaling."""
         parameters = cls.parameters().items()
         return tuple(name for name, parameter in parameters if parameter.panel == _PANEL and name != "scaling")
 
@@ -228,7 +227,6 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def defined_scaling(self) -> Scaling:
-        """The scaling with its parameters."""
         kind = SCALINGS[self.scaling]
         values = {name: getattr(self, name) for name in kind.names()}
         if "length" in values:
