@@ -16,21 +16,15 @@ import pytest
 ROWS = f"""
 sinusoidl --seq-len 4 | did you mean 'sinusoidal'?
 sinusoidal --seq-len 0 --dim 4 | --seq-len is 0; it must be a whole number from 1 to 2^40
-sinusoidal --seq-len -1 --dim 4 | --seq-len is -1;
 sinusoidal --seq-len {2**63} --dim 4 | --seq-len is {2**63};
 sinusoidal --seq-len {"9" * 5000} --dim 4 | --seq-len is 999
 sinusoidal --seq-len 1.5 --dim 4 | --seq-len is '1.5';
 sinusoidal --seq-len 4 --dim 0 | --dim is 0; it must be a whole number from 1 to 65,536
-sinusoidal --seq-len 4 --dim 65537 | --dim is 65537;
 sinusoidal --dim 4 | --seq-len is missing;
 sinusoidal --seq-len 4 --dim 4 --base nan | --base is nan; it must be a finite number above 0
-sinusoidal --seq-len 4 --dim 4 --base inf | --base is inf;
 sinusoidal --seq-len 4 --dim 4 --base 1e-300 | --base is 1e-300; frequencies must stay below 2^64
-sinusoidal --seq-len 4 --dim 4 --dtype float31 | did you mean 'float32'?
 sinusoidal --seq-len 4 --dim 4 --layout halfs | did you mean 'halves'?
-sinusoidal --seq-len 4 --dim 4 --style wisper | did you mean 'whisper'?
 sinusoidal --seq-len 4 --dim 5 --style mlx | --dim is 5; the mlx style has even dims only
-sinusoidal --seq-len 4 --dim 8 --freq-shift 4 | --freq-shift is 4;
 sinusoidal --seq-len 4 --dim 4 --offset {2**40 - 2} | the last position must be at most 2^40
 sinusoidal --seq-len 4 --dim 4 -o t.foo | --output is t.foo; the suffix must be one of .npy
 sinusoidal --seq-len 4 --dim 4 -o t.npz --dtype bfloat16 | --dtype is bfloat16;
@@ -39,8 +33,6 @@ sinusoidal --seq-len 4 --dim 4 -o t.npy --verify t.npy | either written or check
 sinusoidal --seq-len 4 --dim 4 --verify t.npy --max-ulp -1 | --max-ulp is -1;
 sinusoidal --seq-len 4 --dim 4 --verify t.npy --atol nan | --atol is nan;
 sinusoidal --seq-len 4 --dim 4 --atol 1 | tolerances require --verify
-sinusoidal --seq-len 4 --dim 4 --rtol 1 | tolerances require --verify
-sinusoidal --seq-len 4 --dim 4 --max-ulp 1 | tolerances require --verify
 sinusoidal --seq-len 4 --dim 4 --plot --json | a picture or data
 sinusoidal --seq-len 4 --dim 4 --plot -o - | a picture or data
 sinusoidal --seq-len 4 --dim 4 --plot --verify x.npy | drawn or checked
@@ -50,7 +42,6 @@ sinusoidal --seq-len 4 --dim 4 more | unexpected extra argument
 rope --seq-len 4 --dim 5 | --dim is 5; it must be an even whole number from 2 to 65,536
 rope --seq-len 4 --dim 4 --theta nan | --theta is nan; it must be a finite number above 0
 rope --seq-len 4 --dim 4 --theta=0 | --theta is 0;
-rope --seq-len 4 --dim 4 --base 0 | --base is 0;
 rope --seq-len 4 --dim 4 --scaling yarn --factor 2 --original-len 0 | --original-len is 0;
 rope --seq-len 4 --dim 8 --mrope-section 2,2 --mrope-interleaved maybe | --mrope-interleaved is 'maybe'
 rope --seq-len 4 --config llama.json --model gpt2 | not both
@@ -64,10 +55,8 @@ rope --model gemma-3-1b --seq-len 4 -o t.npy | --layer-type is missing
 rope --config llama.json --seq-len 4 -o llama.json | it would overwrite the input config
 rope --config dynamic.json --seq-len 8 --runtime llama.cpp | --runtime is llama.cpp; it has no dynamic scaling | 1
 alibi --heads 0 | --heads is 0;
-alibi --heads 4 --max-bias 0 | --max-bias is 0;
 alibi --model gpt2 | it has no alibi table, but learned
 relative --model t5-small | 'encoder', 'decoder'
-learned-init --max-len 4 --dim 4 --std nan | --std is nan;
 learned-init --max-len 4 --dim 4 --seed {2**64} | --seed is {2**64}; it must be a whole number from 0 to 2^64
 apply rotary x.npy -o o.npz | the scheme is 'rotary'; it must be one of sinusoidal, learned, alibi, rope
 apply rope x.npy | '--output'
@@ -94,7 +83,6 @@ apply rope x.npy --positions -1,-2,-3 -o o.npz | 3 rows; L is 4
 apply rope x.npy --positions ids.npy --offset 1 -o o.npz | --offset is 1; --positions says
 apply rope x.npy --seq-axis 2 -o o.npz | --seq-axis is 2; the array of x.npy is of shape (2, 4, 8), whose positions
 apply rope x.npy --seq-axis -1 -o o.npz | axes 0 … 1
-apply rope x.npy --seq-axis -4 -o o.npz | --seq-axis is -4
 apply rope x.npy --shift 1 --seq-axis 0 -o o.npz | --seq-axis is 0; a shift needs no positions
 apply rope x.npy --shift 1 --inverse -o o.npz | --inverse is given; a shift needs no positions
 apply rope x.npy --shift 1 --offset 1 -o o.npz | --offset is 1; a shift needs no positions
@@ -114,14 +102,12 @@ apply alibi tall.npy -o o.npz | (2, 8, 4); scores must be (…, H, Lq, Lk) with 
 apply alibi x.npy --heads 3 -o o.npz | (2, 4, 8); --heads is 3, and H is 2
 apply alibi x.npy --causal --form key -o o.npz | --causal is given; --form is key
 apply sinusoidal ids.npy -o o.npz | (4,) and dtype int64
-apply sinusoidal vector.npy -o o.npz | (8,); it must be (…, L, D)
 apply sinusoidal flat.npy --grid 3x3 --style mae -o o.npz | 9 rows; L is 4
 apply learned x.npy -o o.npz | '--table'; see pecli apply learned --help
 apply learned x.npy --table flat.npy --offset 1 -o o.npz | rows up to 5 of 4
 apply learned x.npy --table flat.npy --offset -1 -o o.npz | --offset is -1; it must be a whole number from 0
 apply learned x.npy --table odd.npy -o o.npz | (2, 4, 7); a table must be (rows, D)
 apply learned x.npy --table narrow.npy -o o.npz | (4, 3); they must share D
-apply learned x.npy --table ids.npy -o o.npz | (4,) and dtype int64
 apply learned x.npy --table two.npz -o o.npz | --table is two.npz; it has a (4, 8), b (4, 8); name one, as FILE:NAME
 audit learned-init --max-len 3 | the scheme is 'learned-init'; it must be one of sinusoidal, rope, alibi
 audit ropes | did you mean 'rope'?
@@ -129,7 +115,6 @@ audit rope --seq-len 4 | --dim is missing
 audit rope --model llama-3.1-8b | --seq-len is missing
 audit alibi --heads 4 | --seq-len is missing; an audit runs over distances
 audit rope --seq-len 4 --dim 8 --recipes float32,float23 | recipes[1] is 'float23'; it must be one of exact, float32,
-audit rope --seq-len 4 --dim 8 --recipes float16-tables | did you mean 'float16-table'?
 audit rope --seq-len 4 --dim 8 --recipes= | error: --recipes[0] is ''
 audit rope --seq-len 4 --dim 8 --tolerance -1 | --tolerance is -1; it must be a finite number of at least 0
 audit rope --seq-len 4 --dim 8 -o drift.gif | --output is drift.gif; the suffix of a picture must be one of
@@ -141,7 +126,6 @@ config --model qwen3-vl | these have it: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-
 config --model gpt-neox | did you mean 'gpt-neox-20b'?
 convert pe.npy | --output is missing
 convert pe.npy -o x.foo | suffix
-convert none.npy -o o.npz | does not exist | 3
 convert pe.npy --from halves -o o.npz | --to is missing
 convert pe.npy --from halfs --to interleaved -o o.npz | did you mean 'halves'?
 convert pe.npy --dtype int8 -o o.npz | --dtype is 'int8'
@@ -161,7 +145,6 @@ convert uneven.npz --from halves --to interleaved --heads 4 -o o.npz | self_attn
 convert scores.npy --from halves --to interleaved --heads 4 -o o.npy | (2, 4, 3, 8); a projection is (rows,
 convert qk.npz -o x.npy | one array
 convert qk.npz:layers.0.q -o x.npy | (16, 6)
-diff x.npy none.npy | does not exist | 3
 diff no.npy none.npy | no.npy: does not exist | 3
 diff no.npy none.npy -o diff.gif | .png, .svg, .pdf
 diff - - | standard input can be read once only
@@ -176,13 +159,11 @@ inspect two.npz --filter wpx* | has no tensor that matches 'wpx*'; it has 2 | 3
 inspect x.npy --rows x | --rows is 'x'
 inspect x.npy --rows 8 | --rows is 8
 inspect x.npy --cols 1:2:3 | --cols is '1:2:3'
-inspect x.npy --rows -9 | --rows is -9
 inspect many.npy --rows : --cols : | --rows is
 plot rope --kind wavelength | one of heatmap, curves,
 plot alibi --kind circle -o x.png | alibi has no such picture; take one of heatmap
 plot rope --kind circle | not drawn in a terminal
 plot rope -o x.gif | .png, .svg, .pdf
-plot rope -o - | .png, .svg, .pdf
 plot rope -o no/x.png | does not exist | 3
 plot ropee | a scheme is one of sinusoidal | 3
 plot missing.npy | missing.npy: does not exist | 3
@@ -213,9 +194,7 @@ report x.npy -o report.pdf | --output is report.pdf
 resize pe.npy | --to is missing
 resize pe.npy --to 0 | --to is 0
 resize pe.npy --to 5x5 | --grid is missing
-resize pe.npy --to 5×5 | --grid is missing
 resize pe.npy --grid 4x --to 5x5 | such as 14x14
-resize pe.npy --grid 4by4 --to 5x5 | such as 14x14
 resize pe.npy --grid 4x4 --to 5x5 | 17 rows, and 4x4 are 16; check --grid and --keep
 resize pe.npy --keep 17 --to 20 | one must be left
 resize pe.npy --to 9 -o - --json | either the table or JSON
