@@ -164,9 +164,9 @@ def test_what_is_no_part_of_seven_rows_and_what_is_too_much_is_refused(text: str
 @pytest.mark.parametrize("bytes", [True, False])
 def test_a_dumb_terminal_sees_no_progress(bytes, monkeypatch, capsys) -> None:
     monkeypatch.setattr(views, "MIN_SECONDS", -1.0)
-    for term in ("xterm-256color", "dumb"):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    for term, quiet in (("xterm-256color", False), ("xterm-256color", True), ("dumb", False)):
         monkeypatch.setenv("TERM", term)
-        bar = views.Progress("work", 2, bytes=bytes)
-        bar.advance(1)
-        bar.close()
-        assert (capsys.readouterr().err == "") == (term == "dumb")
+        with views.counting("work", 2, {"quiet": quiet, "no_progress": False}, bytes=bytes) as advance:
+            advance(1)
+        assert (capsys.readouterr().err == "") == (term == "dumb" or quiet)
