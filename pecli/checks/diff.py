@@ -157,7 +157,8 @@ def _explained(
         if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
             from pecli.explain.edits import Dtype, Explanation
 
-            found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
+            off = result.max_abs_error
+            found.append(Explanation((Dtype(result.dtype),), None, (result.name,), residual=off))
             continue
         is_noise = not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= MAX_NOISE_ULP
         if not is_noise:

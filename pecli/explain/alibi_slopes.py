@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
-from pecli.explain.acceptance import storage_of
+from pecli.explain.acceptance import Judge
 from pecli.explain.edits import (
     Edit,
     Errors,
@@ -26,9 +27,9 @@ from pecli.explain.edits import (
     Transposed,
     parameter_edits,
 )
-from pecli.explain.frequency_estimation import FEW_STEPS, QUANTUM
 from pecli.explain.sample import Sample, digits, plainest, rms, rounding
 from pecli.explain.time_limit import check_time
+from pecli.explain.wave_measurement import FEW_STEPS, QUANTUM
 
 MAX_HEADS, MAX_SURE_HEADS = 4096, 512
 MASKED, NEGATED_MASK = -1e4, 1e8
@@ -69,8 +70,9 @@ class Bias:
         return self
 
 
-def explain_bias(one: Sample, prior: Alibi | None, name: str, atol: float = 0.0) -> list[Explanation]:
+def explain_bias(judge: Judge, prior: Alibi | None, name: str) -> list[Explanation]:
     """Explanations of a bias, or of slopes alone: by the prior's rule or another, times a factor, in another order."""
+    (one,) = judge.samples.values()
     if np.iscomplexobj(one.values):
         return []
     rules = tuple(dict.fromkeys((prior.rule if prior else "paper", "paper", "naive")))
@@ -80,17 +82,19 @@ def explain_bias(one: Sample, prior: Alibi | None, name: str, atol: float = 0.0)
             continue
         check_time()
         for permuted, scaled in product((False, True), repeat=2):
-            every = (_by_rule(one, bias, prior, rule, atol, permuted=permuted, scaled=scaled) for rule in rules)
+            by_rule = partial(_by_rule, one, bias, prior, permuted=permuted, scaled=scaled)
+            every = (next(judge.accepted(by_rule(rule)), None) for rule in rules)
             if found := sorted(filter(None, every), key=lambda each: each.cost):
                 return found[:2]
     return []
 
 
-def recognise_bias(one: Sample) -> Iterator[Explanation]:
+def recognise_bias(judge: Judge) -> Iterator[Explanation]:
     """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
-    for each in explain_bias(one, None, "slopes" if one.is_vector else "bias"):
+    (one,) = judge.samples.values()
+    for each in explain_bias(judge, None, "slopes" if one.is_vector else "bias"):
         scheme: Any = each.scheme
-        loose = any(one.is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
+        loose = any(one.is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.mistakes)
         plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
         if plain and not loose and 3 <= scheme.heads <= MAX_SURE_HEADS:
             yield each
@@ -215,8 +219,8 @@ def _steps(distance: Floats, length: int, mask: str) -> Iterator[tuple[str, Floa
 
 
 def _by_rule(
-    one: Sample, bias: Bias, prior: Alibi | None, rule: str, atol: float, *, permuted: bool, scaled: bool
-) -> Explanation | None:
+    one: Sample, bias: Bias, prior: Alibi | None, rule: str, *, permuted: bool, scaled: bool
+) -> Iterator[Explanation]:
     """Slopes as 2^(−max_bias · exponents of a rule)."""
     slopes, errors = bias.slopes, bias.errors
     by_rule = Alibi(len(slopes), rule=rule, max_bias=1.0, dtype="float64")
@@ -229,7 +233,7 @@ def _by_rule(
         if (np.abs(slopes[order] - slopes[back]) <= SIGMAS * (errors[order] + errors[back])).all():
             order = back  # heads of nearly the same slope may have changed places
         if np.array_equal(order, back[::-1]):
-            return None
+            return
         exponents = exponents[order]
         moved = (Heads("reversed" if np.array_equal(order, back) else tuple(order.tolist())),)
     known = slopes > 2 * errors
@@ -253,8 +257,4 @@ def _by_rule(
         extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))
         right = by * np.array(scheme.slope_values())[order]
         left = bias.values - np.multiply.outer(np.tile(right, len(bias.values) // len(right)), bias.multiples)
-        told = Errors(left, bias.values)
-        if storage_of(told, bias.values, one.dtype, edits, atol, one.dtype) is not None:
-            largest = float(np.abs(left).max())
-            return Explanation(edits, scheme, largest, bias.noise, (one.name,), (), extra, lambda _: told)  # noqa: B023
-    return None
+        yield Explanation(edits, scheme, (one.name,), Errors(left, bias.values), extra)

@@ -23,6 +23,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
+from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation
 from pecli.explain.recipe_search import constructed, tables_of
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
@@ -49,19 +50,19 @@ def tolerance(one: Sample) -> float:
     return GRID_SLACK + STEPS * precision(one.dtype)
 
 
-def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def recognise_grid(judge: Judge) -> Iterator[Explanation]:
     """Schemes on grids that make the tables."""
-    some = list(samples.values())
+    some = list(judge.samples.values())
     if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
-        yield from _first_match(_on_grids(samples), samples, tolerance(some[0]))
+        yield from _first_match(_on_grids(judge.samples), judge, tolerance(some[0]))
 
 
-def recognise_positions(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def recognise_positions(judge: Judge) -> Iterator[Explanation]:
     """Schemes at given positions that make the tables."""
-    some = list(samples.values())
+    some = list(judge.samples.values())
     if _is_whole(some) and 2 <= some[0].shape[-2] <= MAX_ROWS and some[0].dtype in ("float32", "float64"):
-        schemes = (each for each in _at_positions(samples) if not _in_sequence(each))
-        yield from _first_match(schemes, samples, SLACK)
+        schemes = (each for each in _at_positions(judge.samples) if not _in_sequence(each))
+        yield from _first_match(schemes, judge, SLACK)
 
 
 def _is_rotary(reading: Reading) -> bool:
@@ -81,24 +82,23 @@ def _is_whole(some: Sequence[Sample]) -> bool:
     return whole and any((one.values != one.values[..., :1, :]).any() for one in some)
 
 
-def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit: float) -> Iterator[Explanation]:
-    """The first scheme whose tables are these; a few rows rule out most."""
+def _first_match(schemes: Iterator[Scheme], judge: Judge, limit: float) -> Iterator[Explanation]:
+    """The first scheme whose tables are these, but for what float32 angles are off by; a few rows rule out most."""
+    samples = judge.samples
     length = next(iter(samples.values())).shape[-2]
     few = np.unique(np.linspace(0, length - 1, FEW_ROWS).astype(np.intp))
     for scheme in schemes:
         check_time()
         names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
-        made = [tables_of(scheme)[name] for name in names]
-        if [table.shape for table in made] != [one.shape for one in samples.values()]:  # an odd number of columns
+        every = list(zip(samples.values(), (tables_of(scheme)[name] for name in names), strict=True))
+        if any(table.shape != one.shape for one, table in every):  # an odd number of columns
             continue
-        every = list(zip(samples.values(), made, strict=True))
         if any(np.abs(one.values[few] - widened(table.pick(few))).max() > limit for one, table in every):
             continue
         off = np.concatenate([one.values - widened(table.array()) for one, table in every], axis=-1)
-        left = float(np.abs(off).max())
-        if left <= limit:
-            errors = Errors(off, np.concatenate([one.values for one in samples.values()], axis=-1), limit)
-            yield Explanation((), scheme, left, left, tuple(samples), errors=lambda _: errors)  # noqa: B023
+        errors = Errors(off, np.concatenate([one.values for one in samples.values()], axis=-1), limit)
+        if (right := judge(Explanation((), scheme, tuple(samples), errors))) is not None:
+            yield right
             return
 
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.explain.acceptance import Judge, out_of_tolerance
 from pecli.explain.edits import (
     Dtype,
     Edit,
@@ -29,21 +30,25 @@ from pecli.explain.edits import (
     best,
 )
 from pecli.explain.forms import Form, halved, joined
-from pecli.explain.frequency_estimation import Waves, agreeing_places
 from pecli.explain.locate import Located
-from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms
+from pecli.explain.sample import Sample, grain, precision, rms
 from pecli.explain.sinusoid_readings import Reading, padded
 from pecli.explain.sinusoid_schemes import WaveScheme, wave_scheme
 from pecli.explain.sinusoid_search import explain_readings
 from pecli.explain.time_limit import limited
+from pecli.explain.wave_measurement import Waves, agreeing_places
 
 MAX_RESIDUAL = 0.05
-"""Of the values after: a quotient or an explanation that is further off is no rotation of these pairs."""
+"""Of the values after: a quotient that is further off is no rotation of these pairs."""
 EXPLAINED = 1e-3
 """Of the error, the residual of a known mistake."""
 MAX_HEADS, MAX_ROWS = 16, 96
 """Of queries or keys that tell mistakes apart."""
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
+NEARER = 0.7
+"""Of the error, the residual of a mistake that is looked at closely."""
+UNITS = 4
+"""Of the last place of the largest channel, that a rotation may lose."""
 LAYOUTS = ("halves", "interleaved")
 
 Pair = tuple[Floats, Floats]
@@ -181,14 +186,13 @@ def explain_rotation(
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
         return []
     with limited():
-        found = _known(before, after, plan, atol, dtype)
-        if found is not None:
+        both = Rotated(before, after, plan, atol, dtype)
+        if (found := next(both.by_mistake(), None)) is not None:
             return [found]
-        part = _in_part(before, after, plan, atol, dtype)
+        part = next(both.in_part(), None)
         if part is not None and not isinstance(part.edits[0], HeadsWrong):
             return [part]
-        found = _measured(before, after, plan, prior, atol)
-        if found is not None and found.mistakes:
+        if (found := both.by_quotient(prior)) is not None and found.mistakes:
             return [found]
         if before.ndim > 3 and len(before) > 1:
             each = [explain_rotation(one, other, plan, atol, dtype) for one, other in zip(before, after, strict=True)]
@@ -201,51 +205,76 @@ def explain_rotation(
     return []
 
 
-def _in_part(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype: str) -> Explanation | None:
-    """Elements, rows or heads that are wrong, where all others are right."""
-    rows = np.arange(before.shape[-2])
-    off = after - plan.rotated(before, plan.waves(rows))
-    wrong = np.abs(off) > _limit(after, atol)
-    located = Located(Sample("after", dtype, after.shape, after, rows), Errors(off, after), wrong)
-    found = located.explanation()
-    return found if found and (located.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], HeadsWrong)) else None
+@dataclass(frozen=True)
+class Rotated:
+    """Queries or keys before and after, and the rotation that should be between them."""
 
+    before: Floats
+    after: Floats
+    plan: HeadRotation
+    atol: float
+    dtype: str
 
-def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype: str) -> Explanation | None:
-    """How the values were stored, if that is all; else the known mistake that makes one of the other, if there is one
-    that leaves next to nothing.
-    """
-    rows = np.unique(np.linspace(0, before.shape[-2] - 1, MAX_ROWS).astype(np.intp))
-    x, y = (each[..., :MAX_HEADS, :, :][..., rows, :] if each.ndim > 2 else each[rows] for each in (before, after))
-    right = plan.rotated(x, plan.waves(rows))
-    error, limit = rms(y - right), _limit(y, atol)
-    if (np.abs(y - right) <= limit).all() and (storage := quantised_storage(y, dtype, error, dtype)):
-        return Explanation(storage, None, float(np.abs(y - right).max()), error, ("after",))
-    ranked: list[tuple[float, int, Mistake]] = []
-    every = [*mistakes(plan, before.shape), *_scaled(y, right, plan), *_other_positions(x, y, plan, rows)]
-    for k, each in enumerate(every):
-        off = y - each.render(x, rows)
-        if rms(off) <= EXPLAINED * error or ((np.abs(off) <= limit).all() and rms(off) < 0.7 * error):
-            ranked.append((float(f"{rms(off):.0e}"), k, each))
-    for _, _, each in sorted(ranked, key=lambda one: one[:2]):
-        all_rows = np.arange(before.shape[-2])
-        off = after - each.render(before, all_rows)
-        if rms(off) <= EXPLAINED * error or (np.abs(off) <= _limit(after, atol)).all():
-            return Explanation(each.edits, each.scheme, float(np.abs(off).max()), rms(off), ("after",))
-    return None
+    @cached_property
+    def rows(self) -> Indices:
+        return np.arange(self.before.shape[-2])
 
+    def errors(self, made: Floats) -> Errors:
+        """What is left, with the rounding errors that a rotation in the coarsest dtype of all values makes."""
+        stored = grain(self.after)
+        half_unit = precision(stored.found if isinstance(stored, Dtype) else "float32")
+        return Errors(self.after - made, self.after, UNITS * half_unit * np.abs(self.after).max(axis=-1, keepdims=True))
 
-def _scaled(y: Floats, right: Floats, plan: HeadRotation) -> Iterator[Mistake]:
-    """All channels times a factor, such as 1/√d."""
-    factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")
-    yield Mistake((Scaled(factor),), lambda x, rows: factor * plan.rotated(x, plan.waves(rows)))
+    @cached_property
+    def expected(self) -> Errors:
+        return self.errors(self.plan.rotated(self.before, self.plan.waves(self.rows)))
 
+    @cached_property
+    def judge(self) -> Judge:
+        """Of random numbers, what a wrong rotation leaves has no structure: little of it may be left."""
+        one = Sample("after", self.dtype, self.after.shape, self.after, self.rows)
+        noise = EXPLAINED * rms(self.expected.left) / (rms(self.after) or 1.0)
+        return Judge({"after": one}, self.atol, self.dtype, max_noise=noise)
 
-def _limit(y: Floats, atol: float) -> Floats:
-    """The rounding error that each value may have, in the coarsest dtype that has them all."""
-    stored = grain(y)
-    half_unit = precision(stored.found if isinstance(stored, Dtype) else "float32")
-    return np.asarray(atol + 4 * half_unit * np.abs(y).max(axis=-1, keepdims=True))
+    def by_mistake(self) -> Iterator[Explanation]:
+        """How the values were stored, if that is all; else known mistakes, the nearest by some rows and heads first."""
+        yield from self.judge.accepted([Explanation((), None, ("after",), self.expected)])
+        rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
+        few = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
+        x, y, right = (each[few] for each in (self.before, self.after, self.after - self.expected.left))
+        factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")
+        scaled = Mistake(
+            (Scaled(factor),), lambda x, rows: factor * self.plan.rotated(x, self.plan.waves(rows))
+        )  # such as 1/√d
+        every = [*mistakes(self.plan, self.before.shape), scaled, *_other_positions(x, y, self.plan, rows)]
+        left = [rms(y - each.render(x, rows)) for each in every]
+        for off, each in sorted(zip(left, every, strict=True), key=lambda pair: float(f"{pair[0]:.0e}")):
+            if off < NEARER * rms(y - right):
+                errors = self.errors(each.render(self.before, self.rows))
+                yield from self.judge.accepted([Explanation(each.edits, each.scheme, ("after",), errors)])
+
+    def in_part(self) -> Iterator[Explanation]:
+        """Elements, rows or heads that are wrong, where all others are right."""
+        wrong = out_of_tolerance(self.expected, self.after, self.dtype, self.atol)
+        part = Located(self.judge.samples["after"], self.expected, wrong)
+        for found in self.judge.accepted(part.explanations()):
+            if part.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], HeadsWrong):
+                yield found
+
+    def by_quotient(self, prior: WaveScheme) -> Explanation | None:
+        """The explanation of the quotient as a table."""
+        stored, plan = grain(self.after), self.plan
+        # angles that are smaller than half a unit are lost in all heads alike
+        atol = max(self.atol, precision(stored.found)) if isinstance(stored, Dtype) else self.atol
+        for way in _readings(self.before, self.after, _spans(self.before, self.after, plan), plan.layouts):
+            ratio = quotient(self.before, self.after, way.channels, way.layouts).ratio
+            edits = (Layout(_named(plan.layouts), _named(way.layouts)),) if way.layouts != plan.layouts else ()
+            form, one = Form("alone"), Sample("after", "float32", ratio.shape, ratio, self.rows)
+            reading = Reading((ratio.real, ratio.imag), self.rows, len(ratio), form, edits, ("after",), "float32")
+            expected, judge = replace(prior, form=form, length=len(ratio)), Judge({"after": one}, atol, "float32")
+            for found in best(explain_readings([*padded(reading), reading], expected, judge)):
+                return found
+        return None
 
 
 def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) -> Iterator[Mistake]:
@@ -294,23 +323,6 @@ def _readings(before: Floats, after: Floats, spans: list[slice], layouts: tuple[
     least = min((found.error for found in every), default=0.0)
     every.sort(key=lambda found: (found.error > 3 * least + 1e-6, spans.index(found.channels), round(found.error, 3)))
     return every[:MAX_READINGS]
-
-
-def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveScheme, atol: float) -> Explanation | None:
-    """The explanation of the quotient as a table."""
-    stored = grain(after)
-    if isinstance(stored, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
-        atol = max(atol, precision(stored.found))
-    for way in _readings(before, after, _spans(before, after, plan), plan.layouts):
-        ratio = quotient(before, after, way.channels, way.layouts).ratio
-        edits = (Layout(_named(plan.layouts), _named(way.layouts)),) if way.layouts != plan.layouts else ()
-        rows, form = np.arange(len(ratio)), Form("alone")
-        reading = Reading((ratio.real, ratio.imag), rows, len(ratio), form, edits, ("after",), "float32")
-        expected = replace(prior, form=form, length=len(ratio))
-        for found in best(explain_readings([*padded(reading), reading], expected, atol)):
-            if found.residual <= MAX_RESIDUAL * rms(ratio) or all(isinstance(edit, Rows) for edit in found.mistakes):
-                return found
-    return None
 
 
 def _spans(before: Floats, after: Floats, plan: HeadRotation) -> list[slice]:

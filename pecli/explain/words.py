@@ -179,7 +179,7 @@ def clause(edit: Edit) -> str:
 def sentence(explanation: Explanation) -> str:
     """An explanation in one line: the tensors, the mistakes, how values were stored, and the residual.
 
-    >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, 3e-8, 1e-8, ("cos", "sin")))
+    >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, ("cos", "sin"), residual=3e-8))
     'cos, sin: base is 10000 (the spec says 500000); max residual 3e-08'
     """
     parts = ", and ".join(map(clause, explanation.mistakes))
@@ -197,7 +197,7 @@ def sentence(explanation: Explanation) -> str:
 def comparison(explanation: Explanation) -> str:
     """The same of two tables, neither of which is a spec.
 
-    >>> comparison(Explanation((Swapped(),), None, 0.0, 0.0, ("pe",)))
+    >>> comparison(Explanation((Swapped(),), None, ("pe",)))
     'pe: in B, sin and cos are swapped; exact'
     """
     names, _, words = sentence(explanation).partition(": ")
