@@ -55,8 +55,6 @@ class Judge:
     dtype: str
     arrays: Mapping[str, Array] = field(default_factory=dict)
     """The same tensors whole, where samples are not."""
-    bare: bool = False
-    """Whether no edits are an explanation, too: of a scheme that was not known before."""
     max_noise: float = MAX_NOISE
 
     def accepted(self, proposals: Iterable[Explanation]) -> Iterator[Explanation]:
@@ -64,7 +62,10 @@ class Judge:
         return filter(None, map(self, proposals))
 
     def __call__(self, found: Explanation, atol: float | None = None) -> Explanation | None:
-        """The explanation with its residual on all elements, and with how values were stored; None where it is none."""
+        """The explanation with its residual on all elements, and with how values were stored; None where it is none.
+
+        Without any edits the tensors are what they should be, or what the scheme makes.
+        """
         if found.errors is None:
             return found
         atol = self.atol if atol is None else atol
@@ -72,7 +73,7 @@ class Judge:
         one = next(iter(own.values()))
         errors = found.errors(own) if callable(found.errors) else found.errors
         storage = self._storage(errors, _unmasked(one.values), one.dtype, found.edits, atol)
-        if storage is None or not (found.edits or storage or self.bare):
+        if storage is None:
             return None
         found = replace(found, edits=(*found.edits, *storage), residual=_largest(errors.left), noise=rms(errors.left))
         return found if one.whole or not callable(found.errors) else self._on_all_rows(found, one, atol)

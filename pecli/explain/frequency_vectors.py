@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -54,8 +53,8 @@ def explain_frequencies(judge: Judge, prior: WaveScheme) -> list[Explanation]:
         curves = [Curve(frequency, np.hypot(DRIFT / 4 * np.abs(frequency), noise), aliased=False) for noise in noises]
         if any(fit.misfit <= ENOUGH for tier in fit_near_prior(prior, curves[-1]) for fit in tier):
             tiers = ((curve, tier) for curve in curves for tier in fit_near_prior(prior, curve))
-            found += _by_tiers(tiers, replace(judge, bare=True), prior, (*edits, *stored))[:1]
-    return [each for each in best(found)[:1] if each.edits]
+            found += _by_tiers(tiers, judge, prior, (*edits, *stored))[:1]
+    return best(found)
 
 
 def recognise_frequencies(judge: Judge) -> list[Explanation]:

@@ -238,7 +238,8 @@ class Rotated:
 
     def by_mistake(self) -> Iterator[Explanation]:
         """How the values were stored, if that is all; else known mistakes, the nearest by some rows and heads first."""
-        yield from self.judge.accepted([Explanation((), None, ("after",), self.expected)])
+        as_stored = self.judge.accepted([Explanation((), None, ("after",), self.expected)])
+        yield from (found for found in as_stored if found.edits)
         rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
         few = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
         x, y, right = (each[few] for each in (self.before, self.after, self.after - self.expected.left))

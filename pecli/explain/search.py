@@ -161,7 +161,8 @@ def _explained(
     for search, groups in searches or SEARCHES:
         for group in groups(unexplained):
             judge = Judge(group, atol, prior.dtype, arrays)
-            if group and (found := next(iter(search(prior, judge)), None)) is not None:
+            found = next(iter(search(prior, judge)), None) if group else None
+            if found is not None and found.edits:
                 yield found
                 unexplained = {name: one for name, one in unexplained.items() if name not in group}
 
@@ -209,8 +210,7 @@ def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
 
 def _other_scheme(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """The scheme that the tables are, where it is of the same kind: its parameters are the difference."""
-    bare = replace(judge, bare=True)
-    found = next(chain(recognise_grid(bare), recognise_positions(bare)), None)
+    found = next(chain(recognise_grid(judge), recognise_positions(judge)), None)
     scheme: Any = found and found.scheme
     if found is None or scheme is None or scheme.name != prior.name:
         return
@@ -335,7 +335,7 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
         one = next(iter(samples.values()))
         if one.is_vector and one.values.size > MAX_VECTOR:
             return []
-        judge = Judge(samples, 0.0, one.float_dtype, arrays, bare=True)
+        judge = Judge(samples, 0.0, one.float_dtype, arrays)
         for search, alone in RECOGNISERS:
             found = best(search(judge)) if not alone or len(samples) == 1 else []
             if found:

@@ -308,9 +308,8 @@ class Proposal:
                 return self.errors(samples, wrong, computed, drifts=drifts)
 
             proposal = Explanation(every, scheme, reading.tensors, errors, extra, self.fit.open)
-            right = replace(judge, bare=True)(proposal, None if self.is_written else 0.0)
-            if right is not None:  # if only as what it should be
-                yield from [right] if right.edits or judge.bare else []
+            if (right := judge(proposal, None if self.is_written else 0.0)) is not None:
+                yield right
                 return
 
     def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> Description:
