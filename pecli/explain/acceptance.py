@@ -18,30 +18,19 @@ from pecli.explain.edits import Decimals, Edit, Errors, Explanation, Noise
 from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms, rounding, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
-UNITS = 4
-"""Units of the last place that sines and powers of other libraries lose."""
-ROUNDED = 1.05
-"""Times half a step: what rounding makes, where the number that was rounded is itself off a little."""
-TRUNCATED = 2.05
-"""Times half a step: what cutting off decimals makes."""
+UNITS = 4  # units of the last place that sines and powers of other libraries lose
+ROUNDED = 1.05  # times half a step: what rounding makes, where the number that was rounded is itself off a little
+TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
 MAX_STEP = 0.11
 """Of the largest value: the error of values with one decimal that were cut off; coarser ones explain anything."""
-BLOCK_ELEMENTS = 1 << 20
-"""Elements of a large tensor that are compared at once."""
-MAX_SIGMAS = 7.5
-"""Standard deviations of the largest of some million elements, where they are noise."""
-EXTREME_SIGMAS = 2.0
-"""Standard deviations that the largest of n may be beyond √(2·ln n)."""
-MAX_UNEVENNESS = 2.0
-"""Times the standard deviation of noise: that of one row or column."""
-MAX_NOISE = 0.25
-"""Of the values, root mean square by root mean square: more would explain any numbers."""
-MAX_CORRELATION = 0.15
-"""Of neighbours, where what is left is noise."""
-MIN_LINE = 16
-"""Elements of a row or column whose standard deviation says something."""
-MASKED, MASK_SHARE = -1e4, 0.05
-"""A value below the one that makes up more than such a share of all is a mask."""
+BLOCK_ELEMENTS = 1 << 20  # elements of a large tensor that are compared at once
+MAX_SIGMAS = 7.5  # standard deviations of the largest of some million elements, where they are noise
+EXTREME_SIGMAS = 2.0  # standard deviations that the largest of n may be beyond √(2·ln n)
+MAX_UNEVENNESS = 2.0  # times the standard deviation of noise: that of one row or column
+MAX_NOISE = 0.25  # of the values, root mean square by root mean square: more would explain any numbers
+MAX_CORRELATION = 0.15  # of neighbours, where what is left is noise
+MIN_LINE = 16  # elements of a row or column whose standard deviation says something
+MASKED, MASK_SHARE = -1e4, 0.05  # a value below the one that makes up more than such a share of all is a mask
 
 Samples = Mapping[str, Sample]
 
@@ -53,8 +42,7 @@ class Judge:
     samples: Samples
     atol: float
     dtype: str
-    arrays: Mapping[str, Array] = field(default_factory=dict)
-    """The same tensors whole, where samples are not."""
+    arrays: Mapping[str, Array] = field(default_factory=dict)  # the same tensors whole, where samples are not
     max_noise: float = MAX_NOISE
 
     def accepted(self, proposals: Iterable[Explanation]) -> Iterator[Explanation]:

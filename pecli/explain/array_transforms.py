@@ -23,18 +23,13 @@ from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
 from pecli.explain.sample import Sample, plainest, rms
 from pecli.explain.time_limit import check_time
 
-SHARE = 0.01
-"""Of the difference, that a transform that is looked at closely may leave."""
-MAX_MATCHED = 4096
-"""Rows or channels that are matched with each other."""
-FEW_MATCHED = 64
-"""Those that are matched before all are."""
-MAX_COMPARED = 2048
-"""Elements of each that are compared."""
+SHARE = 0.01  # of the difference, that a transform that is looked at closely may leave
+MAX_MATCHED = 4096  # rows or channels that are matched with each other
+FEW_MATCHED = 64  # those that are matched before all are
+MAX_COMPARED = 2048  # elements of each that are compared
 PROJECTIONS = 24
 MAX_LAID_OUT = 1 << 22
-MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14
-"""What a transform is tried on before the whole array is made."""
+MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14  # what a transform is tried on before the whole array is made
 
 Candidate = tuple[tuple[Edit, ...], AnyArray]
 """An array of the shape that was found, and the edits that make it of the expected one."""
@@ -46,8 +41,7 @@ class Sides:
 
     expected: AnyArray
     found: AnyArray
-    limit: float
-    """Absolute: the tolerance, or a few units of the last place."""
+    limit: float  # absolute: the tolerance, or a few units of the last place
 
     @cached_property
     def most(self) -> float:

@@ -10,18 +10,12 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.explain.sample import Sample
 
-MAX_SIDE = 256
-"""Rows and columns that are looked at closely."""
-MAX_DRAWS = 1 << 12
-"""Elements whose distribution is tested."""
-KOLMOGOROV = 1.95
-"""√n times the largest distance of the distribution functions: beyond it in one of a thousand samples."""
-CUT_STD = 0.8796256610342398
-"""The standard deviation of a normal distribution cut at ±2σ, in σ."""
-BELOW_CUT = 0.022750131948179209
-"""The probability that a normal number is below −2σ."""
-MAX_MEAN_SIGMAS = 6.0
-"""Standard errors by which the mean of independent draws may be off zero."""
+MAX_SIDE = 256  # rows and columns that are looked at closely
+MAX_DRAWS = 1 << 12  # elements whose distribution is tested
+KOLMOGOROV = 1.95  # √n times the largest distance of the distribution functions: beyond it in one of a thousand samples
+CUT_STD = 0.8796256610342398  # the standard deviation of a normal distribution cut at ±2σ, in σ
+BELOW_CUT = 0.022750131948179209  # the probability that a normal number is below −2σ
+MAX_MEAN_SIGMAS = 6.0  # standard errors by which the mean of independent draws may be off zero
 
 
 @np.errstate(all="ignore")

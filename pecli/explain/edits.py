@@ -22,10 +22,8 @@ class Edit:
     """One difference: a subclass is a frozen dataclass, whose name in JSON is that of the class."""
 
     kind: ClassVar[str]
-    cost: ClassVar[float]
-    """Ranks explanations: the likelier a mistake, the cheaper."""
-    storage: ClassVar[bool]
-    """Whether it says how values were stored or computed, not which they are."""
+    cost: ClassVar[float]  # ranks explanations: the likelier a mistake, the cheaper
+    storage: ClassVar[bool]  # whether it says how values were stored or computed, not which they are
 
     def __init_subclass__(cls, cost: float = 1.0, storage: bool = False) -> None:
         cls.kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
@@ -211,10 +209,8 @@ class Errors(NamedTuple):
     """What edits leave of some elements."""
 
     left: AnyArray
-    values: AnyArray
-    """Those that it is left of."""
-    drift: AnyArray | float = 0.0
-    """What float32 phases may have changed them by."""
+    values: AnyArray  # those that it is left of
+    drift: AnyArray | float = 0.0  # what float32 phases may have changed them by
 
 
 @dataclass(frozen=True)
@@ -229,14 +225,10 @@ class Explanation:
     tensors: tuple[str, ...]
     errors: Errors | Callable[[Mapping[str, Any]], Errors] | None = field(default=None, repr=False, compare=False)
     """What the edits leave, or leave of samples of the tensors, but for rows and columns that they name as wrong."""
-    extra: float = 0.0
-    """Cost beside that of the edits: digits of the numbers that were fitted."""
-    open: tuple[str, ...] = ()
-    """What the data do not decide, a sentence each."""
-    residual: float = 0.0
-    """The largest difference that the edits do not explain."""
-    noise: float = 0.0
-    """The root mean square of what is left."""
+    extra: float = 0.0  # cost beside that of the edits: digits of the numbers that were fitted
+    open: tuple[str, ...] = ()  # what the data do not decide, a sentence each
+    residual: float = 0.0  # the largest difference that the edits do not explain
+    noise: float = 0.0  # the root mean square of what is left
 
     @property
     def cost(self) -> float:

@@ -35,8 +35,7 @@ from pecli.explain.frequency_laws import (
 from pecli.explain.sample import BASES, digits, plainest
 from pecli.explain.sinusoid_schemes import WaveScheme, neighbours
 
-TIMESTEPS = 1000.0
-"""What diffusion models multiply positions from 0 to 1 by."""
+TIMESTEPS = 1000.0  # what diffusion models multiply positions from 0 to 1 by
 MIN_DIVISORS = 6
 BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
 FREQ_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0))

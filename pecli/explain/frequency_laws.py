@@ -20,24 +20,16 @@ from pecli.explain.wave_measurement import wrap
 
 Value = TypeVar("Value")
 NO_SCALING = Scaling()
-SIGMAS = 5.0
-"""Standard errors within which a plain number is taken for the measured one."""
-MAX_MISFIT = 12.0
-"""Standard errors that a frequency may be off its law, since errors are themselves estimates."""
-USUAL_MISFIT = 2.5
-"""Root mean square, in standard errors, at which a usual number needs no search."""
-GRID = 64
-"""Values of a parameter that a search starts from."""
-MIN_PROGRESS = 0.9
-"""What a step of a fit has to leave of the squares at most, to be followed by another."""
-FINER = 16
-"""How many values on either side of the best each finer grid has."""
+SIGMAS = 5.0  # standard errors within which a plain number is taken for the measured one
+MAX_MISFIT = 12.0  # standard errors that a frequency may be off its law, since errors are themselves estimates
+USUAL_MISFIT = 2.5  # root mean square, in standard errors, at which a usual number needs no search
+GRID = 64  # values of a parameter that a search starts from
+MIN_PROGRESS = 0.9  # what a step of a fit has to leave of the squares at most, to be followed by another
+FINER = 16  # how many values on either side of the best each finer grid has
 ROUNDS = 5
-HOPELESS = 40.0
-"""Root mean square, in hundredths of the frequencies, beyond which no value near a start will fit."""
+HOPELESS = 40.0  # root mean square, in hundredths of the frequencies, beyond which no value near a start will fit
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
-MAX_COSTLY_DIGITS = 5
-"""A number with more digits was not chosen for its plainness: how near it comes decides."""
+MAX_COSTLY_DIGITS = 5  # a number with more digits was not chosen for its plainness: how near it comes decides
 
 
 @dataclass(frozen=True)
@@ -47,10 +39,8 @@ class Curve:
     frequency: Floats
     error: Floats
     folded: bool = False
-    drift: float = 0.0
-    """The relative error that was added to the measured ones, as float32 arithmetic makes it."""
-    aliased: bool = True
-    """Whether whole turns per row are lost, as in tables; not in vectors of frequencies."""
+    drift: float = 0.0  # the relative error that was added to the measured ones, as float32 arithmetic makes it
+    aliased: bool = True  # whether whole turns per row are lost, as in tables; not in vectors of frequencies
 
     @property
     def known(self) -> Flags:
@@ -96,8 +86,7 @@ class Law:
     base: float = 10000.0
     scale: float = 1.0
     scaling: Any = NO_SCALING
-    times: int = 1
-    """How often the scaling is applied."""
+    times: int = 1  # how often the scaling is applied
     rotating: int | None = None
 
     def value(self, name: str) -> Any:

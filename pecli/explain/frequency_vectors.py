@@ -16,17 +16,12 @@ from pecli.explain.sample import precision, rounding
 from pecli.explain.sinusoid_schemes import WaveScheme, expected_amplitude, law_edits, scheme_of
 from pecli.explain.wave_measurement import DRIFT
 
-MIN_FREQUENCIES = 4
-"""That every number of an explanation has to explain."""
-MAX_UNINITIALISED = 1e-9
-"""Radians per position: below it, even the fastest frequency is what memory happened to hold."""
+MIN_FREQUENCIES = 4  # that every number of an explanation has to explain
+MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest frequency is what memory happened to hold
 MIN_RECOGNISED = 6
-MIN_IMPROVEMENT = 8.0
-"""How many times smaller than the difference from the prior the residual has to be."""
-ENOUGH = 3.0
-"""Standard errors, root mean square, that a vector may be off its law."""
-ROUNDING_NOISE = 0.6
-"""Of half a step: the root mean square of what rounding leaves."""
+MIN_IMPROVEMENT = 8.0  # how many times smaller than the difference from the prior the residual has to be
+ENOUGH = 3.0  # standard errors, root mean square, that a vector may be off its law
+ROUNDING_NOISE = 0.6  # of half a step: the root mean square of what rounding leaves
 INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
 """What vectors hold instead of frequencies, which are these numbers over them."""
 

@@ -19,13 +19,10 @@ from pecli.explain.edits import ColumnsWrong, Edit, ElementsWrong, Errors, Expla
 from pecli.explain.recipe_search import scheme_errors
 from pecli.explain.sample import Sample
 
-MAX_ELEMENTS = 8
-"""Wrong elements that are named one by one."""
-MAX_SHARE = 0.25
-"""Of the rows, columns or heads, that may be wrong in a table that is right otherwise."""
+MAX_ELEMENTS = 8  # wrong elements that are named one by one
+MAX_SHARE = 0.25  # of the rows, columns or heads, that may be wrong in a table that is right otherwise
 MAX_LISTED = 64
-FREQUENCY_RTOL = 1e-5
-"""What frequencies and slopes of other programs are off by at most, relatively."""
+FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
 
 
 @dataclass(frozen=True)

@@ -28,16 +28,13 @@ from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
-UNITS = 4
-"""Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
+UNITS = 4  # of the last place of float32, that the sines of other libraries and an attention factor may lose
 PHASE_UNITS = 16
 """Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
-ANGLE_SLACK = 1e-6
-"""The relative error of an angle that is read off float32 cosines and sines."""
+ANGLE_SLACK = 1e-6  # the relative error of an angle that is read off float32 cosines and sines
 MAX_TIES = 1e-4
 """Of the elements: phases halfway between two numbers of 16 bits, rounded the other way than by this arithmetic."""
-MIN_GAIN = 0.2
-"""Of the columns that the scheme does not make, those that a recipe has to make."""
+MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a recipe has to make
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
 share means nothing, however many the elements."""
@@ -51,10 +48,8 @@ class Distance(NamedTuple):
     root_mean_square: float
     largest: float
     elements: int = 1
-    beyond_drift: float = math.inf
-    """The largest, float32 errors of phases taken off."""
-    columns: tuple[float, ...] = ()
-    """The largest of each column."""
+    beyond_drift: float = math.inf  # the largest, float32 errors of phases taken off
+    columns: tuple[float, ...] = ()  # the largest of each column
 
     def exceeds(self, other: Distance) -> bool:
         """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""

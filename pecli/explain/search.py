@@ -16,25 +16,11 @@ import numpy as np
 
 from pecli.engine.arrays import Array, dtype_name, holds, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain import edits as kinds
 from pecli.explain.acceptance import Judge
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
-from pecli.explain.edits import (
-    Bits,
-    Edit,
-    Errors,
-    Explanation,
-    Incomplete,
-    Layout,
-    Parameter,
-    RowRange,
-    Rows,
-    Swapped,
-    best,
-    merged,
-    parameter,
-    parameter_edits,
-)
+from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_vectors import explain_frequencies, recognise_frequencies
 from pecli.explain.locate import Located, explain_part, located
@@ -54,18 +40,13 @@ from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
-MAX_TRANSFORMED = 1 << 22
-"""Elements of an expected table that is made whole."""
-MAX_COMPARED = 1 << 24
-"""Elements of two tables that are compared with each other."""
-MAX_VECTOR = 1 << 14
-"""Elements of a vector that may be frequencies or slopes."""
-MIN_RANGE = 16
-"""Rows that are right, and rows that are a table of their own, where both are in one."""
+MAX_TRANSFORMED = 1 << 22  # elements of an expected table that is made whole
+MAX_COMPARED = 1 << 24  # elements of two tables that are compared with each other
+MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
+MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, where both are in one
 MIN_ANGLE = 2.0
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
-UNITS = 4
-"""Of the last place, by which an explanation may be off values of order one."""
+UNITS = 4  # of the last place, by which an explanation may be off values of order one
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
 
@@ -112,7 +93,7 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterato
         judge = Judge(_samples(reread), max(atol, UNITS * precision(found)), prior.dtype, reread)
         some = any((np.abs(one.values) > judge.atol).any() for one in judge.samples.values())  # most bits are of zero
         if some and distance(prior, judge.samples, FEW_ROWS).largest <= judge.atol:
-            yield from judge.accepted([Explanation((Bits(found),), prior, tuple(arrays), scheme_errors(prior))])
+            yield from judge.accepted([Explanation((kinds.Bits(found),), prior, tuple(arrays), scheme_errors(prior))])
 
 
 def _samples(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, Sample]:
@@ -122,7 +103,7 @@ def _samples(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, S
 def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
     waves = [name for name in ("cos", "sin") if name in samples]
-    for edit in (Incomplete("halves"), Incomplete("interleaved"), Incomplete("angles")):
+    for edit in (kinds.Incomplete("halves"), kinds.Incomplete("interleaved"), kinds.Incomplete("angles")):
         done = [_finished(edit.found, samples[name]) for name in waves]
         whole = [each and _finished(edit.found, sample(each.name, arrays[each.name], whole=True)) for each in done]
         finished = {each.name: each.values for each in whole if each is not None}
@@ -199,7 +180,7 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
 
 
 def _edit(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
-    return Layout(expected, found) if edit == "layout" else parameter(name, expected, found)
+    return kinds.Layout(expected, found) if edit == "layout" else parameter(name, expected, found)
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
@@ -219,7 +200,9 @@ def _other_scheme(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     if is_range and (len(places) == 1 or places == {*range(length)}):
         return  # one row of a range, or all in another order
     edits = parameter_edits(prior, scheme, ("seq_len", "offset") if is_range else ())
-    named = [Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits]
+    named = [
+        kinds.Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits
+    ]
     if named:
         yield replace(found, edits=(*named, *found.edits))
 
@@ -253,8 +236,8 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
 
 def _at_position(prior: Scheme, edit: Edit) -> Edit:
     """An edit that says a position, of one that says a row."""
-    if isinstance(edit, Rows) and edit.order == "constant":
-        return Rows("constant", (edit.at or 0) + prior.first_position)
+    if isinstance(edit, kinds.Rows) and edit.order == "constant":
+        return kinds.Rows("constant", (edit.at or 0) + prior.first_position)
     return edit
 
 
@@ -272,8 +255,10 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     found = next(_explained(part, _samples(arrays), arrays, judge.atol, SEARCHES[3:]), None)
     if found is None or {*found.tensors} != {*waves}:
         return
-    if not any(isinstance(edit, Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
-        yield replace(found, edits=(*found.edits, RowRange(first, last)), scheme=None)  # no order of the whole table
+    if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
+        yield replace(
+            found, edits=(*found.edits, kinds.RowRange(first, last)), scheme=None
+        )  # no order of the whole table
 
 
 SEARCHES: Searches = (
@@ -320,7 +305,7 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0)
         if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
             continue
         ours, theirs = (np.stack([wide(array) for array in each]) for each in ((one, two), (its, others)))
-        swapped = Explanation((Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs))
+        swapped = Explanation((kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs))
         judge = Judge(_samples({name: its, second: others}, whole=True), atol, dtype_name(its.dtype))
         if (right := judge(swapped)) is not None:
             return [right]

@@ -20,18 +20,12 @@ from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
 from pecli.explain.sample import Sample, chosen, rms
 from pecli.explain.wave_measurement import Place
 
-SAME = 0.05
-"""Root mean square of a difference, relative to the values, below which noisy copies are the same."""
-MAX_WRONG = 0.2
-"""Of the rows, that may be wrong in a table that is right otherwise."""
-DOUBLED = ("alone", "stacked", "pairs")
-"""Arrangements of rotary tables, whose columns may be doubled."""
-MIN_WRAPPED = 12
-"""Rows of a table that is looked at for padding, and for positions that start again."""
-CONSTANT = 0.12
-"""How far the sum of squares of a pair may be from constant, relative to it."""
-TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}
-"""Other orders of axes, by their number."""
+SAME = 0.05  # root mean square of a difference, relative to the values, below which noisy copies are the same
+MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
+DOUBLED = ("alone", "stacked", "pairs")  # arrangements of rotary tables, whose columns may be doubled
+MIN_WRAPPED = 12  # rows of a table that is looked at for padding, and for positions that start again
+CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, relative to it
+TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
 
 
@@ -40,18 +34,14 @@ class Reading:
     """Parts of shape (rows, channels): one function, or both in the order that the tensors have them."""
 
     parts: tuple[Floats, ...]
-    rows: Indices
-    """Which rows these are, undone edits of rows included."""
+    rows: Indices  # which rows these are, undone edits of rows included
     length: int
     form: Form
     edits: tuple[Edit, ...]
     tensors: tuple[str, ...]
-    dtype: str
-    """Of a scheme that makes them."""
-    width: int = 0
-    """Columns of the tensor that both functions were read from."""
-    wrong: Flags | None = None
-    """Rows that are not to be explained: padding."""
+    dtype: str  # of a scheme that makes them
+    width: int = 0  # columns of the tensor that both functions were read from
+    wrong: Flags | None = None  # rows that are not to be explained: padding
 
     @property
     def channels(self) -> int:

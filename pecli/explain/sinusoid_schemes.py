@@ -31,8 +31,7 @@ class WaveScheme:
     length: int
     cos_first: bool
     form: Form
-    one: str = ""
-    """The only function, where one tensor alone is looked at."""
+    one: str = ""  # the only function, where one tensor alone is looked at
     rotary: bool = False
 
 

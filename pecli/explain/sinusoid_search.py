@@ -41,18 +41,12 @@ from pecli.explain.sinusoid_schemes import (
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
-ENOUGH = 2.0
-"""Times the noise: what a proposal may leave of a channel that was measured."""
-MIN_BASE = 2.0
-"""Of a law that is claimed of any table: below it, all frequencies are about the same."""
-MAX_LAWS, MAX_FAR_LAWS = 12, 4
-"""Laws of a tier that are tried at likely starts, and at any."""
-FLOAT32_PHASE = 16 * 2.0**-24
-"""The relative error of a phase in float32 arithmetic, powers of other libraries included."""
-MAX_DIGITS = 3
-"""Significant digits of a number that somebody wrote, and nobody fitted."""
-RECIPE_MATTERS = 4.0
-"""Times the noise: what is left where the way of computing may explain it."""
+ENOUGH = 2.0  # times the noise: what a proposal may leave of a channel that was measured
+MIN_BASE = 2.0  # of a law that is claimed of any table: below it, all frequencies are about the same
+MAX_LAWS, MAX_FAR_LAWS = 12, 4  # laws of a tier that are tried at likely starts, and at any
+FLOAT32_PHASE = 16 * 2.0**-24  # the relative error of a phase in float32 arithmetic, powers of other libraries included
+MAX_DIGITS = 3  # significant digits of a number that somebody wrote, and nobody fitted
+RECIPE_MATTERS = 4.0  # times the noise: what is left where the way of computing may explain it
 
 Description = tuple[Scheme | None, list[Edit], float]
 """A scheme, how the table differs from it or from the prior, and what that costs beside the edits."""
@@ -67,8 +61,7 @@ class Measured:
     waves: Waves
     prior: WaveScheme | None
     direction: int = 1
-    start: int | None = None
-    """The position of row 0, where the phases tell it whatever the law."""
+    start: int | None = None  # the position of row 0, where the phases tell it whatever the law
 
     @property
     def cos_first(self) -> bool:

@@ -220,8 +220,7 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
     return tuple(edit for edit in edits if lacks(edit))
 
 
-MAX_COMMAND = 2000
-"""Letters of a command that somebody may want to copy; a list of all positions is longer."""
+MAX_COMMAND = 2000  # letters of a command that somebody may want to copy; a list of all positions is longer
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:
