@@ -99,13 +99,10 @@ def _order(name: str, order: str | tuple[int, ...]) -> str:
     return f"{name}s are in another order ({begun([str(each) for each in order], MAX_LISTED)})"
 
 
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
 def _runtime(edit: Runtime) -> str:
-    verb = "compute" if edit.also else "computes"
-    return "; ".join((f"as {_and((edit.found, *edit.also))} {verb} it", *edit.causes))
+    names = (edit.found, *edit.also)
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return "; ".join((f"as {listed} {'compute' if edit.also else 'computes'} it", *edit.causes))
 
 
 _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
