@@ -22,7 +22,7 @@ from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.forms import halved, joined
-from pecli.explain.frequency_vectors import explain_frequencies, recognise_frequencies
+from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.locate import Located, explain_part, located
 from pecli.explain.position_recovery import recognise_grid, recognise_positions
 from pecli.explain.recipe_search import (
