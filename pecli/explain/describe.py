@@ -30,14 +30,14 @@ def describe(sample: Sample) -> list[str]:
     if strange:
         head += f", {strange:,} of {values.size:,} elements are infinite or not numbers"
     finite = np.abs(finite) if np.iscomplexobj(values) else finite
-    low, high = float(finite.min(initial=math.inf)), float(finite.max(initial=-math.inf))
-    spread = f", all {low:g}" if low == high else f", from {low:.6g} to {high:.6g}, std {float(finite.std()):.4g}"
-    lines = [head + (spread if finite.size else "")]
+    if finite.size:
+        low, high = float(finite.min()), float(finite.max())
+        head += f", all {low:g}" if low == high else f", from {low:.6g} to {high:.6g}, std {float(finite.std()):.4g}"
     if strange or np.iscomplexobj(values) or not np.isfinite(values.std()) or not np.ptp(values):
-        return lines
+        return [head]
     table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
     drawn = distribution(table) if table.size >= 2 * MAX_SIDE and independent(table[:MAX_SIDE, :MAX_SIDE]) else ""
-    return [*lines, f"looks like independent draws: {drawn}"] if drawn else [*lines, *_structure(table)]
+    return [head, f"looks like independent draws: {drawn}"] if drawn else [head, *_structure(table)]
 
 
 def independent(values: Floats) -> bool:
