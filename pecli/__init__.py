@@ -13,40 +13,34 @@ from pecli.engine import __version__
 
 TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
 
-_HOMES = {
-    "Alibi": "pecli.engine.schemes.alibi",
-    "AlibiBias": "pecli.layers",
-    "FileError": "pecli.errors",
-    "KindError": "pecli.errors",
-    "LearnedInit": "pecli.engine.schemes.learned",
-    "LearnedPosEmbedding": "pecli.layers",
-    "ParameterError": "pecli.errors",
-    "PecliError": "pecli.errors",
-    "Relative": "pecli.engine.schemes.relative",
-    "Rope": "pecli.engine.schemes.rope",
-    "RotaryPosEmbedding": "pecli.layers",
-    "Scheme": "pecli.engine.schemes.scheme",
-    "Sinusoidal": "pecli.engine.schemes.sinusoidal",
-    "SinusoidalPosEmbedding": "pecli.layers",
-    "Tolerance": "pecli.checks.tolerance",
-    "apply": "pecli.tensors.apply",
-    "audit": "pecli.checks.audit",
-    "convert": "pecli.tensors.convert",
-    "dask": "pecli.distributed",
-    "diff": "pecli.checks.diff",
-    "extend": "pecli.checks.extend",
-    "identify": "pecli.checks.identify",
-    "load": "pecli.files.load",
-    "load_config": "pecli.models.find",
-    "load_model": "pecli.models.find",
-    "plot": "pecli.views.notebook",
-    "report": "pecli.views.report",
-    "runtimes": "pecli.checks.runtimes",
-    "resize": "pecli.tensors.resize",
-    "save": "pecli.files",
-    "sinusoidal_pos_embedding": "pecli.layers",
-    "verify": "pecli.checks.verify",
+_NAMES = {
+    "engine.schemes.alibi": "Alibi",
+    "layers": "AlibiBias LearnedPosEmbedding RotaryPosEmbedding SinusoidalPosEmbedding sinusoidal_pos_embedding",
+    "errors": "FileError KindError ParameterError PecliError",
+    "engine.schemes.learned": "LearnedInit",
+    "engine.schemes.relative": "Relative",
+    "engine.schemes.rope": "Rope",
+    "engine.schemes.scheme": "Scheme",
+    "engine.schemes.sinusoidal": "Sinusoidal",
+    "checks.tolerance": "Tolerance",
+    "tensors.apply": "apply",
+    "checks.audit": "audit",
+    "tensors.convert": "convert",
+    "distributed": "dask",
+    "checks.diff": "diff",
+    "checks.extend": "extend",
+    "checks.identify": "identify",
+    "files.load": "load",
+    "models.find": "load_config load_model",
+    "views.notebook": "plot",
+    "views.report": "report",
+    "checks.runtimes": "runtimes",
+    "tensors.resize": "resize",
+    "files": "save",
+    "checks.verify": "verify",
 }
+"""What is offered, by the module that it is imported from."""
+_HOMES = {name: f"pecli.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 if TYPE_CHECKING:
     from typing import Any
@@ -83,40 +77,12 @@ if TYPE_CHECKING:
     from pecli.views.report import report
 
 __all__ = [
-    "Alibi",
-    "AlibiBias",
-    "FileError",
-    "KindError",
-    "LearnedInit",
-    "LearnedPosEmbedding",
-    "ParameterError",
-    "PecliError",
-    "Relative",
-    "Rope",
-    "RotaryPosEmbedding",
-    "Scheme",
-    "Sinusoidal",
-    "SinusoidalPosEmbedding",
-    "Tolerance",
-    "__version__",
-    "apply",
-    "audit",
-    "convert",
-    "dask",
-    "diff",
-    "extend",
-    "identify",
-    "load",
-    "load_config",
-    "load_model",
-    "plot",
-    "report",
-    "resize",
-    "runtimes",
-    "save",
-    "sinusoidal_pos_embedding",
-    "verify",
-]
+    "Alibi", "AlibiBias", "FileError", "KindError", "LearnedInit", "LearnedPosEmbedding", "ParameterError",
+    "PecliError", "Relative", "Rope", "RotaryPosEmbedding", "Scheme", "Sinusoidal", "SinusoidalPosEmbedding",
+    "Tolerance", "__version__", "apply", "audit", "convert", "dask", "diff", "extend", "identify", "load",
+    "load_config", "load_model", "plot", "report", "resize", "runtimes", "save", "sinusoidal_pos_embedding",
+    "verify"
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -150,27 +116,20 @@ def _display_in_notebooks() -> None:
 
     for module, name in _DISPLAYED.items():
         if module in sys.modules and not hasattr(kind := getattr(sys.modules[module], name), "_repr_html_"):
-            kind._repr_html_, kind._repr_png_ = _repr_html, _repr_png
+            kind._repr_html_, kind._repr_png_ = _by_view("notebook", "html"), _by_view("notebook", "png")
             if module.startswith("pecli.checks."):
-                kind.__str__ = _printed
+                kind.__str__ = _by_view("check_results", "printed")
 
 
-def _printed(value: Any) -> str:
-    from pecli.views.check_results import printed
+def _by_view(module: str, function: str) -> Any:
+    """A method that is a function of a view, which is imported when it is called."""
 
-    return printed(value)
+    def method(value: Any) -> Any:
+        from importlib import import_module
 
+        return getattr(import_module(f"pecli.views.{module}"), function)(value)
 
-def _repr_html(value: Any) -> str:
-    from pecli.views.notebook import html
-
-    return html(value)
-
-
-def _repr_png(value: Any) -> bytes | None:
-    from pecli.views.notebook import png
-
-    return png(value)
+    return method
 
 
 def __dir__() -> list[str]:

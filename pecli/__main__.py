@@ -68,17 +68,18 @@ def main() -> NoReturn:
         from pecli.cli.app import run
 
         code = run(sys.argv[1:])
-    except (KeyboardInterrupt, Stopped) as stopped:
-        code = _code(stopped)
-    except Exception as problem:
-        if isinstance(problem.__cause__, (KeyboardInterrupt, Stopped)):
-            code = _code(problem.__cause__)  # Python before 3.12 wraps what is raised while a class is being made
+    except BaseException as problem:
+        stopped = problem if isinstance(problem, (KeyboardInterrupt, Stopped)) else problem.__cause__
+        if isinstance(stopped, Stopped):  # as a cause in Python before 3.12, where a class was being made
+            code = 128 + int(stopped.args[0])
+        elif isinstance(stopped, KeyboardInterrupt):
+            code = 130
         else:
             _say_no_start(problem)
     _leave(code)
 
 
-def _say_no_start(problem: Exception) -> None:
+def _say_no_start(problem: BaseException) -> None:
     """The last resort, which imports nothing: pecli, or what it reports errors with, cannot be loaded."""
     if os.environ.get("PECLI_DEBUG"):
         sys.excepthook(type(problem), problem, problem.__traceback__)
@@ -88,10 +89,6 @@ def _say_no_start(problem: Exception) -> None:
         os.write(2, f"pecli: error: pecli cannot run: {what}; {advice}\n".encode(errors="backslashreplace"))
     except OSError:
         pass  # there is nobody to tell
-
-
-def _code(stopped: KeyboardInterrupt | Stopped) -> int:
-    return 128 + int(stopped.args[0]) if isinstance(stopped, Stopped) else 130
 
 
 def _leave(code: int) -> NoReturn:

@@ -41,17 +41,13 @@ class ParameterError(PecliError, ValueError):
         super().__init__(name, given, rule, advice)
         self.name, self.given, self.rule, self.advice = name, given, rule, advice
 
-    def describe(self, name: str) -> str:
-        """The message, with the parameter under the given name."""
-        return "; ".join(part for part in (f"{name} is {self.given}", self.rule, self.advice) if part)
-
     def spelled(self, spell: Callable[[str], str]) -> str:
         """The message, with every parameter that it names called otherwise."""
-        rule, advice = (_NAMED.sub(lambda found: spell(found[1]), part) for part in (self.rule, self.advice))
-        return ParameterError(self.name, self.given, rule, advice).describe(spell(self.name))
+        rules = [_NAMED.sub(lambda found: spell(found[1]), part) for part in (self.rule, self.advice)]
+        return "; ".join(filter(None, [f"{spell(self.name)} is {self.given}", *rules]))
 
     def __str__(self) -> str:
-        return self.describe(self.name)
+        return "; ".join(filter(None, [f"{self.name} is {self.given}", self.rule, self.advice]))
 
 
 class KindError(ParameterError, TypeError):
@@ -79,7 +75,7 @@ class FileError(PecliError):
 
     def __str__(self) -> str:
         shown = "''" if self.path == "" else self.path
-        return "; ".join(part for part in (f"{shown}: {self.problem}", self.advice) if part)
+        return "; ".join(filter(None, [f"{shown}: {self.problem}", self.advice]))
 
 
 class NoTablesError(FileError):
@@ -103,8 +99,8 @@ class DefectError(PecliError):
 
     def __str__(self) -> str:
         what = f"{type(self.__cause__).__name__}: {self.__cause__}".removesuffix(": ")
-        where = "this is a defect of pecli or of its installation, not of the input"
-        return f"unexpected {what}; {where}; set PECLI_DEBUG=1 to see the traceback, and report it"
+        rule = "this is a defect of pecli or of its installation, not of the input"
+        return f"unexpected {what}; {rule}; set PECLI_DEBUG=1 to see the traceback, and report it"
 
 
 OS_ERRORS = {
@@ -153,8 +149,7 @@ def translated(problem: Exception) -> PecliError:
         path = os.fsdecode(problem.filename)
         return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
     if isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and "allocate lock" in text):
-        advice = "make the table smaller, or write it to a file with -o, block by block"
-        return ResourceError(f"there is not enough memory; {advice}")
+        return ResourceError("there is not enough memory; make the table smaller, or write it to a file with -o")
     if isinstance(problem, ImportError) and "failed to map segment" in text:
         return ResourceError("there is not enough memory to load NumPy or matplotlib")
     if isinstance(problem, RuntimeError) and "thread" in text:

@@ -84,7 +84,7 @@ def printed(command: str, folder: str, settings: dict[str, str]) -> str:
     alone = re.fullmatch(r"(pecli [^|;<>&$`*?]*)(; echo \"exit \$\?\")?", command)
     if alone is None:
         done = subprocess.run(
-            ["sh", "-c", command], cwd=folder, env=settings, capture_output=True, text=True, timeout=60
+            ["sh", "-c", command], cwd=folder, env=settings, capture_output=True, encoding="utf-8", timeout=60
         )
         return done.stdout + done.stderr
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))

@@ -17,13 +17,8 @@ def test_a_parameter_goes_by_its_own_name_in_python_and_by_that_of_its_option_in
     assert str(problem) == "kv_heads is 3; 4 `heads` are no multiple of 3; check `heads` and `kv_heads`"
     spelled = "--kv-heads is 3; 4 --heads are no multiple of 3; check --heads and --kv-heads"
     assert problem.spelled(option_name) == spelled
-
-
-def test_what_is_given_is_never_taken_for_a_name() -> None:
-    assert (
-        ParameterError("name", "'`heads`'", "it is no name").spelled(option_name)
-        == "--name is '`heads`'; it is no name"
-    )
+    problem = ParameterError("name", "'`heads`'", "what is given is never taken for a name")
+    assert problem.spelled(option_name) == "--name is '`heads`'; what is given is never taken for a name"
 
 
 def test_parts_that_are_empty_leave_no_trace() -> None:

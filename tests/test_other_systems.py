@@ -95,9 +95,8 @@ def hidden(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run code in a process that lacks what Windows lacks."""
     words = [sys.executable, "-X", "warn_default_encoding", "-c", HIDE + code]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(
-        words, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=120
-    )
+    settings = {"capture_output": True, "text": True, "encoding": "utf-8", "timeout": 120}
+    return subprocess.run(words, cwd=folder, env=environment, **settings)
 
 
 FORMATS = """
@@ -149,16 +148,11 @@ WINDOWS_PATHS = {
 }
 
 
-@pytest.fixture
-def windows_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drive_is_no_file_before_a_tensor_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drives are parts of paths, and there are files of these names, and one that is called C."""
     there = {path for path, _ in WINDOWS_PATHS.values()} | {"C"}
     monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
     monkeypatch.setattr(os.path, "exists", there.__contains__)
-
-
-@pytest.mark.usefixtures("windows_paths")
-def test_a_drive_is_no_file_before_a_tensor_name() -> None:
     assert {text: load.split_name(text) for text in WINDOWS_PATHS} == WINDOWS_PATHS
     with pytest.raises(FileError, match=r"C:\\missing\.npz:cos: does not exist"):
         load.split_name(r"C:\missing.npz:cos")

@@ -21,6 +21,10 @@ def test_the_generated_parts_are_up_to_date(document: Path) -> None:
     assert written(document) == document.read_text(encoding="utf-8"), "run python -m tests.readme"
 
 
+def test_readme_is_short() -> None:
+    assert len(TEXT.splitlines()) <= 180
+
+
 def test_links_lead_somewhere() -> None:
     for document in (README, REFERENCE, *(ROOT / ".github").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)|src=\"([^\"]+)\"", document.read_text(encoding="utf-8")):

@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from pecli.checks.statistics import finite
+from pecli.checks import plain, plain_fields
 from pecli.checks.tolerance import DRIFT
 from pecli.engine.arrays import Array, Floats, Indices, Positions, as_dtype, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition, results_in_order
 from pecli.errors import KindError
 
-_BLOCK_ELEMENTS = 1 << 19
-"""A few megabytes in every thread."""
-_PER_DECADE = 24
-"""Points of the curve of errors over positions."""
+BLOCK_ELEMENTS = 1 << 19  #: a few megabytes in every thread
+PER_DECADE = 24  #: points of the curve of errors over positions
 
 
 @dataclass(frozen=True)
@@ -42,16 +40,13 @@ class Drift:
     """What one recipe does, over stretches of positions and by frequency."""
 
     recipe: str
-    largest: Floats
-    """The largest error of each stretch of positions."""
+    largest: Floats  #: the largest error of each stretch of positions
     sums: Floats
     by_frequency: Floats
     max_abs_error: float = -1.0
     worst: Worst | None = None
-    first_beyond: int | None = None
-    """The first position whose error exceeds the tolerance."""
-    first_equal: int | None = None
-    """The first position whose row equals the one before, though the exact rows differ."""
+    first_beyond: int | None = None  #: the first position whose error exceeds the tolerance
+    first_equal: int | None = None  #: the first position whose row equals the one before, though the exact rows differ
 
 
 @dataclass(repr=False)
@@ -100,32 +95,24 @@ class Audit:
 
     def as_json(self) -> dict[str, Any]:
         """The audit as plain data."""
-        return {
-            **self.scheme.spec(),
-            "tolerance": self.tolerance,
-            "first_position": self.numbers.first,
-            "positions": self.numbers.count,
-            self.numbers.kind: self.numbers.values,
-            "recipes": [self._described(drift) for drift in self.drifts],
-        }
-
-    def _described(self, drift: Drift) -> dict[str, Any]:
-        decades = []
-        for first, last in self.decades():
-            largest, mean = map(finite, self.in_decade(drift, (first, last)))
-            decades.append({"first": first, "last": last, "max_abs_error": largest, "mean_abs_error": mean})
-        worst = drift.worst
-        return {
-            "recipe": drift.recipe,
-            "max_abs_error": finite(drift.max_abs_error),
-            "mean_abs_error": finite(self.mean(drift)),
-            "kept_positions": self.kept_positions(drift),
-            "first_beyond_tolerance": drift.first_beyond,
-            "first_equal_neighbours": drift.first_equal,
-            "worst": worst and {**vars(worst), "found": finite(worst.found)},
-            "by_decade": decades,
-            "by_frequency": [finite(float(error)) for error in drift.by_frequency],
-        }
+        recipes = []
+        for drift in self.drifts:
+            spans = [(first, last, *self.in_decade(drift, (first, last))) for first, last in self.decades()]
+            keys = ("first", "last", "max_abs_error", "mean_abs_error")
+            described = {
+                **plain_fields(drift, "recipe", "max_abs_error"),
+                "mean_abs_error": self.mean(drift),
+                "kept_positions": self.kept_positions(drift),
+                "first_beyond_tolerance": drift.first_beyond,
+                "first_equal_neighbours": drift.first_equal,
+                "worst": drift.worst and vars(drift.worst),
+                "by_decade": [dict(zip(keys, span, strict=True)) for span in spans],
+                "by_frequency": drift.by_frequency.tolist(),
+            }
+            recipes.append(plain(described))
+        numbers = self.numbers
+        about = {"first_position": numbers.first, "positions": numbers.count, numbers.kind: numbers.values}
+        return {**self.scheme.spec(), "tolerance": self.tolerance, **about, "recipes": recipes}
 
 
 def audit(
@@ -141,10 +128,18 @@ def audit(
     if not isinstance(scheme, Scheme):
         raise KindError("scheme", repr(scheme), "it must be a scheme", "such as Rope(seq_len=4096, dim=128)")
     scheme.by_position()  # refuses what has no recipes
-    chosen = _chosen(scheme, (recipes,) if isinstance(recipes, str) else recipes)
+    runtime = getattr(scheme, "runtime", "none")
+    every = scheme.recipe_names() if runtime == "none" else (runtime,)
+    chosen = every if recipes is None else (recipes,) if isinstance(recipes, str) else recipes
     exact = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
     tables = {recipe: _computed(scheme, recipe, scheme.dtype) for recipe in chosen}
     return measure(scheme, exact, tables, tolerance, on_block=on_block)
+
+
+def _computed(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:
+    """The numbers of a scheme as a recipe makes them; of one that knows no recipes, as the recipe keeps them."""
+    found = scheme.in_dtype(dtype).computed_as(recipe).by_position()
+    return replace(found, read=lambda start, stop: as_dtype(found.read(start, stop), dtype))
 
 
 def measure(
@@ -157,12 +152,14 @@ def measure(
 ) -> Audit:
     """The errors of tables against an exact one, block by block. Rows are at these places, or from the first on."""
     stop = exact.first + exact.count if places is None else int(places[-1]) + 1
-    edges = _edges(exact.first, stop)
+    powers = 10.0 ** (np.arange(13 * PER_DECADE + 1) / PER_DECADE)
+    inner = np.unique(np.rint(powers).astype(np.int64))  # even on a logarithmic scale, decades among them
+    edges = np.concatenate([[exact.first], inner[(inner > exact.first) & (inner < stop)], [stop]])
     stretches = len(edges) - 1
     frequencies = len(exact.values)
     drifts = [Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(frequencies)) for name in tables]
     result = Audit(scheme, tolerance, exact, edges, drifts)
-    step = max(2, _BLOCK_ELEMENTS // max(1, len(exact.groups)))
+    step = max(2, BLOCK_ELEMENTS // max(1, len(exact.groups)))
 
     def errors_from(start: int) -> list[_Errors]:
         before = max(start - 1, 0)  # with the row before, which may be equal
@@ -181,43 +178,19 @@ def measure(
     return result
 
 
-def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
-    """The recipes asked for; else the runtime that the scheme names, or all recipes."""
-    runtime = getattr(scheme, "runtime", "none")
-    every = scheme.recipe_names() if runtime == "none" else (runtime,)
-    return list(dict.fromkeys(every if recipes is None else recipes))
-
-
-def _computed(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:
-    """The numbers of a scheme as a recipe makes them; of one that knows no recipes, as the recipe keeps them."""
-    found = scheme.in_dtype(dtype).computed_as(recipe).by_position()
-    return replace(found, read=lambda start, stop: as_dtype(found.read(start, stop), dtype))
-
-
-def _edges(first: int, stop: int) -> Indices:
-    """Where stretches of positions begin, evenly on a logarithmic scale; decades begin there, too."""
-    powers = 10.0 ** (np.arange(13 * _PER_DECADE + 1) / _PER_DECADE)
-    inner = np.unique(np.rint(powers).astype(np.int64))
-    return np.concatenate([[first], inner[(inner > first) & (inner < stop)], [stop]])
-
-
-class _Errors(NamedTuple):
-    """Of some rows: the largest errors and the sums of errors by row, the largest by column; where the largest is, with
-    the exact value and the one found; and the first row that equals the one before, if any does.
-    """
-
-    largest: Floats
-    sums: Floats
-    by_column: Floats
-    worst: tuple[int, int, float, float]
-    equal: int | None
+_Errors = tuple[Floats, Floats, Floats, tuple[int, int, float, float], int | None]
+"""Of some rows: the largest errors and the sums of errors by row, the largest by column; where the largest is, with the
+exact value and the one found; and the first row that equals the one before, if any does."""
 
 
 def _errors(table: Array, exact: Array, before: int) -> _Errors:
     """|table − exact| after that many rows, in float32 where both are: the difference of two close floats has no error
     of its own.
     """
-    equal = _collision(table, exact)
+    rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])  # most rows differ in their first number
+    rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
+    rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
+    equal = int(rows[0]) + 1 - before if rows.size else None
     table, exact = table[before:], exact[before:]
     single = table.dtype == exact.dtype == np.float32
     error: Any = np.subtract(table, exact) if single else widened(table) - widened(exact)
@@ -226,32 +199,23 @@ def _errors(table: Array, exact: Array, before: int) -> _Errors:
     row = int(largest.argmax())
     column = int(error[row].argmax())
     worst = row, column, float(exact[row, column]), float(table[row, column])
-    sums = error.sum(axis=1, dtype=np.float64)
-    return _Errors(largest, sums, error.max(axis=0), worst, None if equal is None else equal + 1 - before)
+    return largest, error.sum(axis=1, dtype=np.float64), error.max(axis=0), worst, equal
 
 
 def _add(result: Audit, drift: Drift, errors: _Errors, positions: Positions) -> None:
     """Take the rows at these positions into account."""
-    numbers = result.numbers
-    row, column, expected, found = errors.worst
-    if errors.largest[row] > drift.max_abs_error:
-        drift.max_abs_error = float(errors.largest[row])
-        place = int(positions[row])
-        drift.worst = Worst(place, int(numbers.groups[column]), numbers.names[column], expected, found)
+    largest, sums, by_column, (row, column, expected, found), equal = errors
+    groups = result.numbers.groups
+    if largest[row] > drift.max_abs_error:
+        drift.max_abs_error = float(largest[row])
+        part = result.numbers.names[column]
+        drift.worst = Worst(int(positions[row]), int(groups[column]), part, expected, found)
     stretches = np.searchsorted(result.edges, positions, side="right") - 1
-    np.maximum.at(drift.largest, stretches, errors.largest)
-    np.add.at(drift.sums, stretches, errors.sums)
-    np.maximum.at(drift.by_frequency, numbers.groups, errors.by_column)
-    beyond = np.flatnonzero(errors.largest > result.tolerance)
+    np.maximum.at(drift.largest, stretches, largest)
+    np.add.at(drift.sums, stretches, sums)
+    np.maximum.at(drift.by_frequency, groups, by_column)
+    beyond = np.flatnonzero(largest > result.tolerance)
     if drift.first_beyond is None and beyond.size:
         drift.first_beyond = int(positions[beyond[0]])
-    if drift.first_equal is None and errors.equal is not None:
-        drift.first_equal = int(positions[errors.equal])
-
-
-def _collision(table: Array, exact: Array) -> int | None:
-    """The first row that equals the next one, though the exact rows differ. Most rows differ in their first number."""
-    rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])
-    rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
-    rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
-    return int(rows[0]) if rows.size else None
+    if drift.first_equal is None and equal is not None:
+        drift.first_equal = int(positions[equal])

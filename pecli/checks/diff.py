@@ -1,25 +1,27 @@
-"""Two files, tensor by tensor, and what turns one into the other where they differ."""
+"""Two files, tensor by tensor: which tensors belong together, how the one is read as the other, and what turns one
+into the other where they differ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.checks import Answer
-from pecli.checks.compare import (
-    Comparison,
-    ErrorMap,
-    as_json,
-    error_map,
-    problems_of,
-    where_json,
-)
-from pecli.checks.pairing import Fit, Pair, fits_of, with_dtypes
-from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.arrays import Array
-from pecli.errors import PecliError
+import numpy as np
+
+from pecli.checks import Answer, plain_fields
+from pecli.checks.compare import READ_BYTES, Comparison, Part, problems_of, slabs, where_json
+from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
+from pecli.checks.tensor_roles import ANYTHING, role_of
+from pecli.checks.tolerance import EXACT, Tolerance, absolute_errors, is_relative, tolerance_of
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, dtype_name
+from pecli.errors import PecliError, bracketed
+from pecli.explain.forms import Form, halved
 from pecli.files import LoadedFile
+from pecli.files.contents import carried_spec
 from pecli.files.load import opened
 
 if TYPE_CHECKING:  # schemes and explanations are imported where files differ
@@ -27,13 +29,17 @@ if TYPE_CHECKING:  # schemes and explanations are imported where files differ
     from pecli.explain.edits import Explanation
     from pecli.files.load import Given
 
+MAX_EXPLAINED = 16  #: tensors of one file whose differences are explained
+MIN_ELEMENTS = 8  #: of a tensor whose scheme is searched for
+MAX_NOISE_ULP = 8  #: units of the last place that no transform would leave
+MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
+"""What tensors hold that belong together under unlike names."""
+WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
+DOUBLED = ("halves", "interleaved")
+MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
+MAX_MAP = 512  #: rows and columns of a map of errors
 
-MAX_EXPLAINED = 16
-"""Tensors of one file whose differences are explained."""
-MIN_ELEMENTS = 8
-"""Of a tensor whose scheme is searched for."""
-MAX_NOISE_ULP = 8
-"""Units of the last place that no transform would leave."""
+Pair = tuple[str, Array, Array]  #: a name, and one table as A and as B have it
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,8 +51,7 @@ class Difference(Answer):
     tensors: tuple[Comparison, ...]
     diagnosis: tuple[str, ...] = ()
     explanations: tuple[Explanation, ...] = ()
-    readings: Mapping[str, str] = field(default_factory=dict)
-    """By tensor, how its axes were read where they differ."""
+    readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, how its axes were read where they differ
     weak: tuple[str, ...] = ()
     """Where the values agree within a tolerance, known mistakes in B that would have done so, too."""
 
@@ -60,14 +65,8 @@ class Difference(Answer):
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "passed": self.passed,
-            "a": self.a,
-            "b": self.b,
-            "tensors": [as_json(tensor) for tensor in self.tensors],
-            "diagnosis": list(self.diagnosis),
+            **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
             "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
-            "readings": dict(self.readings),
-            "weak": list(self.weak),
             "where": where_json(self.tensors),
         }
 
@@ -99,12 +98,19 @@ def diff_open(
     """The same for files that are open already, each with the name it was asked for by."""
     for _, file in (a, b):
         file.check()
-    fits = fits_of(*with_dtypes(a[1], b[1]))
+    fits = fits_of(a[1], b[1])
     loose = tolerance != EXACT  # within a tolerance, another dtype is none of the differences
     tensors = tuple(fit.compared(tolerance, any_dtype=loose) for fit in fits)
     schemes = [_scheme_of(a[1]), _scheme_of(b[1])]
-    may_miss = {name for scheme in schemes if scheme for name in scheme.derived_tensors}
-    problems = [*_alone(a[1].tensors, b[1].tensors, fits, may_miss), *problems_of(tensors)]
+    derived = {name for scheme in schemes if scheme for name in scheme.derived_tensors}
+    paired = {name for fit in fits for name in fit.ours}, {name for fit in fits for name in fit.theirs}
+    problems = [
+        f"{name}: only {here} has it, {there} does not"
+        for here, there, (_, file), known in (("A", "B", a, paired[0]), ("B", "A", b, paired[1]))
+        for name in file.tensors
+        if name not in known and not (fits and (name in derived or is_relative(name)))  # which may be absent
+    ]
+    problems += problems_of(tensors)
     changed = [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]
     why = _explained(changed, schemes[0], tolerance) if changed and reasons else []
     problems += map(_comparison, why)
@@ -114,7 +120,7 @@ def diff_open(
         return answer
     from pecli.checks.verify.verification import weak_checks
 
-    compared = {name: array for fit in fits for name, array, _ in fit.searched()}
+    compared = {name: array for fit in fits for name, array, _ in fit.pairs()}
     return replace(answer, weak=weak_checks({schemes[0]: compared}, tolerance))
 
 
@@ -124,25 +130,169 @@ def _comparison(why: Explanation) -> str:
     return comparison(why)
 
 
-def error_maps(a: LoadedFile, b: LoadedFile, result: Difference, most: int) -> list[ErrorMap]:
-    """The errors of the tensors that can be drawn, the worst first."""
-    if not most:
-        return []
-    pairs = zip(result.tensors, fits_of(*with_dtypes(a, b)), strict=True)
-    off = [(found, fit) for found, fit in pairs if found.worst_index is not None]
-    off.sort(key=lambda each: -(each[0].max_abs_error or 0.0))
-    return [error_map(found.name, part) for found, fit in off[:most] for part in fit.parts[:1]]
+def _scheme_of(file: LoadedFile) -> Scheme | None:
+    """The scheme of the spec that a file carries; None where it carries none that makes a table."""
+    try:
+        spec = carried_spec(file.path, file.metadata)
+        if spec is None:
+            return None
+        from pecli.engine.schemes.scheme import Scheme
+
+        return Scheme.from_spec(spec)
+    except PecliError:
+        return None
 
 
-def _alone(a: Mapping[str, Array], b: Mapping[str, Array], fits: Sequence[Fit], may_miss: set[str]) -> list[str]:
-    """What only one of the files has, in words; what follows from other tensors may be absent."""
-    paired = {name for fit in fits for name in fit.ours}, {name for fit in fits for name in fit.theirs}
-    return [
-        f"{name}: only {here} has it, {there} does not"
-        for tensors, known, here, there in ((a, paired[0], "A", "B"), (b, paired[1], "B", "A"))
-        for name in tensors
-        if name not in known and not (fits and (name in may_miss or is_relative(name)))
+@dataclass(frozen=True)
+class Fit:
+    """Two tensors, or more, that belong together, and how the one is read as the other, if it can be."""
+
+    name: str
+    ours: Sequence[str]
+    theirs: Sequence[str]  #: the names that they have in A and in B
+    arrays: tuple[Array, Array]
+    reading: Reading | None
+    reads_a: bool = False  #: whether it is A that was read as B has it
+
+    @property
+    def note(self) -> str:
+        words = self.reading.words if self.reading else ""
+        return f"{'A' if self.reads_a else 'B'}: {words}" if words else ""
+
+    def compared(self, tolerance: Tolerance, *, any_dtype: bool) -> Comparison:
+        if self.reading is None:
+            return Comparison.of_shape(self.name, self.arrays[1].shape, bracketed(self.arrays[0].shape))
+        result = self.reading.compared(tolerance, name=self.name, any_dtype=any_dtype)
+        for one, other in _SIDES if self.reads_a else ():
+            sides = vars(result)
+            sides[one], sides[other] = sides[other], sides[one]
+        return result
+
+    def pairs(self) -> list[Pair]:
+        """What is searched for reasons: without copies and doubled columns."""
+        if self.reading is None:
+            return [(self.name, *self.arrays)]
+        pairs = [(name, np.asarray(one), other) for name, (one, other) in self.reading.pairs().items()]
+        return [(name, other, one) for name, one, other in pairs] if self.reads_a else pairs
+
+
+_SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected", "strange_found"))
+
+
+def fits_of(a: LoadedFile, b: LoadedFile) -> list[Fit]:
+    """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
+    them; or those of one name, and of the others those that alone hold the same by their names.
+    """
+    kinds = [[dtype_name(array.dtype) for array in file.tensors.values()] for file in (a, b)]
+    one_kind, other_kind = (next((kind for kind in some if kind in SIGNIFICAND_BITS), "float64") for some in kinds)
+    ours, theirs = a.read_as(other_kind).tensors, b.read_as(one_kind).tensors  # a .csv has no dtypes of its own
+    lines = "csv" in (a.format, b.format)
+    if len(ours) == len(theirs) == 1:
+        (one,), (other,) = ours.items(), theirs.items()
+        return [_fit(one, other, lines)]
+    for whole, parts, reads_a in ((theirs, ours, False), (ours, theirs, True)):
+        if (fit := _as_both(whole, parts, lines, reads_a)) is not None:
+            return [fit]
+    names = {name: name for name in ours if name in theirs}
+    by_role = [
+        _by_role([name for name in tensors if name not in known])
+        for tensors, known in ((ours, names), (theirs, {*names.values()}))
     ]
+    names |= {name: by_role[1][role] for role, name in by_role[0].items() if role in by_role[1]}
+    return [_fit((one, ours[one]), (other, theirs[other]), lines) for one, other in names.items()]
+
+
+def _by_role(names: Sequence[str]) -> dict[str, str]:
+    """Those tensors that are the only ones of their file with such a role."""
+    roles = {name: role for name in names if (role := role_of(name)) in MATCHED_ROLES}
+    counts = Counter(roles.values())
+    return {role: name for name, role in roles.items() if counts[role] == 1}
+
+
+def _as_both(whole: Mapping[str, Array], parts: Mapping[str, Array], lines: bool, reads_a: bool) -> Fit | None:
+    """One array that holds the cosines and sines which the other file has apart."""
+    tables = {role: name for name in parts if (role := role_of(name)) in PLURALS}
+    if len(whole) != 1 or len(tables) != 2 or len({parts[name].shape for name in tables.values()}) > 1:
+        return None
+    ((name, array),) = whole.items()
+    reading = best_reading(array, _both({role: parts[tables[role]] for role in PLURALS}), lines=lines)
+    if reading is None:
+        return None
+    sides = ([name], list(parts))
+    ours, theirs = sides if reads_a else sides[::-1]
+    return Fit("cos_sin", ours, theirs, (array, array), reading, reads_a)
+
+
+def _both(parts: Mapping[str, Array]) -> Iterator[Target]:
+    """Cosines and sines in one array, each column once."""
+    for doubled in ("", *DOUBLED):
+        single = {name: _undoubled(array, doubled) for name, array in parts.items()}
+        known = {name: array for name, array in single.items() if array is not None}
+        if len(known) == len(single):
+            yield fixed(known, waves=True, layout=doubled, quantised=True)
+
+
+def _undoubled(array: AnyArray, doubled: str) -> AnyArray | None:
+    """One of the two columns of each frequency; None where they are not the same."""
+    if not doubled or array.ndim < 1 or array.shape[-1] % 2:
+        return None if doubled else array
+    pair = halved(array, doubled)
+    return pair[0] if np.array_equal(*pair, equal_nan=True) else None
+
+
+def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
+    """Two tensors as one table, whichever has more axes; as they are where their shapes do not allow it."""
+    (name, ours), (other, theirs) = a, b
+    fit = Fit(name, [name], [other], (ours, theirs), None)
+    waves = role_of(name) in WAVE_ROLES and role_of(other) in WAVE_ROLES
+    if ours.shape == theirs.shape and (not waves or (ours.dtype.kind in "iu") == (theirs.dtype.kind in "iu")):
+        theirs = np.asarray(theirs, order="C")
+        part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs))
+        return replace(fit, reading=Reading(theirs, fixed({name: ours}), Form("alone"), (part,), (name,), None))
+    sides = [(False, ours, theirs), (True, theirs, ours)]
+    for reads_a, expected, found in sorted(sides, key=lambda side: side[1].dtype.kind in "iu"):
+        reading = best_reading(found, _targets(name, expected, waves, lines), lines=lines)
+        if reading is not None:
+            return replace(fit, reading=reading, reads_a=reads_a)
+    return replace(fit, reading=_arranged(ours, theirs, lines) if waves else None)
+
+
+def _targets(name: str, expected: AnyArray, waves: bool, lines: bool) -> Iterator[Target]:
+    """An array as it is, without axes of length 1, and with one of two columns per frequency."""
+    plain = tuple(length for length in expected.shape if length != 1)
+    one_line = lines and expected.shape[-1:] == (1,) and plain  # one row stays a row, unless it is a line of text
+    common: dict[str, Any] = {"quantised": waves, "masked": _is_masked(expected)}
+    common["transposable"] = waves and role_of(name) in MATCHED_ROLES
+    for shape in dict.fromkeys([expected.shape, plain if len(plain) > 1 or one_line else expected.shape]):
+        table = expected.reshape(shape)
+        has_columns = waves and table.ndim > 1
+        yield fixed({name: table}, waves=has_columns, **common)
+        for doubled in DOUBLED if has_columns else ():
+            if (single := _undoubled(table, doubled)) is not None:
+                yield fixed({name: single}, waves=True, layout=doubled, **common)
+
+
+def _is_masked(array: AnyArray) -> bool:
+    """Whether the last key is hidden from the first query: by −∞, or by a dtype's most negative number."""
+    is_square = array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1 and array.size > 0
+    return is_square and array.dtype.kind in "fV" and bool(array[(0,) * (array.ndim - 1)][-1] <= MASK)
+
+
+def _arranged(ours: AnyArray, theirs: AnyArray, lines: bool) -> Reading | None:
+    """The second array as cosines and sines that the first holds, both in one array each, however arranged."""
+    widths = {size // times for size in ours.shape[-3:] for times in (1, 2, 4) if size and not size % times}
+    for width in sorted(widths, reverse=True):
+
+        def make(rows: int, width: int = width) -> tuple[None, dict[str, Array]]:
+            return None, dict.fromkeys(PLURALS, np.broadcast_to(np.zeros(()), (rows, width)))  # whatever the values
+
+        for found in readings(ours, Target((*PLURALS,), (None, width), make, waves=True)):
+            parts = {name: part.found for name, part in zip(PLURALS, found.parts, strict=False) if not part.copies}
+            if len(parts) == 2 and not found.is_near and found.is_plausible:
+                reading = best_reading(theirs, _both(parts), lines=lines)
+                if reading is not None and reading.is_near:
+                    return reading
+    return None
 
 
 def _explained(
@@ -151,42 +301,34 @@ def _explained(
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
     be. Last places that are off have no reason.
     """
+    from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
+    from pecli.explain.search import explain_pair, explain_swapped
+    from pecli.explain.time_limit import time_limit
+
     found: list[Explanation] = []
     pairs: list[Pair] = []
     for fit, result in changed:
+        units = result.max_ulp_error
         if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
-            from pecli.explain.edits import Dtype, Explanation
-
-            off = result.max_abs_error
-            found.append(Explanation((Dtype(result.dtype),), None, (result.name,), residual=off))
-            continue
-        is_noise = not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= MAX_NOISE_ULP
-        if not is_noise:
-            pairs += fit.searched()
-    if pairs:
-        from pecli.explain.time_limit import time_limit
-
-        with time_limit():
-            found += _searched(pairs[:MAX_EXPLAINED], scheme, tolerance)
-    return found
-
-
-def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
-    from pecli.explain.edits import ColumnsWrong, Scaled
-    from pecli.explain.search import explain_pair, explain_swapped
-
-    found = explain_swapped({name: (one, other) for name, one, other in pairs}, tolerance.atol)
-    swapped = {name for each in found for name in each.tensors}
-    unknown = []
-    for name, one, other in (pair for pair in pairs if pair[0] not in swapped):
-        why = explain_pair(name, one, other, tolerance.atol)
-        if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
-            unknown.append(((name, one, other), why))
-        else:
-            found.append(why)
-    better = _by_parameters([pair for pair, _ in unknown], scheme, tolerance)
-    named = {name for each in better for name in each.tensors}
-    return [*found, *better, *(why for pair, why in unknown if why is not None and pair[0] not in named)]
+            rounded, largest = (Dtype(result.dtype),), result.max_abs_error
+            found.append(Explanation(rounded, None, (result.name,), residual=largest))
+        elif result.problem or units is None or units > MAX_NOISE_ULP:
+            pairs += fit.pairs()
+    pairs = pairs[:MAX_EXPLAINED]
+    with time_limit():
+        swapped = explain_swapped({name: (one, other) for name, one, other in pairs}, tolerance.atol)
+        found += swapped
+        known = {name for each in swapped for name in each.tensors}
+        unknown = []
+        for pair in (pair for pair in pairs if pair[0] not in known):
+            why = explain_pair(*pair, tolerance.atol)
+            if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
+                unknown.append((pair, why))
+            else:
+                found.append(why)
+        better = _by_parameters([pair for pair, _ in unknown], scheme, tolerance)
+    known = {name for each in better for name in each.tensors}
+    return [*found, *better, *(why for pair, why in unknown if why is not None and pair[0] not in known)]
 
 
 def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
@@ -204,16 +346,34 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found]
 
 
-def _scheme_of(file: LoadedFile) -> Scheme | None:
-    """The scheme of the spec that a file carries; None where it carries none that makes a table."""
-    from pecli.files.contents import carried_spec
+@dataclass(frozen=True)
+class ErrorMap:
+    """The largest |A − B| by position and channel, over all other axes; a vector is one row."""
 
-    try:
-        spec = carried_spec(file.path, file.metadata)
-        if spec is None:
-            return None
-        from pecli.engine.schemes.scheme import Scheme
+    name: str
+    positions: int
+    channels: int
+    cells: Floats
 
-        return Scheme.from_spec(spec)
-    except PecliError:
-        return None
+
+def error_maps(a: LoadedFile, b: LoadedFile, result: Difference, most: int) -> list[ErrorMap]:
+    """The errors of the tensors that can be drawn, the worst first."""
+    pairs = zip(result.tensors, fits_of(a, b) if most else [None] * len(result.tensors), strict=True)
+    off = [(found, fit.reading) for found, fit in pairs if fit and found.worst_index is not None]
+    off.sort(key=lambda each: -(each[0].max_abs_error or 0.0))
+    return [_error_map(found.name, reading.parts[0]) for found, reading in off[:most] if reading is not None]
+
+
+def _error_map(name: str, part: Part) -> ErrorMap:
+    shape = part.expected.shape
+    positions, width = (shape[-2], shape[-1]) if len(shape) > 1 else (math.prod(shape), 1)
+    down, across = min(positions, MAX_MAP), min(width, MAX_MAP)
+    cells = np.zeros((down, across))
+    columns = np.unique(-(-np.arange(across) * width // across))  # where each group of columns begins
+    for index, start, count in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
+        ours = part.rows(index, start, count)
+        lines = np.arange(start, start + count) % positions * down // positions
+        for at in np.ndindex(part.copies):
+            error = absolute_errors(ours, part.found[(*at, *index)].reshape(count, width))[1]
+            np.maximum.at(cells, lines, np.maximum.reduceat(error, columns, axis=1))
+    return ErrorMap(name, positions, width, cells) if len(shape) > 1 else ErrorMap(name, 1, positions, cells.T)

@@ -6,30 +6,30 @@ The frequencies come from the scaling itself; which runtimes honour it is measur
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pecli.checks.runtimes import RuntimeResult, runtimes
+from pecli.checks import plain_fields
+from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import describe, find_model
+from pecli.models.find import Model, describe, find_model
 
+_QWEN3 = ("yarn", "Qwen3's model card: yarn, factor 4, original 32768")
+_GEMMA3 = ("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
 RECOMMENDED = {
     "qwen2": ("yarn", "Qwen2.5's model card: yarn, factor 4, original 32768"),
-    "qwen3": ("yarn", "Qwen3's model card: yarn, factor 4, original 32768"),
-    "qwen3_moe": ("yarn", "Qwen3's model card: yarn, factor 4, original 32768"),
+    "qwen3": _QWEN3,
+    "qwen3_moe": _QWEN3,
     "deepseek_v3": ("yarn", "DeepSeek-V3's own config: yarn, factor 40, original 4096"),
     "gpt_oss": ("yarn", "gpt-oss's own config: yarn, factor 32, original 4096"),
-    "gemma3_text": ("linear", "Gemma 3's own config: linear, factor 8, on its global layers"),
-    "gemma3": ("linear", "Gemma 3's own config: linear, factor 8, on its global layers"),
+    "gemma3": _GEMMA3,
+    "gemma3_text": _GEMMA3,
 }
 """What the makers of a family use or recommend, and where they say so."""
-
 SHORT_PROMPTS = {
     "yarn": "every prompt is encoded with the stretched frequencies, short ones too: leave it out for those",
     "linear": "every prompt is encoded with the stretched positions, short ones too: fine-tuning is usually needed",
@@ -39,6 +39,8 @@ SHORT_PROMPTS = {
 METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 TO = Whole(help="positions of the longer context", high=LAST_POSITION)
+UNSCALED = ("dim", "base", "partial_rotary_factor", "mrope_section", "mrope_interleaved")
+"""Parameters that have nothing to do with a scaling."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,8 @@ class Extension:
     model: str
     to: int
     method: str
-    reason: str
-    """Why this method."""
-    original: int
-    """Positions that the model has without any scaling."""
+    reason: str  #: why this method
+    original: int  #: positions that the model has without any scaling
     factor: float
     before: Encoding
     after: Encoding
@@ -63,10 +63,8 @@ class Extension:
         """What Hugging Face's config.json takes; where the base alone changes, that."""
         if self.method == "ntk":
             return {"rope_type": "default", "rope_theta": self.theta}
-        given: dict[str, Any] = {"rope_type": self.method, "factor": self.factor}
-        if self.method == "yarn":
-            given["original_max_position_embeddings"] = self.original
-        return given
+        start = {"original_max_position_embeddings": self.original} if self.method == "yarn" else {}
+        return {"rope_type": self.method, "factor": self.factor, **start}
 
     @property
     def theta(self) -> float:
@@ -87,51 +85,33 @@ class Extension:
     def commands(self) -> dict[str, str]:
         """What to say to runtimes that take the settings on their command line."""
         overrides = json.dumps({"rope_parameters": self.rope_parameters})
-        found = {"vllm": f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"}
+        vllm = f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"
         scale = f"--rope-freq-base {self.theta:.12g} --rope-freq-scale {1 / self.factor:.12g}"
-        llama_cpp = {
+        flags = {
             "yarn": f"--rope-scaling yarn {scale} --yarn-orig-ctx {self.original}",
             "linear": f"--rope-scaling linear {scale}",
             "ntk": f"--rope-scaling none --rope-freq-base {self.theta:.12g}",
-        }
-        if self.method in llama_cpp:
-            found["llama.cpp"] = f"llama-server -m MODEL.gguf -c {self.to} {llama_cpp[self.method]}"
-        return found
+        }.get(self.method)
+        return {"vllm": vllm, **({"llama.cpp": f"llama-server -m MODEL.gguf -c {self.to} {flags}"} if flags else {})}
 
     @property
     def gguf(self) -> dict[str, Any]:
         """The keys of a .gguf file, behind the name of its architecture."""
-        match self.method:
-            case "yarn":
-                scaled = {
-                    "rope.scaling.type": "yarn",
-                    "rope.scaling.factor": self.factor,
-                    "rope.scaling.original_context_length": self.original,
-                }
-            case "linear":
-                scaled = {"rope.scaling.type": "linear", "rope.scaling.factor": self.factor}
-            case "ntk":
-                scaled = {"rope.freq_base": self.theta}
-            case _:
-                return {}
-        return {"context_length": self.to, **scaled}
+        if self.method == "dynamic":
+            return {}
+        if self.method == "ntk":
+            return {"context_length": self.to, "rope.freq_base": self.theta}
+        start = {"rope.scaling.original_context_length": self.original} if self.method == "yarn" else {}
+        scaled = {"rope.scaling.type": self.method, "rope.scaling.factor": self.factor}
+        return {"context_length": self.to, **scaled, **start}
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "model": self.model,
-            "to": self.to,
-            "method": self.method,
-            "reason": self.reason,
-            "factor": self.factor,
+            **plain_fields(self, "model", "to", "method", "reason", "factor", "rope_scaling", "rope_parameters"),
+            **plain_fields(self, "commands", "gguf", "runtimes", "notes"),
             "original_max_position_embeddings": self.original,
             "rope_theta": self.theta,
-            "rope_scaling": self.rope_scaling,
-            "rope_parameters": self.rope_parameters,
-            "commands": self.commands,
-            "gguf": self.gguf,
-            "runtimes": [result.as_json() for result in self.runtimes],
             "wavelengths": self.wavelengths(),
-            "notes": list(self.notes),
         }
 
     def wavelengths(self) -> dict[str, Any]:
@@ -143,13 +123,7 @@ class Extension:
         return {"kept": kept, "blended": len(stretched) - kept - whole, "stretched": whole, "largest": max(stretched)}
 
 
-def extend(
-    model: ModelEncodings | Encoding | Mapping[str, Any] | str | os.PathLike[str] | Any,
-    to: int,
-    method: str | None = None,
-    *,
-    layer_type: str | None = None,
-) -> Extension:
+def extend(model: Model, to: int, method: str | None = None, *, layer_type: str | None = None) -> Extension:
     """The settings that stretch a model's context to `to` positions, and what runtimes make of them.
 
     Without a method: the one that the family's makers use, else yarn.
@@ -160,7 +134,8 @@ def extend(
     """
     found = find_model(None, model)
     length = TO.check("to", to)
-    encoding = _stretched_layers(found, layer_type)
+    ropes = rotary_layers(found, layer_type, "it has no rotary encoding to stretch")
+    encoding = max(ropes, key=lambda each: float(each.parameters["base"]))  # whose layers see the whole context
     original = _original_length(model, encoding)
     if length <= original:
         rule = f"{found.file} has {original:,} positions as it is"
@@ -168,7 +143,6 @@ def extend(
     recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
     chosen = recommended if method is None else METHOD.check("method", method)
     factor = length / original
-    after = _scaled(encoding, chosen, factor, original)
     reason = "" if method is not None else source or "yarn, which needs the least fine-tuning; the makers name none"
     if method is not None and source and chosen != recommended:
         reason = f"as asked; the makers use {recommended} ({source})"
@@ -176,17 +150,9 @@ def extend(
     own = encoding.parameters["scaling"]
     if own != "none":
         notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
+    after = _scaled(encoding, chosen, factor, original)
     measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
     return Extension(found.file, length, chosen, reason, original, factor, encoding, after, measured, tuple(notes))
-
-
-def _stretched_layers(found: ModelEncodings, layer_type: str | None) -> Encoding:
-    """The layers that see the whole context: of several kinds, those with the largest base."""
-    ropes = (found.one(layer_type),) if layer_type is not None else found.ropes()
-    ropes = tuple(encoding for encoding in ropes if encoding.is_rotary and not encoding.no_table)
-    if not ropes:
-        raise ParameterError("model", found.file, "it has no rotary encoding to stretch")
-    return max(ropes, key=lambda encoding: float(encoding.parameters["base"]))
 
 
 def _original_length(model: Any, encoding: Encoding) -> int:
@@ -204,19 +170,12 @@ def _original_length(model: Any, encoding: Encoding) -> int:
 
 def _scaled(encoding: Encoding, method: str, factor: float, original: int) -> Encoding:
     """The encoding with that scaling in place of its own."""
-    plain = {name: value for name, value in encoding.parameters.items() if name in _UNSCALED}
-    match method:
-        case "ntk":
-            dim = Rope(1, **plain).rotary_dim
-            more: dict[str, Any] = {"base": plain["base"] * factor ** (dim / (dim - 2)), "scaling": "none"}
-        case "yarn":
-            more = {"scaling": "yarn", "factor": factor, "original_max_position_embeddings": original}
-        case "dynamic":
-            more = {"scaling": "dynamic", "factor": factor, "max_position_embeddings": original}
-        case _:
-            more = {"scaling": "linear", "factor": factor}
-    return replace(encoding, parameters={**plain, **more})
-
-
-_UNSCALED = ("dim", "base", "partial_rotary_factor", "mrope_section", "mrope_interleaved")
-"""Parameters that have nothing to do with a scaling."""
+    plain = {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
+    scaling: dict[str, Any] = {"scaling": method, "factor": factor}
+    if method == "ntk":
+        dim = Rope(1, **plain).rotary_dim
+        scaling = {"scaling": "none", "base": plain["base"] * factor ** (dim / (dim - 2))}
+    elif method != "linear":
+        start = "original_max_position_embeddings" if method == "yarn" else "max_position_embeddings"
+        scaling[start] = original
+    return replace(encoding, parameters={**plain, **scaling})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks import Answer
+from pecli.checks import Answer, plain_fields
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
+from pecli.checks.verify.verification import tables_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.describe import describe
@@ -25,37 +25,30 @@ from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.number_text import numerals
+from pecli.files.text_output import numerals
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
-MAX_UNNAMED = 8
-"""A file of so many tensors is looked at whole; of more, only those whose names speak of positions."""
-FIRST_ROWS = 64
-"""Of a table of many, searched before all are."""
-MIN_ELEMENTS = 1 << 17
-"""Of a table for which that is worth it."""
-MEASURED_ROWS = 256
-"""Whose rounding errors are measured; those of all others are alike."""
-SQUARES = 0.05
-"""By how much cos² + sin² may vary, in dumps of few digits."""
-MAX_VECTOR = 1 << 13
-"""Elements of a vector that may be frequencies or slopes: no model has as many."""
-MAX_BEND = 1e-2
-"""How far angles may be from multiples of the row, relative to the largest: bfloat16 rounds that much."""
+MAX_UNNAMED = 8  #: a file of so many tensors is looked at whole; of more, only those whose names speak of positions
+FIRST_ROWS = 64  #: of a table of many, searched before all are
+MIN_ELEMENTS = 1 << 17  #: of a table for which that is worth it
+MEASURED_ROWS = 256  #: whose rounding errors are measured; those of all others are alike
+SQUARES = 0.05  #: by how much cos² + sin² may vary, in dumps of few digits
+MAX_VECTOR = 1 << 13  #: elements of a vector that may be frequencies or slopes: no model has as many
+MAX_BEND = 1e-2  #: how far angles may be from multiples of the row, relative to the largest: bfloat16 rounds that much
 MIN_ANGLE = 2.0
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
-MAX_TENSORS = 256
-"""Tensors that are looked at in one file."""
+MAX_TENSORS = 256  #: tensors that are looked at in one file
 _POSITIONAL = re.compile(
     r"(^|[^a-z])(pos|pe|wpe|rope|rotary|alibi|slopes?|inv_?freqs?|freqs?|cos|sin|relative|time_?embed\w*)([^a-z]|$)"
     r"|pos_?emb|position|rotary|rope_|alibi|inv_freq|freqs_cis|rel_pos|relative_attention_bias|time_proj",
     re.IGNORECASE,
 )
-_DTYPES = ("float32", "float16", "bfloat16")
-"""Of lines of text: the likeliest first; float64 is what is left."""
+_DTYPES = ("float32", "float16", "bfloat16")  #: of lines of text: the likeliest first; float64 is what is left
 _MAX_SPELT = 4096
+_PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
+"""Parameters by which tables of one law may differ."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +56,11 @@ class Match:
     """One explanation: the scheme with every parameter, how far the table is from it, and what stays open."""
 
     scheme: Scheme
-    max_abs_error: float
-    """The largest distance of an element that was looked at from the scheme's, but for rows and columns that edits name
-    as wrong.
-    """
-    tensors: tuple[str, ...]
-    """Which tensors of the file it explains."""
-    edits: tuple[Edit, ...] = ()
-    """How the file differs from the scheme's own tables."""
-    undetermined: tuple[str, ...] = ()
-    """What the data do not decide, a sentence each."""
-    runtimes: tuple[str, ...] = ()
-    """The runtimes that compute such a table."""
+    max_abs_error: float  #: of the elements that were looked at, but for rows and columns that edits name as wrong
+    tensors: tuple[str, ...]  #: which tensors of the file it explains
+    edits: tuple[Edit, ...] = ()  #: how the file differs from the scheme's own tables
+    undetermined: tuple[str, ...] = ()  #: what the data do not decide, a sentence each
+    runtimes: tuple[str, ...] = ()  #: the runtimes that compute such a table
 
     @property
     def recipe(self) -> str:
@@ -96,18 +82,8 @@ class Match:
         return command_of(self.scheme, len(self.tensors))
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "scheme": self.scheme.name,
-            "parameters": self.scheme.spec()["parameters"],
-            "recipe": self.recipe,
-            "runtimes": list(self.runtimes),
-            "max_abs_error": self.max_abs_error if math.isfinite(self.max_abs_error) else None,
-            "command": self.command,
-            "tensors": list(self.tensors),
-            "edits": [edit.as_json() for edit in self.edits],
-            "form": self.form,
-            "undetermined": list(self.undetermined),
-        }
+        fields = ("recipe", "runtimes", "max_abs_error", "command", "tensors", "edits", "form", "undetermined")
+        return {**self.scheme.spec(), **plain_fields(self, *fields)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,23 +95,16 @@ class Identification(Answer):
     description: tuple[str, ...] = ()
 
     @property
-    def identified(self) -> bool:
+    def passed(self) -> bool:
         return bool(self.matches)
 
-    @property
-    def passed(self) -> bool:
-        return self.identified
+    identified = passed
 
     def words(self) -> tuple[str, ...]:
         return (self.file, *(match.command for match in self.matches), *self.description)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "identified": self.identified,
-            "matches": [match.as_json() for match in self.matches],
-            "description": list(self.description),
-        }
+        return plain_fields(self, "file", "identified", "matches", "description")
 
 
 def identify(source: Given) -> Identification:
@@ -199,30 +168,28 @@ def _matches(group: Mapping[str, Array]) -> list[Match]:
         return []
     if len(group) == 1 and (match := _by_first_rows(*next(iter(group.items())))) is not None:
         return [match]
-    found = [_match(each, group) for each in recognise(group) if each.scheme is not None] or _by_angles(group)
+    found = [_match(each, each.scheme, group) for each in recognise(group) if each.scheme is not None]
+    if not found and len(group) == 1:
+        found = _by_angles(*next(iter(group.items())))
     if any(role_of(name) == "both" for name in group):
         found.sort(key=lambda match: match.scheme.applied_as != "rotation")
     return [each for each in found if each.runtimes] or found
 
 
-def _by_angles(group: Mapping[str, Array]) -> list[Match]:
+def _by_angles(name: str, array: Array) -> list[Match]:
     """Angles of which nobody has taken the cosine and the sine yet: lines, from row to row."""
-    ((name, array), *others) = group.items()
-    if others or array.ndim != 2 or len(array) < 3 or dtype_name(array.dtype) not in SIGNIFICAND_BITS:
+    if array.ndim != 2 or len(array) < 3 or dtype_name(array.dtype) not in SIGNIFICAND_BITS:
         return []
     angles = widened(array)
     with np.errstate(all="ignore"):
-        steps = angles[1] - angles[0]
+        steps, largest = angles[1] - angles[0], np.abs(angles).max()
         bent = np.abs(angles - angles[0] - np.arange(len(angles))[:, None] * steps).max()
-        if not (bent <= MAX_BEND * np.abs(angles).max() and steps.all() and np.abs(angles).max() > MIN_ANGLE):
+        if not (bent <= MAX_BEND * largest and steps.all() and largest > MIN_ANGLE):
             return []
-    waves = {"cos": np.cos(angles), "sin": np.sin(angles)}
-    found = [each for each in recognise(waves) if each.scheme is not None]
-    return [
-        Match(each.scheme, each.residual, (name,), (Incomplete("angles"), *each.edits), each.open)
-        for each in found
-        if each.scheme is not None
-    ]
+    found = recognise({"cos": np.cos(angles), "sin": np.sin(angles)})
+    told = [(each, each.scheme) for each in found if each.scheme is not None]
+    edit = Incomplete("angles")
+    return [Match(scheme, each.residual, (name,), (edit, *each.edits), each.open) for each, scheme in told]
 
 
 def _by_first_rows(name: str, array: Array) -> Match | None:
@@ -241,21 +208,18 @@ def _by_first_rows(name: str, array: Array) -> Match | None:
     if getattr(scheme, "seq_len", None) != FIRST_ROWS:
         return None
     scheme = replace(scheme, dtype=dtype, seq_len=len(array))
-    for made in (scheme.single_array(), *scheme.tensors()):
+    for label, made in tables_of(scheme).items():
         if made.shape == array.shape and made.dtype == dtype and made.array().tobytes() == array.tobytes():
-            wide = scheme.in_dtype("float64")
-            exact = {each.name: each for each in (wide.single_array(), *wide.tensors())}[made.name]
-            error = float(np.abs(widened(exact.read(0, MEASURED_ROWS)) - widened(array[:MEASURED_ROWS])).max())
-            told = replace(found[0], scheme=scheme, residual=max(error, found[0].residual))
-            return _match(told, {name: array})
+            exact = tables_of(scheme.in_dtype("float64"))[label].read(0, MEASURED_ROWS)
+            error = float(np.abs(widened(exact) - widened(array[:MEASURED_ROWS])).max())
+            return _match(replace(found[0], residual=max(error, found[0].residual)), scheme, {name: array})
     return None
 
 
-def _match(found: Explanation, tensors: Mapping[str, Array]) -> Match:
+def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> Match:
     """The match as a recipe or a runtime computes it, where one makes these tables."""
-    scheme, edits, residual = found.scheme, found.edits, found.residual
-    assert scheme is not None
-    how = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    edits, residual = [edit for edit in found.edits if not isinstance(edit, Recipe)], found.residual
+    how = [edit.found for edit in found.edits if isinstance(edit, Recipe)]
     runtimes: list[str] = []
     if scheme.runtime_names():
         samples = {name: sample(name, tensors[name]) for name in found.tensors}
@@ -264,14 +228,12 @@ def _match(found: Explanation, tensors: Mapping[str, Array]) -> Match:
             computed = explain_computed(scheme.computed_as("exact"), samples)
         if computed is not None:
             recipes = [edit.found for edit in computed.edits if isinstance(edit, Recipe)]
-            runtimes = [
-                name for each in computed.edits if isinstance(each, Runtime) for name in (each.found, *each.also)
-            ]
+            known = [edit for edit in computed.edits if isinstance(edit, Runtime)]
+            runtimes = [name for edit in known for name in (edit.found, *edit.also)]
             how, residual = [*recipes, *runtimes], computed.residual
-            edits = tuple(edit for edit in edits if not isinstance(edit, Noise))
+            edits = [edit for edit in edits if not isinstance(edit, Noise)]
     scheme = scheme.computed_as(how[0]) if how else scheme
-    edits = tuple(edit for edit in edits if not isinstance(edit, Recipe))
-    return Match(scheme, residual, found.tensors, edits, found.open, tuple(runtimes))
+    return Match(scheme, residual, found.tensors, tuple(edits), found.open, tuple(runtimes))
 
 
 def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
@@ -287,28 +249,21 @@ def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
-    """Matches of one law made into one, of all their tensors: frequencies belong to their table, slopes to the bias."""
+    """Matches of one law, which differ by rows and layout alone, made into one, of all their tensors: frequencies
+    belong to their table, slopes to the bias.
+    """
     merged: list[Match] = []
     for match in matches:
-        same = (
-            each for each in merged if _same_law(each.scheme, match.scheme) and not {*each.tensors} & {*match.tensors}
-        )
-        other = next(same, None)
-        if other is None:
+        for number, other in enumerate(merged):
+            alike = other.scheme.name == match.scheme.name and not {*other.tensors} & {*match.tensors}
+            if alike and not any(parameter_edits(other.scheme, match.scheme, _PLACES)):
+                main = max(other, match, key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)))
+                error = max(match.max_abs_error, other.max_abs_error)
+                merged[number] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=error)
+                break
+        else:
             merged.append(match)
-            continue
-        main = max(other, match, key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)))
-        errors = max(match.max_abs_error, other.max_abs_error)
-        merged[merged.index(other)] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=errors)
     return merged
-
-
-_PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
-
-
-def _same_law(one: Scheme, other: Scheme) -> bool:
-    """Whether two schemes differ by rows and layout alone."""
-    return one.name == other.name and not any(parameter_edits(one, other, _PLACES))
 
 
 def _lines(lines: Array) -> Iterator[Array]:

@@ -17,19 +17,21 @@ from __future__ import annotations
 import glob
 import os
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING
 from functools import cache, partial
 from typing import Any
 
-from pecli.checks.run import PLACES, Check
+from pecli.checks.run import Check
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import model_check, verify
+from pecli.checks.verify.targets import PLACES
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, ParameterError, PecliError, nearest, quoted
+from pecli.errors import FileError, ParameterError, PecliError, failure, nearest, quoted
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
@@ -37,8 +39,7 @@ from pecli.models.find import find_model
 TOLERANCES = ("max_ulp", "atol", "rtol")
 _COMMON = ("name", "file", *TOLERANCES)
 _TARGETS = ("model", "config", "scheme")
-MAX_DEPTH = 100
-"""Folders in a pattern: beyond, Python's recursion ends, and so do paths."""
+MAX_DEPTH = 100  #: folders in a pattern: beyond, Python's recursion ends, and so do paths
 MAX_BYTES = 512 << 10
 """Of a manifest: enough for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
 _KEYS = r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
@@ -49,7 +50,8 @@ memory that grow with the square of them."""
 
 def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, reasons: bool = True) -> list[Check]:
     """The checks of a manifest. Tolerances given here win over its defaults, those of a check win over both."""
-    data, found = _toml(path), []
+    data = _toml(path)
+    checks: list[Check] = []
     models = cache(partial(_model, os.path.dirname(path)))
     with _located(path):
         _only_known(data, ("check", "defaults"))
@@ -65,17 +67,13 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, rea
             with _located(f"check {number}"):
                 name = _text(given, "name")
             with _located(f"check {quoted(name) if name else number}"):
-                found += _checks(path, {**common, **given}, models, reasons)
-    if not found:
+                checks += _checks(path, name, {**common, **given}, models, reasons)
+    if not checks:
         raise ParameterError(path, "empty", "a manifest has checks", "write [[check]] and file = … below it")
-    return found
+    return checks
 
 
 def _toml(path: str) -> dict[str, Any]:
-    import tomllib
-
-    from pecli.errors import failure
-
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES + 1)
@@ -86,16 +84,16 @@ def _toml(path: str) -> dict[str, Any]:
         raise ParameterError(path, f"larger than {MAX_BYTES >> 10} KB", rule, "split it: verify takes several")
     try:
         decoded = text.decode()
-        nested = _NESTED.search(decoded)
-        found = {} if nested else tomllib.loads(decoded)
+        if nested := _NESTED.search(decoded):
+            line = decoded.count("\n", 0, nested.start()) + 1
+            raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
+        return tomllib.loads(decoded)
     except UnicodeDecodeError:
         raise FileError(path, "is not UTF-8", "a manifest is TOML, in UTF-8") from None
-    except (ValueError, RecursionError) as problem:
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as problem:
+        if isinstance(problem, ParameterError):
+            raise
         raise FileError(path, f"is not TOML: {' '.join(str(problem).split())}") from None
-    if nested:
-        line = decoded.count("\n", 0, nested.start()) + 1
-        raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
-    return found
 
 
 @contextmanager
@@ -138,38 +136,32 @@ def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | Pec
         return path, problem
 
 
-def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], Any], reasons: bool) -> list[Check]:
+def _checks(
+    path: str, name: str, given: Mapping[str, Any], models: Callable[[str, str], Any], reasons: bool
+) -> Iterator[Check]:
     """One check for each file that a table of the manifest names."""
     pattern = _text(given, "file")
     if pattern in ("", "-"):
-        raise ParameterError(
-            "file", pattern or "missing", "a check names the file that it is about, not standard input"
-        )
+        rule = "a check names the file that it is about, not standard input"
+        raise ParameterError("file", pattern or "missing", rule)
     targets = [key for key in _TARGETS if key in given]
     if len(targets) > 1:
         rule = f"a check has one of {', '.join(_TARGETS)}, or none of them"
         raise ParameterError(targets[1], f"beside {targets[0]}", rule)
     tolerance = Tolerance(**{key: given[key] for key in TOLERANCES if key in given})
-    rest = {key: value for key, value in given.items() if key not in _COMMON}
     folder = os.path.dirname(path)
-    for value in given.values():
-        if isinstance(value, str) and _is_pipe(os.path.join(folder, value)):
-            raise FileError(os.path.join(folder, value), "is a pipe or a device", "a manifest names files and folders")
+    for value in (os.path.join(folder, value) for value in given.values() if isinstance(value, str)):
+        for file in (value, *(value[:at] for at, letter in enumerate(value) if letter == ":")):  # FILE:NAME
+            if os.path.exists(file) and not (os.path.isfile(file) or os.path.isdir(file)):
+                raise FileError(value, "is a pipe or a device", "a manifest names files and folders")
+    rest = {key: value for key, value in given.items() if key not in _COMMON}
     run = partial(_target(folder, rest, models), tolerance=tolerance, reasons=reasons)
     files = _matching(folder, pattern)
     group = "" if files == [pattern] else f"{path}: {pattern}"
-    found = []
     for each in files:
-        name = ": ".join(filter(None, (given.get("name"), each if group else "")))
+        label = ": ".join(filter(None, (name, each if group else ""))) or each
         file = os.path.join(folder, each)
-        found.append(Check(file, partial(run, file), name or each, path, group))
-    return found
-
-
-def _is_pipe(path: str) -> bool:
-    """Whether reading this file, or FILE:NAME, could wait for ever."""
-    paths = [path, *(path[:at] for at, letter in enumerate(path) if letter == ":")]
-    return any(os.path.exists(each) and not (os.path.isfile(each) or os.path.isdir(each)) for each in paths)
+        yield Check(file, partial(run, file), label, path, group)
 
 
 def _matching(folder: str, name: str) -> list[str]:
@@ -222,10 +214,9 @@ def _scheme(given: Mapping[str, Any]) -> Scheme:
         rule = f"it must be one of {', '.join(SCHEMES)}"
         raise ParameterError("scheme", quoted(name), rule, nearest(name, SCHEMES))
     kind: type[Scheme] = scheme_named(name)
-    known = kind.parameters()
     values = kind.by_own_names({key: value for key, value in given.items() if key != "scheme"})
-    _only_known(values, (*_COMMON, "scheme", *known))
-    for key, parameter in known.items():
+    _only_known(values, (*_COMMON, "scheme", *kind.parameters()))
+    for key, parameter in kind.parameters().items():
         if key not in values and kind.default_of(key) is MISSING:
             raise ParameterError(key, "missing", parameter.rule)
     return kind(**values)

@@ -15,29 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.compare import Part, copy_axes, numbered
-from pecli.checks.compare.element_errors import widest
+from pecli.checks.compare import Comparison, Part, compare, copy_axes
+from pecli.checks.tolerance import Tolerance, widest
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Indices, dtype_name, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import bracketed
-from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, Form, columns
+from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, Form, columns, joined
 
 if TYPE_CHECKING:  # comparing two files needs neither
     from pecli.engine.schemes.scheme import Scheme
     from pecli.models.encoding import Encoding
 
-MAX_DISTANCE = 0.1
-"""The largest mean error of a table that is recognised by its values."""
-MAX_ERROR = 2.0
-"""What an element counts for that is further off than this, or is no number."""
+MAX_DISTANCE = 0.1  #: the largest mean error of a table that is recognised by its values
+MAX_ERROR = 2.0  #: what an element counts for that is further off than this, or is no number
 PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
 """What tells readings apart: the first positions, one in the middle and the last, of some heads; much of a vector."""
 MIN_FLAT_ROWS = 8
 """Of a table that a vector may be whatever its values: shorter ones are rather frequencies of another dim."""
-MAX_AXES = 6
-"""Axes of a tensor in which positions are looked for."""
-CONSTANT = 0.1
-"""How far cos² + sin² may vary, relative to its mean."""
+MAX_AXES = 6  #: axes of a tensor in which positions are looked for
+CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
 STEPS: Mapping[str, tuple[int, ...]] = {
     "int8": (127, 128, 64),
     "uint8": (255, 128),
@@ -46,8 +42,8 @@ STEPS: Mapping[str, tuple[int, ...]] = {
 }
 """By dtype, the integers that stand for 1 in quantised tables."""
 PLURALS = {"cos": "cosines", "sin": "sines"}
-_ALONE = (Form("alone"),)
 
+Shape = tuple[int, ...]
 Expected = Table | Array
 Making = tuple["Scheme | None", Mapping[str, Expected]]
 
@@ -57,22 +53,16 @@ class Target:
     """What a tensor may hold: one table, or cosines and sines in this order."""
 
     names: tuple[str, ...]
-    shape: tuple[int | None, ...]
-    """Of each table; None stands for as many rows as there are."""
-    make: Callable[[int], Making]
-    """The scheme, if one makes the tables, and the tables by name, for so many rows."""
-    waves: bool = False
-    """Whether its columns belong to frequencies, and may be arranged in any form."""
+    shape: tuple[int | None, ...]  #: of each table; None stands for as many rows as there are
+    make: Callable[[int], Making]  #: the scheme, if one makes the tables, and the tables by name, for so many rows
+    waves: bool = False  #: whether its columns belong to frequencies, and may be arranged in any form
     transposable: bool = False
     """Whether rows may be its frequencies: unnamed matrices that are transposed are another thing."""
-    layout: str = ""
-    """How columns are doubled for the rotation: halves, interleaved; nothing where either will do."""
+    layout: str = ""  #: how columns are doubled for the rotation: halves, interleaved; nothing where either will do
     words: str = ""
     encoding: Encoding | None = None
-    quantised: bool = False
-    """Whether integers may stand for its values."""
-    masked: bool = False
-    """Whether the most negative number of a dtype may stand for −∞."""
+    quantised: bool = False  #: whether integers may stand for its values
+    masked: bool = False  #: whether the most negative number of a dtype may stand for −∞
 
     @property
     def name(self) -> str:
@@ -80,19 +70,15 @@ class Target:
 
     def forms(self) -> list[Form]:
         if not self.waves:
-            return [*_ALONE]
+            return [Form("alone")]
         forms = [form for form in READABLE if (form.arrangement == "alone") == (len(self.names) == 1)]
         return sorted(forms, key=lambda form: bool(self.layout and form.doubled) and form.doubled != self.layout)
 
 
-def always(scheme: Scheme | None, tables: Mapping[str, Expected]) -> Callable[[int], Making]:
-    """Tables that have so many rows as they have."""
-    return lambda rows: (scheme, tables)
-
-
-def fixed(name: str, expected: Expected, scheme: Scheme | None = None, **others: Any) -> Target:
-    """One table, which has its shape."""
-    return Target((name,), expected.shape, always(scheme, {name: expected}), **others)
+def fixed(expected: Mapping[str, Expected], scheme: Scheme | None = None, **others: Any) -> Target:
+    """One table, or cosines and sines, which have their shape."""
+    shape = next(iter(expected.values())).shape
+    return Target((*expected,), shape, lambda rows: (scheme, expected), **others)
 
 
 @dataclass(frozen=True)
@@ -103,11 +89,8 @@ class Reading:
     target: Target
     form: Form
     parts: tuple[Part, ...]
-    numbers: tuple[int, ...]
-    """Of each part: which of the target's names it has."""
+    names: tuple[str, ...]  #: of each part
     scheme: Scheme | None
-    arranged: AnyArray
-    """One copy, doubled columns included."""
     words: str = ""
 
     @property
@@ -123,27 +106,37 @@ class Reading:
         """Whether the values are learned, so that little can be right or wrong about them."""
         return self.encoding is not None and self.scheme is None
 
-    @property
-    def is_misaligned(self) -> bool:
-        """Whether columns are doubled otherwise than they are rotated."""
-        return bool(self.form.doubled and self.target.layout) and self.form.doubled != self.target.layout
+    def compared(self, tolerance: Tolerance, *, name: str, any_dtype: bool) -> Comparison:
+        """The comparison of all parts; columns that are doubled otherwise than they are rotated are a problem."""
+        result = compare(self.parts, self.array, tolerance, name=name, role=self.name, any_dtype=any_dtype)
+        found, wanted = self.form.doubled, self.target.layout
+        if found and wanted and found != wanted and not result.problem:
+            result.problem = (
+                f"its columns are doubled as {DOUBLINGS[found]}, and rotated as {wanted} ({DOUBLINGS[wanted]});"
+                f" --layout {found} if the weights are permuted for it"
+            )
+        return result
+
+    def pairs(self) -> dict[str, tuple[Expected, AnyArray]]:
+        """What is expected and one copy of what was found, each column once, by the names of the tables."""
+        pairs: dict[str, tuple[Expected, AnyArray]] = {}
+        for name, part in zip(self.names, self.parts, strict=True):
+            pairs.setdefault(name, (part.expected, part.found[(0,) * len(part.copies)]))
+        return pairs
 
     def explained(self) -> tuple[Scheme | None, dict[str, AnyArray]]:
         """One copy of what was found, by the names of a scheme that makes such tables, and the scheme."""
         scheme: Any = self.scheme
+        tables = {name: found for name, (_, found) in self.pairs().items()}
         if self.form.arrangement == "alone":
             if self.form.doubled and scheme is not None and "layout" in scheme.parameters():
-                return replace(scheme, layout=self.form.doubled), {self.name: self._rows()}
-            if not self.form.doubled:
-                return scheme, {self.name: self._rows()}
-        first: dict[str, AnyArray] = {}
-        for number, part in zip(self.numbers, self.parts, strict=True):
-            first.setdefault(self.target.names[number], part.found[(0,) * len(part.copies)])
-        return scheme, first
-
-    def _rows(self) -> AnyArray:
-        """One copy; one table per axis of positions is one table of them all."""
-        return self.arranged.reshape(-1, self.arranged.shape[-1]) if self.target.waves else self.arranged
+                part = self.parts[0]
+                one_copy: Any = (slice(None), *(0,) * (len(part.copies) - 1))
+                scheme = replace(scheme, layout=self.form.doubled)
+                tables = {self.name: joined([*part.found[one_copy]], self.form.doubled)}
+            if self.target.waves:  # one table per axis of positions is one table of them all
+                tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
+        return scheme, tables
 
     @cached_property
     def distance(self) -> float:
@@ -160,20 +153,30 @@ class Reading:
         """Whether its copies are alike, or cos² + sin² is constant, whatever the values are."""
         samples = [_sample(part) for part in self.parts]
         if self.form.doubled or (self.form.arrangement == "alone" and any(part.copies for part in self.parts)):
-            return all(_alike(sample, len(part.copies)) for sample, part in zip(samples, self.parts, strict=True))
+            copies = len(self.parts[0].copies)
+            firsts = [np.broadcast_to(sample[(slice(1),) * copies], sample.shape) for sample in samples]
+            return all(np.array_equal(*pair, equal_nan=True) for pair in zip(firsts, samples, strict=True))
         if len(self.target.names) < 2:
             return True
         with np.errstate(all="ignore"):
             power = samples[0] ** 2 + samples[-1] ** 2
             return bool(np.ptp(power) <= CONSTANT * np.abs(power.mean()))
 
+    @property
+    def must_be_near(self) -> bool:
+        """Whether it means nothing where the values are not those expected."""
+        shape, copies = self.parts[0].expected.shape, math.prod(self.parts[0].copies)
+        if self.is_learned:
+            return False
+        if self.array.ndim > 1 and len(shape) < 2:
+            return copies > 1
+        if self.array.ndim < 2 and len(shape) > 1:
+            return shape[-2] < MIN_FLAT_ROWS
+        is_plain = copies == 1 and len(self.target.names) == 1 and self.array.ndim >= len(shape)
+        return self.encoding is None and not is_plain and not self.is_plausible
 
-def _alike(sample: AnyArray, copies: int) -> bool:
-    first = sample[(slice(1),) * copies]
-    return bool(np.array_equal(np.broadcast_to(first, sample.shape), sample, equal_nan=True))
 
-
-def _probes(shape: tuple[int, ...]) -> tuple[Indices, ...]:
+def _probes(shape: Shape) -> tuple[Indices, ...]:
     """Some places along each axis but the last."""
     if len(shape) < 2:
         return (np.arange(min(math.prod(shape), PROBE_ELEMENTS)),)
@@ -185,35 +188,23 @@ def _probes(shape: tuple[int, ...]) -> tuple[Indices, ...]:
 
 def _sample(part: Part) -> AnyArray:
     """Some rows of the first and the last copies."""
-    shape = part.expected.shape
     ends = part.found[tuple(slice(None, None, max(1, n - 1)) for n in part.copies)]
-    probes = _probes(shape)
-    picked = ends[(..., *np.ix_(*probes), *(() if len(shape) < 2 else (slice(None),)))]
-    return widest(part.decoded(picked))
+    probes: Any = (..., *np.ix_(*_probes(part.expected.shape)), *[slice(None)] * (len(part.expected.shape) > 1))
+    return widest(part.decoded(ends[probes]))
 
 
 def _distance(part: Part) -> float:
     shape = part.expected.shape
-    probes = _probes(shape)
+    probes = np.ix_(*_probes(shape))
     if isinstance(part.expected, np.ndarray):
-        ours = widest(part.expected[np.ix_(*probes)])
+        ours = widest(part.expected[probes])
     else:
-        rows = np.ravel_multi_index(np.ix_(*probes), shape[:-1] if len(shape) > 1 else shape)
-        ours = widest(part.expected.pick(rows.reshape(-1))).reshape(
-            *rows.shape, *(shape[-1:] if len(shape) > 1 else ())
-        )
+        rows = np.ravel_multi_index(probes, shape[:-1] or shape)
+        ours = widest(part.expected.pick(rows.reshape(-1))).reshape(*rows.shape, *shape[len(probes) :])
     with np.errstate(invalid="ignore", over="ignore"):
         expected, found = -ours if part.negated else ours, _sample(part)
         error = np.where(expected == found, 0.0, np.abs(expected - found))
     return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean()) if error.size else 0.0
-
-
-def in_pairs(array: AnyArray) -> AnyArray:
-    """Complex numbers as (…, 2): the real part, then the imaginary one; others as they are."""
-    kind = dtype_name(array.dtype)
-    if kind not in COMPLEX:
-        return array
-    return np.ascontiguousarray(array).reshape(*array.shape, 1).view(numpy_dtype(COMPLEX[kind]))
 
 
 def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = False) -> Reading | None:
@@ -224,70 +215,47 @@ def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = Fa
     near = [each for each in found if each.is_near]
     if near:
         return min(near, key=lambda each: each.distance)
-    found = [each for each in found if not _must_be_near(each)]
+    found = [each for each in found if not each.must_be_near]
     return min(found, key=lambda each: (not each.is_plausible, not each.form.doubled, each.distance), default=None)
 
 
-def _must_be_near(reading: Reading) -> bool:
-    """Whether a reading means nothing where the values are not those expected."""
-    shape, copies = reading.parts[0].expected.shape, math.prod(reading.parts[0].copies)
-    if reading.is_learned:
-        return False
-    if reading.array.ndim > 1 and len(shape) < 2:
-        return copies > 1
-    if reading.array.ndim < 2 and len(shape) > 1:
-        return shape[-2] < MIN_FLAT_ROWS
-    is_plain = copies == 1 and len(reading.target.names) == 1 and reading.array.ndim >= len(shape)
-    return reading.encoding is None and not is_plain and not reading.is_plausible
-
-
 def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterator[Reading]:
-    """A tensor as this target, in all forms that its shape allows."""
-    is_complex = dtype_name(array.dtype) in COMPLEX
-    real = in_pairs(array)
-    if target.make is None or not real.size:
-        return
-    marks = numbered(real.shape)
-    for form in target.forms():
-        if is_complex and form.arrangement != "pairs":
+    """A tensor as this target, in all forms that its shape allows; complex numbers are pairs, the real part first."""
+    kind = dtype_name(array.dtype)
+    real = np.asarray(array, order="C")
+    if kind in COMPLEX:
+        real = real.reshape(*array.shape, 1).view(numpy_dtype(COMPLEX[kind]))
+    for form in target.forms() if real.size else ():
+        if kind in COMPLEX and form.arrangement != "pairs":
             continue
-        if target.names == ("sin", "cos") and (is_complex or form.arrangement == "matrices"):
+        if target.names == ("sin", "cos") and (kind in COMPLEX or form.arrangement == "matrices"):
             continue  # a rotation by its own definition: cosines are the real parts, and on the diagonal
         seen = set()
         for note, shape, swap in _shapes(real.shape, target, form, lines):
-            arrays = [_shaped(each, shape, swap) for each in (real, marks)]
-            if (arrays[0].shape, swap) in seen:
-                continue
-            seen.add((arrays[0].shape, swap))
-            yield from _in_form(real, arrays[0], arrays[1], target, form, note)
+            view = real.reshape(shape).swapaxes(-1, -2) if swap else real.reshape(shape)
+            if (view.shape, swap) not in seen:
+                seen.add((view.shape, swap))
+                yield from _in_form(real, view, target, form, note, is_complex=kind in COMPLEX)
 
 
-def _shaped(array: AnyArray, shape: tuple[int, ...], swap: bool) -> AnyArray:
-    view = array.reshape(shape)
-    return view.swapaxes(-1, -2) if swap else view
-
-
-def _shapes(
-    shape: tuple[int, ...], target: Target, form: Form, lines: bool
-) -> Iterator[tuple[str, tuple[int, ...], bool]]:
+def _shapes(shape: Shape, target: Target, form: Form, lines: bool) -> Iterator[tuple[str, Shape, bool]]:
     """The shapes that a tensor may have had, with a note, and whether the last two axes are exchanged then."""
     yield "", shape, False
     plain = tuple(length for length in shape if length != 1) or (1,)
     yield "", plain, False
-    width = target.shape[-1] or 1
-    leading = target.shape[:-1]
-    last = form.axes(width)
+    leading, last = target.shape[:-1], form.axes(target.shape[-1] or 1)
     if (len(shape) == 1 or (lines and len(plain) == 1)) and leading and None not in leading[:-1]:
         rows = plain[0] // math.prod(last) // math.prod(length or 1 for length in leading[:-1])
         stacked = (2,) if form.arrangement == "stacked" else ()
-        full = (*stacked, *leading[:-1], rows // (2 if stacked else 1), *last)
-        if math.prod(full) == plain[0] and (leading[-1] or full[-len(last) - 1]) == full[-len(last) - 1] > 1:
+        rows = rows // 2 if stacked else rows
+        full = (*stacked, *(length or 1 for length in leading[:-1]), rows, *last)
+        if math.prod(full) == plain[0] and (leading[-1] or rows) == rows > 1:
             yield f"read as {bracketed(full)}", full, False
     heads = leading[0] if len(leading) == 2 else None
     if heads and len(shape) > 1 and shape[0] > heads and not shape[0] % heads:
         yield f"{shape[0] // heads} × {heads} heads along axis 0", (shape[0] // heads, heads, *shape[1:]), False
     if lines and len(plain) <= 2 and len(leading) > 1 and None not in leading:
-        full = (*leading, *last)
+        full = (*(length or 1 for length in leading), *last)
         if math.prod(full) == math.prod(shape):
             yield "", full, False
     if target.transposable and len(plain) == 2 and len(last) == 1 and plain[0] == last[0]:
@@ -295,71 +263,49 @@ def _shapes(
 
 
 def _in_form(
-    real: AnyArray, array: AnyArray, marks: AnyArray, target: Target, form: Form, note: str
+    real: AnyArray, array: AnyArray, target: Target, form: Form, note: str, *, is_complex: bool
 ) -> Iterator[Reading]:
-    width = target.shape[-1] or 1
-    views, places = form.undo(array, width), form.undo(marks, width)
-    if views is None or places is None or array.ndim > MAX_AXES:
+    views = form.undo(array, target.shape[-1] or 1)
+    if views is None or array.ndim > MAX_AXES:
         return
     first = 1 if form.doubled else 0
     leading = views[0].values.shape[first:-1]
+    ones = [axis for axis, length in enumerate(target.shape) if length == 1]
     for axes in _row_axes(leading, target.shape[:-1]):
-        order = [*range(first), *(first + k for k in range(len(leading)) if k not in axes), *(first + k for k in axes)]
-        missing = len(target.shape) - 1 - len(axes)
-
-        def placed(view: AnyArray, order: list[int] = order, missing: int = missing) -> AnyArray:
-            moved = view.transpose(*order, view.ndim - 1)
-            return _expanded(moved, target.shape) if missing else moved
-
-        found = [placed(view.values) for view in views]
-        rows = found[0].shape[-2] if found[0].ndim > 1 else 1
-        scheme, tables = target.make(rows)
-        expected = [tables[target.names[view.part]] for view in views]
-        if found[0].shape[found[0].ndim - len(expected[0].shape) :] != expected[0].shape:
+        copies = [k for k in range(len(leading)) if k not in axes]
+        order = [*range(first), *(first + k for k in (*copies, *axes)), first + len(leading)]
+        found = [view.values.transpose(order) for view in views]
+        if len(axes) < len(target.shape) - 1:  # the table has axes of length 1 that a dump had dropped
+            missing = [found[0].ndim - (len(target.shape) - len(ones)) + axis for axis in ones]
+            found = [np.expand_dims(each, missing) for each in found]
+        scheme, tables = target.make(found[0].shape[-2] if found[0].ndim > 1 else 1)
+        names = tuple(target.names[view.part] for view in views)
+        expected = tables[names[0]]
+        if found[0].shape[found[0].ndim - len(expected.shape) :] != expected.shape:
             continue
-        copies = found[0].shape[first : found[0].ndim - len(expected[0].shape)]
-        arranged = _one_copy(array, form, axes, len(leading)) if form.arrangement == "alone" else array
-        arranged = _expanded(arranged, target.shape) if missing else arranged
-        for step in _steps(real, target, expected[0]):
+        for step in _steps(real, target, expected):
             parts = tuple(
-                Part(one, values, placed(place.values), view.negated, step, target.masked)
-                for one, values, place, view in zip(expected, found, places, views, strict=True)
+                Part(tables[name], values, view.negated, step, target.masked)
+                for name, values, view in zip(names, found, views, strict=True)
             )
-            words = _words(real, parts[0], target, form, note, step, dropped=len(leading) - len(axes) > len(copies))
-            yield Reading(real, target, form, parts, tuple(v.part for v in views), scheme, arranged, words)
+            words = _words(real, parts[0], target, "complex" if is_complex else form.arrangement, form.doubled, note)
+            yield Reading(real, target, form, parts, names, scheme, words)
 
 
-def _expanded(array: AnyArray, shape: tuple[int | None, ...]) -> AnyArray:
-    """With the axes of length 1 that a table has, and a dump had dropped."""
-    places = [axis for axis, length in enumerate(shape) if length == 1]
-    copies = array.ndim - (len(shape) - len(places))
-    return np.expand_dims(array, [copies + axis for axis in places])
-
-
-def _one_copy(array: AnyArray, form: Form, axes: tuple[int, ...], leading: int) -> AnyArray:
-    return array[tuple(slice(None) if k in axes else 0 for k in range(leading))]
-
-
-def _row_axes(leading: tuple[int, ...], wanted: tuple[int | None, ...]) -> Iterator[tuple[int, ...]]:
+def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]:
     """Which axes are those of the table; the others are copies. Rows of a table are never taken for copies of one row:
     where the table has one, so has the tensor.
     """
     flat = all(length == 1 for length in leading)
-
-    def fits(axes: tuple[int, ...]) -> bool:
-        return all(
-            (leading[k] > 1 or flat) if want is None else leading[k] == want
-            for k, want in zip(axes, wanted, strict=True)
-        )
-
-    if len(leading) >= len(wanted):
+    if len(leading) < len(wanted):
+        wanted = tuple(length for length in wanted if length != 1)
+        every = [tuple(range(len(leading)))] if len(wanted) == len(leading) else []
+    else:
         every = [*combinations(range(len(leading)), len(wanted))]
-        yield from (axes for axes in reversed(every) if fits(axes))
-        return
-    wanted = tuple(length for length in wanted if length != 1)
-    axes = tuple(range(len(leading)))
-    if len(wanted) == len(leading) and fits(axes):
-        yield axes
+    for axes in reversed(every):
+        pairs = zip((leading[k] for k in axes), wanted, strict=True)
+        if all((length > 1 or flat) if want is None else length == want for length, want in pairs):
+            yield axes
 
 
 def _steps(array: AnyArray, target: Target, expected: Expected) -> tuple[float, ...]:
@@ -371,28 +317,17 @@ def _steps(array: AnyArray, target: Target, expected: Expected) -> tuple[float, 
     return (0.0,)
 
 
-def _words(real: AnyArray, part: Part, target: Target, form: Form, note: str, step: float, dropped: bool) -> str:
+def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:
     """How a tensor was read."""
     words = [target.words]
     if len(target.names) > 1:
-        arrangement = "complex" if real.base is not None and real.base.dtype.kind == "c" else form.arrangement
         words.append(ARRANGEMENTS[arrangement].format(*(PLURALS.get(name, name) for name in target.names)))
-    if form.doubled or (target.encoding is not None and target.waves and len(target.names) == 1):
-        words.append(columns(form.doubled))
+    if doubled or (target.encoding is not None and target.waves and len(target.names) == 1):
+        words.append(columns(doubled))
     words.append(note)
-    repeated = copy_axes(part, real.shape)
-    extra = [length for length in real.shape if length == 1]
-    if not note.startswith("read as") and len(extra) > sum(length == 1 for length in target.shape) and real.ndim > 1:
+    dropped = real.shape.count(1) > target.shape.count(1)
+    if dropped and not note.startswith("read as") and real.ndim > 1:
         words.append("axes of length 1 dropped")
-    words += [f"repeated {real.shape[axis]}× along axis {axis}" for axis in repeated]
-    words.append(f"integers with a scale of 1/{round(1 / step)}" if step else "")
+    words += [f"repeated {real.shape[axis]}× along axis {axis}" for axis in copy_axes(part, real)]
+    words.append(f"integers with a scale of 1/{round(1 / part.step)}" if part.step else "")
     return ", ".join(filter(None, words))
-
-
-def misaligned(reading: Reading) -> str:
-    """What is wrong with columns that are doubled otherwise than they are rotated."""
-    found, wanted = reading.form.doubled, reading.target.layout
-    return (
-        f"its columns are doubled as {DOUBLINGS[found]}, and rotated as {wanted} ({DOUBLINGS[wanted]});"
-        f" --layout {found} if the weights are permuted for it"
-    )

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from pecli.checks.verify.targets import OWN_POSITIONS
 from pecli.checks.verify.verification import Verification
-from pecli.engine.schemes import RECIPE, Choice, Parameter, Whole
-from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import share_of_threads, thread_count
 from pecli.errors import FileError, NoTablesError, PecliError, translated
-
-PLACES: Mapping[str, Parameter] = {
-    "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
-    "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
-    "recipe": RECIPE,
-    "runtime": RUNTIME,
-    "layout": Choice(help="how columns come twice", options=("halves", "interleaved")),
-    "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
-    **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
-}
-"""Where the tables of a model are read, and how they were computed."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +21,7 @@ class Check:
     run: Callable[[], Verification]
     name: str = ""
     manifest: str = ""
-    group: str = ""
-    """What names the files that this one was given with, where they are several."""
+    group: str = ""  #: what names the files that this one was given with, where they are several
 
     @property
     def label(self) -> str:
@@ -52,8 +35,7 @@ class Outcome:
     check: Check
     result: Verification | PecliError
     seconds: float
-    strict: bool = False
-    """Whether a check that known mistakes would have passed, too, counts as failed."""
+    strict: bool = False  #: whether a check that known mistakes would have passed, too, counts as failed
 
     @property
     def passed(self) -> bool:

@@ -6,35 +6,29 @@ is listed separately.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pecli.checks import Answer
+from pecli.checks import Answer, plain, plain_fields
 from pecli.checks.audit import measure
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.engine.arrays import Array, Floats, Positions, widened
 from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import find_model
+from pecli.models.find import Model, find_model
 
-if TYPE_CHECKING:
-    from pecli.engine.schemes.rope import Rope
-
-DENSE_POSITIONS = 8192
-"""Positions that are all compared, from the first on."""
-PER_DOUBLING = 256
-"""Positions that are compared beyond those, each time the position doubles."""
-DEFAULT_LENGTH = 4096
-"""Of a model without max_position_embeddings."""
+DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
+PER_DOUBLING = 256  #: positions that are compared beyond those, each time the position doubles
+DEFAULT_LENGTH = 4096  #: of a model without max_position_embeddings
 LENGTH = Whole(help="a served context", high=LAST_POSITION)
 NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
@@ -45,24 +39,16 @@ class RuntimeResult:
 
     runtime: str
     version: str
-    lacks: str = ""
-    """Why the runtime has no such table at all."""
-    causes: tuple[str, ...] = ()
-    """What it reads otherwise than the model defines it."""
+    lacks: str = ""  #: why the runtime has no such table at all
+    causes: tuple[str, ...] = ()  #: what it reads otherwise than the model defines it
     notes: tuple[str, ...] = ()
-    rows: int | None = None
-    """How many positions it has, where they end before the context does."""
-    departure: float = 0.0
-    """The largest error that comes of the causes."""
-    first_beyond: int | None = None
-    """The first position where that exceeds the tolerance."""
-    pairs: tuple[int, int] | None = None
-    """The first and the last pair for which it does."""
-    max_abs_error: float = 0.0
-    """The largest error of what it computes, float32 included."""
+    rows: int | None = None  #: how many positions it has, where they end before the context does
+    departure: float = 0.0  #: the largest error that comes of the causes
+    first_beyond: int | None = None  #: the first position where that exceeds the tolerance
+    pairs: tuple[int, int] | None = None  #: the first and the last pair for which it does
+    max_abs_error: float = 0.0  #: the largest error of what it computes, float32 included
     worst_position: int = 0
-    curve: tuple[Floats, Floats] | None = None
-    """Positions, and the largest errors around them."""
+    curve: tuple[Floats, Floats] | None = None  #: positions, and the largest errors around them
 
     @property
     def departs(self) -> bool:
@@ -70,19 +56,13 @@ class RuntimeResult:
         return bool(self.lacks) or self.rows is not None or self.first_beyond is not None
 
     def as_json(self) -> dict[str, Any]:
+        measured = plain_fields(self, "max_abs_error", "worst_position")
         return {
-            "runtime": self.runtime,
-            "version": self.version,
-            "departs": self.departs,
+            **plain_fields(self, "runtime", "version", "departs", "causes", "notes", "departure", "pairs"),
+            **(dict.fromkeys(measured) if self.lacks else measured),
             "lacks": self.lacks or None,
-            "causes": list(self.causes),
-            "notes": list(self.notes),
             "positions": self.rows,
-            "departure": self.departure,
             "first_beyond_tolerance": self.first_beyond,
-            "pairs": None if self.pairs is None else list(self.pairs),
-            "max_abs_error": None if self.lacks else self.max_abs_error,
-            "worst_position": None if self.lacks else self.worst_position,
         }
 
 
@@ -96,34 +76,22 @@ class RuntimeComparison(Answer):
     layers: Mapping[str, tuple[RuntimeResult, ...]]
 
     @property
-    def agree(self) -> bool:
-        """Whether no runtime departs by more than the tolerance."""
+    def passed(self) -> bool:
         return not any(result.departs for results in self.layers.values() for result in results)
 
-    @property
-    def passed(self) -> bool:
-        return self.agree
+    agree = passed  #: whether no runtime departs by more than the tolerance
 
     def words(self) -> tuple[str, ...]:
         departing = dict.fromkeys(each.runtime for results in self.layers.values() for each in results if each.departs)
         return self.model, f"length {self.length:,}", ", ".join(departing)
 
     def as_json(self) -> dict[str, Any]:
-        layers = [
-            {"layer_type": name, "runtimes": [result.as_json() for result in results]}
-            for name, results in self.layers.items()
-        ]
-        return {
-            "model": self.model,
-            "length": self.length,
-            "tolerance": self.tolerance,
-            "agree": self.agree,
-            "layers": layers,
-        }
+        layers = [{"layer_type": name, "runtimes": plain(results)} for name, results in self.layers.items()]
+        return {**plain_fields(self, "model", "length", "tolerance", "agree"), "layers": layers}
 
 
 def runtimes(
-    model: ModelEncodings | Encoding | Mapping[str, Any] | str | os.PathLike[str] | Any,
+    model: Model,
     length: int | None = None,
     *,
     layer_type: str | None = None,
@@ -139,19 +107,25 @@ def runtimes(
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
     found = find_model(None, model)
-    every = (found.one(layer_type),) if layer_type is not None else found.ropes()
-    encodings = [each for each in every if each.is_rotary and not each.no_table]
-    if not encodings:
-        rule = "it has no rotary table, and runtimes are described for that alone"
-        raise ParameterError("model", found.file, rule)
-    context = found.context
-    served = LENGTH.check("length", (context or DEFAULT_LENGTH) if length is None else length)
+    rule = "it has no rotary table, and runtimes are described for that alone"
+    encodings = rotary_layers(found, layer_type, rule)
+    served = LENGTH.check("length", (found.context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [NAME.check("names", name) for name in names]
     layers = {
-        each.layer_type: tuple(_result(each, name, served, context, limit) for name in chosen) for each in encodings
+        each.layer_type: tuple(_result(each, name, served, found.context, limit) for name in chosen)
+        for each in encodings
     }
     return RuntimeComparison(found.file, served, limit, layers)
+
+
+def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> list[Encoding]:
+    """The encodings of a model, or of some of its layers, that are rotary tables; an error with that rule for none."""
+    every = (found.one(layer_type),) if layer_type is not None else found.ropes()
+    encodings = [each for each in every if each.is_rotary and not each.no_table]
+    if not encodings:
+        raise ParameterError("model", found.file, rule)
+    return encodings
 
 
 def _result(encoding: Encoding, name: str, length: int, context: int | None, tolerance: float) -> RuntimeResult:
@@ -164,28 +138,33 @@ def _result(encoding: Encoding, name: str, length: int, context: int | None, tol
     ends = reading.rows
     if ends is None and runtime.limits_to_context and context is not None:
         ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
-    count = min(length, ends or length)
     defined = rope.computed_as("exact")
+    places, exact = _exact(defined, min(length, ends or length))
     tables = {"computed": rope, **({"read": rope.as_read()} if reading.causes else {})}
-    places, exact = _exact(defined, count)
-    measured = measure(rope, exact, {each: _rows(table, places) for each, table in tables.items()}, tolerance, places)
+    rows = {each: _rows(table, places) for each, table in tables.items()}
+    measured = measure(rope, exact, rows, tolerance, places)
     computed = measured.drifts[0]
-    departure = measured.drifts[-1] if reading.causes else None
-    pairs = [] if departure is None else np.flatnonzero(departure.by_frequency > tolerance).tolist()
-    first = None if departure is None else departure.first_beyond
-    return RuntimeResult(
+    result = RuntimeResult(
         name,
         runtime.version,
         causes=reading.causes,
         notes=reading.notes,
         rows=ends if ends is not None and ends < length else None,
-        departure=0.0 if departure is None else departure.max_abs_error,
-        first_beyond=None if first is None else _first_beyond(tables["read"], defined, places, first, tolerance),
-        pairs=(pairs[0], pairs[-1]) if pairs else None,
         max_abs_error=computed.max_abs_error,
         worst_position=computed.worst.position if computed.worst else 0,
         curve=measured.curve(computed),
     )
+    if not reading.causes:
+        return result
+    departure = measured.drifts[1]
+    pairs = np.flatnonzero(departure.by_frequency > tolerance).tolist()
+    first = departure.first_beyond
+    if first is not None:  # or one of the positions that were skipped just before it
+        between = np.arange(places[max(int(np.searchsorted(places, first)) - 1, 0)], first + 1, dtype=np.int64)
+        read, expected = (widened(_rows(each, between).read(0, len(between))) for each in (tables["read"], defined))
+        first = int(between[np.argmax(np.abs(read - expected).max(axis=1) > tolerance)])
+    limits = (pairs[0], pairs[-1]) if pairs else None
+    return replace(result, departure=departure.max_abs_error, first_beyond=first, pairs=limits)
 
 
 @lru_cache(maxsize=1)
@@ -204,21 +183,12 @@ def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
 
 def _rows(rope: Rope, places: Positions) -> ByPosition:
     """Cosines and sines at these positions, by pair."""
-    pairs = np.arange(len(rope.angular_frequencies()))
+    frequencies = list(rope.angular_frequencies())
+    count = len(frequencies)
 
     def read(start: int, stop: int) -> Array:
         found = rope.at(places[start:stop])
         return np.concatenate([found["cos"], found["sin"]], axis=1)
 
-    names = ("cos",) * len(pairs) + ("sin",) * len(pairs)
-    frequencies = list(rope.angular_frequencies())
-    return ByPosition(0, len(places), "frequencies", frequencies, np.concatenate([pairs, pairs]), names, read)
-
-
-def _first_beyond(read: Rope, defined: Rope, places: Positions, beyond: int, tolerance: float) -> int:
-    """The first position beyond the tolerance, the ones that were skipped just before it included."""
-    row = int(np.searchsorted(places, beyond))
-    between = np.arange(places[max(row - 1, 0)], beyond + 1, dtype=np.int64)
-    found, expected = (_rows(rope, between).read(0, len(between)) for rope in (read, defined))
-    errors = np.abs(widened(found) - widened(expected)).max(axis=1)
-    return int(between[np.argmax(errors > tolerance)])
+    names = ("cos",) * count + ("sin",) * count
+    return ByPosition(0, len(places), "frequencies", frequencies, np.tile(np.arange(count), 2), names, read)

@@ -8,8 +8,7 @@ from functools import cache
 
 from pecli.engine import schemes
 
-ANYTHING = "anything"
-"""The role of a tensor whose name says that it belongs to the encoding, and not what it is."""
+ANYTHING = "anything"  #: the role of a tensor whose name says that it belongs to the encoding, and not what it is
 NAMELESS = "array"
 """What the one array of a .npy file is called (`pecli.files.npy`, which needs NumPy, as help does not)."""
 

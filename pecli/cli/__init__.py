@@ -15,7 +15,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError
+from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError, nearest, quoted
 from pecli.views.screen import printable
 
 MAX_NAME = 27
@@ -23,11 +23,6 @@ MAX_NAME = 27
 
 Run = Callable[..., int]
 """What a command does with its options; the exit code."""
-
-
-def new_app(**settings: Any) -> typer.Typer:
-    """A Typer application as all of pecli's are."""
-    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, **settings)
 
 
 class Command(typer.core.TyperCommand):
@@ -60,39 +55,43 @@ def _in_lines(name: str) -> str:
     return f"{name[:place]}\n  {name[place:]}"
 
 
-def made_command(module: Any, name: str) -> Any:
-    """The command that a module makes: by its own `command`, or of the function of that name and its EXAMPLES."""
-    if hasattr(module, "command"):
-        return module.command(name)
-    return command_of(getattr(module, name), name, module.EXAMPLES)
+def command(*options: Parameter, shown: Sequence[str] = (), **settings: Any) -> Callable[[Run], Any]:
+    """Make a command of a function: its name is the function's, its help the docstring, with examples at the end."""
+
+    def made(run: Run) -> Any:
+        text, _, lines = cleandoc(run.__doc__ or "").partition("Examples:\n")
+        help = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))  # Typer keeps line ends
+        every = [*map(str.strip, lines.splitlines()), *shown]
+        return command_of(run.__name__, run, options, every, help=help, **settings)
+
+    return made
 
 
-def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:
-    """The command that runs a function, with examples shown at the end of its help."""
-    app = new_app()
-    settings.setdefault("help", _unwrapped(run.__doc__ or ""))
-    app.command(name, cls=Command, epilog=examples(shown), **settings)(run)
+def command_of(name: str, run: Run, options: Iterable[Parameter], shown: Sequence[str], **settings: Any) -> Any:
+    """The command that runs a function with these options, and shows examples at the end of its help."""
+
+    def call(**values: Any) -> int:
+        return run(**values)
+
+    call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
+    call.__annotations__ = {}
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(name, cls=Command, epilog=examples(shown), **settings)(call)
     return typer.main.get_command(app)
 
 
-def _unwrapped(text: str) -> str:
-    """Paragraphs with their lines joined: Typer keeps the line ends of all but the first."""
-    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+class SchemeGroup(typer.core.TyperGroup):
+    """A command that has one for each scheme."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands:
+            known = [name for name, command in self.commands.items() if not command.hidden]
+            rule = f"it must be one of {', '.join(known)}"
+            raise ParameterError("the scheme", quoted(args[0]), rule, nearest(args[0], known))
+        return super().resolve_command(ctx, args)
 
 
-def with_options(run: Run, options: Iterable[Parameter]) -> Run:
-    """A function of `**values` as one that has these options."""
-    run.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
-    run.__annotations__ = {}
-    return run
-
-
-def keyword(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:
-    """An argument of a command's function; required where it has no default."""
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-def examples(lines: tuple[str, ...]) -> str:
+def examples(lines: Sequence[str]) -> str:
     """Examples for the end of a command's help."""
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
@@ -106,8 +105,8 @@ def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
     parts = ["pecli", *words]
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
-        for each in value if isinstance(value, list) else [value]:
-            parts += [option] if each is True else [] if each in (None, False) else [option, str(each)]
+        for text in value if isinstance(value, list) else [value]:
+            parts += [option] if text is True else [] if text in (None, False) else [option, str(text)]
     return shlex.join(parts)
 
 
@@ -124,14 +123,11 @@ class Exit(enum.IntEnum):
 
 
 MAX_ERROR_LENGTH = 1000
-"""Letters of an error."""
+"""Maximum length of an error."""
 
 
-def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> None:
-    """One line on standard error; options are called what they are among the words of the command line.
-
-    With PECLI_DEBUG=1 the traceback of a defect precedes it.
-    """
+def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
+    """One line on standard error, and the exit code; options are called as in the words of the command line."""
     if isinstance(problem, DefectError) and os.environ.get("PECLI_DEBUG"):
         import traceback
 
@@ -143,6 +139,11 @@ def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> None:
         text = f"{text[: MAX_ERROR_LENGTH // 2]} … {text[-MAX_ERROR_LENGTH // 2 :]}"
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
         print(printable(f"pecli: error: {' '.join(text.split(chr(10)))}", sys.stderr), file=sys.stderr, flush=True)
+    if isinstance(problem, DefectError):
+        return Exit.DEFECT
+    if isinstance(problem, UnsupportedError):
+        return Exit.CHECK_FAILED
+    return Exit.USAGE if isinstance(problem, (ParameterError, str)) else Exit.FILE
 
 
 def print_note(text: str) -> None:
@@ -168,12 +169,3 @@ def option_name(name: str) -> str:
     """
     own, bracket, index = name.partition("[")
     return f"--{own.replace('_', '-')}{bracket}{index}" if own.islower() and own.replace("_", "").isalnum() else name
-
-
-def code_of(problem: PecliError) -> Exit:
-    """The exit code that an error stands for."""
-    if isinstance(problem, DefectError):
-        return Exit.DEFECT
-    if isinstance(problem, UnsupportedError):
-        return Exit.CHECK_FAILED
-    return Exit.USAGE if isinstance(problem, ParameterError) else Exit.FILE

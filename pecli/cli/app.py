@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,7 +13,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli import Exit, code_of, examples, made_command, print_error
+from pecli.cli import Exit, examples, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.errors import ResourceError, nearest, quoted
@@ -49,10 +50,11 @@ PANELS = {
         "resize": "Resample a learned table to another length or grid.",
     },
 }
-"""The list of commands in its parts. A command lives in the module of its name, which is imported when it is called."""
+"""The list of commands in its parts. Most live in the module of their name, which is imported when one is called."""
 
 COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
-_MODULES = {"models": "config"}
+MADE = ("generate", "apply", "audit")
+"""Modules whose `command` makes the command of a name; the others have it by that name."""
 
 SYNONYMS = {
     "verify": ("check", "validate", "test", "assert"),
@@ -102,8 +104,6 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 
 MIN_ADDRESS_SPACE = 144 << 20
 """Bytes of address space below which NumPy cannot be imported: its OpenBLAS would end the process with exit code 1."""
-MAX_WIDTH = 10_000
-"""Columns of a terminal, above which a number is none."""
 HELP_WIDTH = "140"
 """Columns of help in a pipe, unless COLUMNS says how many."""
 
@@ -126,27 +126,20 @@ class Commands(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, *rest = args
-        return name, loaded_command(name), rest
+        if name not in COMMANDS and name not in SCHEMES:
+            other = next((command for command, words in SYNONYMS.items() if name.lower() in words), "")
+            advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
+            rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
+            raise UsageError(f"{advice} {rule}".lstrip())
+        module = "generate" if name in SCHEMES else "config" if name == "models" else name
+        home = import_module(f"pecli.cli.{module}")
+        return name, home.command(name) if module in MADE else getattr(home, name), rest
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise ReaderGoneError from None
-
-
-def loaded_command(name: str) -> Any:
-    """The command itself."""
-    if name in SCHEMES:
-        module = "generate"
-    elif name in COMMANDS:
-        module = _MODULES.get(name, name)
-    else:
-        other = next((command for command, words in SYNONYMS.items() if name.lower() in words), "")
-        advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
-        rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
-        raise UsageError(f"{advice} {rule}".lstrip())
-    return made_command(import_module(f"pecli.cli.{module}"), name)
 
 
 def _print_version(wanted: bool) -> None:
@@ -175,7 +168,7 @@ def pecli(
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
     for name in ("TERMINAL_WIDTH", "COLUMNS"):
-        if not _is_width(os.environ.get(name, "")):
+        if not re.fullmatch("[1-9][0-9]{0,3}", os.environ.get(name, "")):
             os.environ.pop(name, None)  # Typer and rich take it for a number, whatever it is
     if not sys.stdout.isatty():
         os.environ.setdefault("TERMINAL_WIDTH", os.environ.get("COLUMNS", HELP_WIDTH))
@@ -200,13 +193,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
         from pecli.errors import translated
 
-        error = translated(raised)
-        print_error(error, arguments)
-        return code_of(error)
-
-
-def _is_width(text: str) -> bool:
-    return bool(text.isascii() and text.isdigit() and 0 < int(text) <= MAX_WIDTH)
+        return print_error(translated(raised), arguments)
 
 
 def _check_memory() -> None:
@@ -223,26 +210,18 @@ def _usage(problem: Any) -> str:
     """What Typer found wrong with the command line, in one line with a way out."""
     text = problem.format_message().strip().rstrip(".")
     text = text[:1].lower() + text[1:]
-    path = getattr(getattr(problem, "ctx", None), "command_path", None) or "pecli"
+    context = getattr(problem, "ctx", None)
+    known = [name for parameter in context.command.params for name in parameter.opts] if context else []
+    see = f"see {context.command_path if context else 'pecli'} --help"
     wrong = getattr(problem, "option_name", None)
     if wrong and hasattr(problem, "possibilities"):
-        known = [name for parameter in problem.ctx.command.params for name in parameter.opts]
         begun = [name for name in known if name.startswith(wrong)]
         meant = [option for option, words in OPTION_SYNONYMS.items() if wrong in words and option.split()[0] in known]
         advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else nearest(wrong, known, str)
-        return f"{advice} no such option: {wrong}; see {path} --help".lstrip()
-    return (
-        text if text.startswith("did you mean") else f"{text}; {_preset_meant(problem, text) or f'see {path} --help'}"
-    )
+        return f"{advice} no such option: {wrong}; {see}".lstrip()
+    extra = re.search(r"unexpected extra argument\S* \((\S+)\)", text)
+    if extra and "--model" in known:
+        from pecli.models import presets
 
-
-def _preset_meant(problem: Any, text: str) -> str:
-    """Advice for `pecli rope llama-3.1-8b`; empty where the word is not a model, or the command takes none."""
-    extra = text.partition("unexpected extra argument")[2].rpartition("(")[2].rstrip(")").split()
-    context = getattr(problem, "ctx", None)
-    takes = context and any("--model" in parameter.opts for parameter in context.command.params)
-    if len(extra) != 1 or not takes:
-        return ""
-    from pecli.models import presets
-
-    return f"did you mean --model {extra[0]}?" if presets.find(extra[0]) else ""
+        see = f"did you mean --model {extra[1]}?" if presets.find(extra[1]) else see
+    return text if text.startswith("did you mean") else f"{text}; {see}"

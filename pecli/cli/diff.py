@@ -3,59 +3,43 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from pecli.cli import Exit, command_line, options
+from pecli.cli import Exit, command, command_line, options
 from pecli.engine import __version__
 from pecli.errors import ParameterError
 
-EXAMPLES = (
-    "pecli diff ours.safetensors theirs.safetensors",
-    "pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2",
-    "pecli diff a.npy b.npy --atol 1e-6 -o diff.png",
-)
 MAX_PANELS = 4
 
 
-def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="A file, or FILE:NAME for one tensor; - is standard input.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The file to compare with it.")],
-    max_ulp: options.MaxUlp = None,
-    atol: options.Atol = None,
-    rtol: options.Rtol = None,
-    plot: Annotated[
-        bool | None,
-        typer.Option(
-            "--plot/--no-plot",
-            help="Draw the errors below the text. (default: on a terminal)",
-            show_default=False,
-            rich_help_panel=options.OUTPUT,
-        ),
-    ] = None,
-    output: Annotated[str | None, options.output("Draw the errors to .png, .svg or .pdf.")] = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> int:
+@command(
+    options.argument("a", "A", "A file, or FILE:NAME for one tensor; - is standard input."),
+    options.argument("b", "B", "The file to compare with it."),
+    *options.TOLERANCES,
+    options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
+    options.picture("Draw the errors to"),
+    *options.ANSWER,
+)
+def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any) -> int:
     """Compare two files tensor by tensor; where they differ, say which porting mistake explains it.
 
     It knows other layouts, swapped or negated parts, shifted rows, factors, roundings, and what softmax ignores.
 
     Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
+
+    Examples:
+      pecli diff ours.safetensors theirs.safetensors
+      pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2
+      pecli diff a.npy b.npy --atol 1e-6 -o diff.png
     """
     from pecli.checks.diff import diff_open, error_maps
     from pecli.files import open_tensors
     from pecli.views import check_results, screen
 
-    tolerance = options.tolerance(max_ulp, atol, rtol)
-    if output is not None:
-        from pecli.views.pictures.figure import check_suffix
-
-        check_suffix(output)
+    tolerance = options.tolerance(allowed)
+    if a.split(":")[0] == b.split(":")[0] == "-":
+        raise ParameterError("A and B", "- and -", "standard input can be read once only")
     with ExitStack() as stack:
-        if a.split(":")[0] == b.split(":")[0] == "-":
-            raise ParameterError("A and B", "- and -", "standard input can be read once only")
         files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
         result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet)
         if json:
@@ -68,8 +52,7 @@ def diff(
         for errors in maps[:1]:
             check_results.show_errors(errors)
     if output is not None:
-        given = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
-        about = {"command": command_line(["diff", a, b], given), "version": __version__}
+        about = {"command": command_line(["diff", a, b], allowed), "version": __version__}
         check_results.save_errors(output, maps, (a, b), tolerance.atol or 0.0, about)
         if not (json or quiet):
             screen.say_written(output)

@@ -2,50 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
-from pecli.cli import Exit, options
+from pecli.cli import Exit, command, options
 from pecli.errors import ParameterError
-from pecli.views import screen
 
-EXAMPLES = (
-    "pecli extend qwen2.5-7b --to 131072",
-    "pecli extend config.json --to 65536 --method linear --json",
-    "pecli extend mistral-7b-v0.3 --to 131072 --method ntk -o wavelengths.png",
-)
-Length = Annotated[str | None, options.text("--to", "INTEGER", "Positions of the longer context. (required)")]
 _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
-Method = Annotated[str | None, options.choice("--method", METHODS, _METHOD)]
-Picture = Annotated[str | None, options.output("Draw the wavelengths before and after: .png, .svg or .pdf.")]
 
 
+@command(
+    *options.MODEL_ARGUMENT,
+    options.text("--to", "INTEGER", "Positions of the longer context. (required)", rule=TO),
+    options.text("--method", "NAME", _METHOD, rule=METHOD),
+    options.picture("Draw the wavelengths before and after:"),
+    *options.ANSWER,
+)
 def extend(
-    model_or_file: options.ModelArgument = None,
-    config: options.Config = None,
-    model: options.Model = None,
-    layer_type: options.LayerType = None,
-    to: Length = None,
-    method: Method = None,
-    output: Picture = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> int:
+    to: int | None, method: str | None, output: str | None, json: bool, quiet: bool, layer_type: str | None,
+    **names: str | None,
+) -> int:  # fmt: skip
     """Print the settings that stretch a model's context: for config.json, vLLM, llama.cpp and GGUF.
 
     Says which runtimes honour them, what happens to short prompts, and how the wavelengths change.
+
+    Examples:
+      pecli extend qwen2.5-7b --to 131072
+      pecli extend config.json --to 65536 --method linear --json
+      pecli extend mistral-7b-v0.3 --to 131072 --method ntk -o wavelengths.png
     """
-    named = options.one_model(model_or_file, config, model)
-    if to is None:
-        raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")
-    from pecli.views import extension
+    from pecli.views import extension, screen
     from pecli.views.pictures import figure
 
-    if output is not None:
-        figure.check_suffix(output)
-    chosen = None if method is None else METHOD.parse("method", method)
-    found = extended(named, TO.parse("to", to), chosen, layer_type=layer_type)
+    model = options.one_model(*names.values())
+    if to is None:
+        raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")
+    found = extended(model, to, method, layer_type=layer_type)
     if output is not None:
         figure.save(extension.extension_picture(found), output)
     if json:

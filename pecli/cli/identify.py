@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from pecli.cli import Exit, code_of, options, print_error
+from pecli.cli import Exit, command, options, print_error
 from pecli.errors import PecliError
 
-EXAMPLES = (
-    "pecli identify dump.npy",
-    "pecli identify model.safetensors:wpe.weight --json",
-    "pecli identify tables/*.npy || echo not all are known",
+
+@command(
+    options.argument(
+        "files", "FILE…", "Files, or FILE:NAME for one tensor; - is a .npy on standard input.", several=True
+    ),
+    *options.ANSWER,
 )
-
-
-def identify(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE…", help="Files, or FILE:NAME for one tensor; - is a .npy on standard input."),
-    ],
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> int:
+def identify(files: list[str], json: bool, quiet: bool) -> int:
     """Say which scheme made a table, with every parameter, and the command that makes it again.
 
     Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
+
+    Examples:
+      pecli identify dump.npy
+      pecli identify model.safetensors:wpe.weight --json
+      pecli identify tables/*.npy || echo not all are known
     """
     from pecli.checks.identify import identify as find
     from pecli.views import check_results, screen
@@ -36,8 +30,7 @@ def identify(
         try:
             result = find(file)
         except PecliError as problem:
-            print_error(problem)
-            code = max(code, code_of(problem))
+            code = max(code, print_error(problem))
             if json:
                 screen.say_json({"file": file, "identified": False, "matches": [], "description": [str(problem)]})
             continue

@@ -2,84 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from pecli.cli import Exit, options
+from pecli.cli import Exit, command, options
 from pecli.errors import FileError
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
     from pecli.files import LoadedFile
-    from pecli.files.contents import UnreadTensor
 
 MAX_IDENTIFIED = 8
 """Tensors of a file that are looked at for what made them."""
+_FILE = "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
 
-EXAMPLES = (
-    "pecli inspect rope.safetensors",
-    "pecli inspect pe.npy --stats",
-    "pecli inspect model.safetensors --filter '*rotary*'",
-    "pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6",
+
+@command(
+    options.argument("file", "FILE", _FILE),
+    options.flag("--stats", "Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256."),
+    options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
+    options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:."),
+    options.text("--cols", "RANGE", "And of these columns. (default: 0:8)"),
+    options.JSON,
 )
-
-
-def inspect(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
-        ),
-    ],
-    stats: Annotated[
-        bool,
-        typer.Option("--stats", help="Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256."),
-    ] = False,
-    pattern: Annotated[
-        str | None, options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'.")
-    ] = None,
-    rows: Annotated[
-        str | None, options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:.")
-    ] = None,
-    cols: Annotated[str | None, options.text("--cols", "RANGE", "And of these columns. (default: 0:8)")] = None,
-    json: options.Json = False,
-) -> int:
+def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: str | None, json: bool) -> int:
     """Say what a file holds: tensors, dtypes, shapes, and the spec that made it.
 
     Only the header is read, unless asked for more.
+
+    Examples:
+      pecli inspect rope.safetensors
+      pecli inspect pe.npy --stats
+      pecli inspect model.safetensors --filter '*rotary*'
+      pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6
     """
+    from fnmatch import fnmatchcase
+
     from pecli.files import open_tensors
     from pecli.views import file_summary, screen
 
+    pattern, numbers = filter or "*", rows is not None or cols is not None
     with open_tensors(file) as loaded:
-        chosen, unread = _chosen(file, loaded, pattern)
+        chosen = {name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern)}
+        unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
+        count = len(loaded.tensors) + len(loaded.unread)
+        if count and not chosen and not unread:
+            advice = f"it has {count}; see them without --filter"
+            raise FileError(file, f"has no tensor that matches {filter!r}", advice)
         found = file_summary.describe(loaded, file, chosen)
-        if stats or rows is not None or cols is not None:
+        if stats or numbers:
             chosen = {name: loaded.tensors[name] for name in chosen}
         if stats:
             _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tensors) and file in (loaded.path, "-"))
-        if rows is not None or cols is not None:
-            for array, entry in zip(chosen.values(), found["tensors"], strict=True):
-                entry["numbers"] = file_summary.numbers(array, rows or "0:8", cols or "0:8")
+        for array, entry in zip(chosen.values(), found["tensors"], strict=True) if numbers else ():
+            entry["numbers"] = file_summary.numbers(array, rows or "0:8", cols or "0:8")
     found["tensors"] += map(file_summary.unread_entry, unread)
     if json:
         screen.say_json(found)
     else:
         file_summary.show(found)
     return Exit.DONE
-
-
-def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[dict[str, Array], list[UnreadTensor]]:
-    """The tensors whose names match, and of those that are only named the same."""
-    from fnmatch import fnmatchcase
-
-    chosen = {name: array for name, array in file.outlines.items() if fnmatchcase(name, pattern or "*")}
-    unread = [tensor for tensor in file.unread if fnmatchcase(tensor.name, pattern or "*")]
-    count = len(file.tensors) + len(file.unread)
-    if count and not chosen and not unread:
-        raise FileError(path, f"has no tensor that matches {pattern!r}", f"it has {count}; see them without --filter")
-    return chosen, unread
 
 
 def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], *, whole: bool) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 import numpy as np
-import typer
 
-from pecli.cli import Exit, options
+from pecli.cli import Exit, command, options
 from pecli.engine.arrays import Floats, dtype_name
 from pecli.engine.schemes import Whole
 from pecli.engine.table import table_of
@@ -19,36 +16,35 @@ from pecli.tensors.resize import resize as resized
 from pecli.tensors.resize import row_norms
 from pecli.views import screen
 
-EXAMPLES = (
-    "pecli resize wpe.npy --to 2048 -o longer.npy",
-    "pecli resize vit.safetensors:pos_embed --grid 14x14 --to 24x24 --keep 1 -o larger.safetensors",
-    "pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy",
-)
-_KEPT = Whole(help="rows", low=0, high=1 << 24)
-_TO = "The new number of rows in all, or the new grid. (required)"
 _KEEP = "Rows at the beginning to leave alone: class and register tokens. (default: 0)"
-_METHOD = "The kernel. (default: cubic for a grid, else linear)"
-_ANTIALIAS = "Average over more rows when shrinking, as timm does; Hugging Face does not."
 
 
+@command(
+    options.argument("file", "FILE", "A learned table: a file, or FILE:NAME."),
+    options.text("--to", "N|HxW", "The new number of rows in all, or the new grid. (required)"),
+    options.text("--grid", "HxW", "The grid that the rows are now."),
+    options.text("--keep", "N", _KEEP, default="0", rule=Whole(help="rows", low=0, high=1 << 24)),
+    options.text("--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"),
+    options.flag("--antialias", "Average over more rows when shrinking, as timm does; Hugging Face does not."),
+    options.output("Where to write; the suffix picks the format.", ""),
+    *options.ANSWER,
+)
 def resize(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A learned table: a file, or FILE:NAME.")],
-    to: Annotated[str | None, options.text("--to", "N|HxW", _TO)] = None,
-    grid: Annotated[str | None, options.text("--grid", "HxW", "The grid that the rows are now.")] = None,
-    keep: Annotated[str, options.text("--keep", "N", _KEEP)] = "0",
-    method: Annotated[str | None, options.text("--method", "[linear|cubic]", _METHOD)] = None,
-    antialias: Annotated[bool, typer.Option("--antialias", help=_ANTIALIAS)] = False,
-    output: Annotated[str | None, options.output("Where to write; the suffix picks the format.", panel=None)] = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> int:
+    file: str, to: str | None, grid: str | None, keep: int, method: str | None, antialias: bool, output: str | None,
+    json: bool, quiet: bool,
+) -> int:  # fmt: skip
     """Resample a learned table to another length, or to another grid, as vision models do it.
 
     Without -o it only says how the norms of the rows would change.
+
+    Examples:
+      pecli resize wpe.npy --to 2048 -o longer.npy
+      pecli resize vit.safetensors:pos_embed --grid 14x14 --to 24x24 --keep 1 -o larger.safetensors
+      pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy
     """
     if output is not None:
         format_of(output)
-        options.check_output(output, json=json, example="w.npy")
+        options.check_output(output, json=json)
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
     loaded = open_file(file)
@@ -56,14 +52,14 @@ def resize(
         names = begun(list(loaded.tensors), 8)
         raise FileError(file, f"has {len(loaded.tensors)} tensors: {names}", "name one: FILE:NAME")
     ((name, table),) = loaded.tensors.items()
-    kept, label = _KEPT.parse("keep", keep), f"the tensor {quoted(name)}"
-    made = resized(table, to, grid=grid, keep=kept, method=method, antialias=antialias, name=label)
+    label = f"the tensor {quoted(name)}"
+    made = resized(table, to, grid=grid, keep=keep, method=method, antialias=antialias, name=label)
     if output is not None:
         save_tables(output, [table_of(name, made)], None)
     norms = {"before": _statistics(row_norms(table)), "after": _statistics(row_norms(made))}
     dtype = dtype_name(made.dtype)
     if json:
-        shapes: dict[str, Any] = {"shape": list(table.shape), "resized": list(made.shape), "dtype": dtype}
+        shapes = {"shape": table.shape, "resized": made.shape, "dtype": dtype}
         screen.say_json({"name": name, **shapes, "row_norms": norms, "output": output})
     elif not quiet and not (output is not None and is_stream(output)):
         about = f"{name} {screen.shape(table.shape)} → {screen.shape(made.shape)} {dtype}"
@@ -71,7 +67,7 @@ def resize(
             screen.say(about)
         else:
             screen.say_written(output, f"{about}, ")
-        shown = (f"{each['mean']:.4g} ± {each['std']:.2g} {when}" for when, each in norms.items())
+        shown = (f"{norm['mean']:.4g} ± {norm['std']:.2g} {when}" for when, norm in norms.items())
         screen.say(f"norm of a row: {', '.join(shown)}")
     return Exit.DONE
 

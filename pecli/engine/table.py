@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
 from threading import local
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -32,15 +32,15 @@ class Table:
     """A tensor seen as rows: the last axis is a row, all axes before it are run through in order.
 
     `fill(start, out)` writes rows start, start + 1, … into the two-dimensional array `out`, of the table's dtype.
-    It must give the same values however the rows are cut into blocks. Where it may only be called in order,
-    one block after the other, `in_order` is set.
+    It must give the same values however the rows are cut into blocks. A table that `gathers` takes the numbers of any
+    rows in the place of `start`, too.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    fill: Callable[[int, Array], None] = field(repr=False, compare=False)
-    in_order: bool = field(default=False, repr=False)
+    fill: Callable[[Any, Array], None] = field(repr=False, compare=False)
+    gathers: bool = field(default=False, repr=False)
 
     @property
     def width(self) -> int:
@@ -66,10 +66,10 @@ class Table:
         return out
 
     def pick(self, rows: Indices) -> Array:
-        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`."""
+        """The rows of those numbers, in any order."""
         out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
-        if (gather := getattr(self.fill, "gather", None)) is not None:
-            gather(rows, out)
+        if self.gathers:
+            self.fill(rows, out)
             return out
         breaks = (np.flatnonzero(np.diff(rows) != 1) + 1).tolist()
         for low, high in pairwise([0, *breaks, len(rows)]):
@@ -89,7 +89,7 @@ class Table:
         def read(start: int) -> Array:
             return self.read(start, min(start + step, self.rows))
 
-        return map(read, starts) if self.in_order else results_in_order(read, starts)
+        return results_in_order(read, starts)
 
     def array(self) -> Array:
         """The whole tensor in memory."""
@@ -100,7 +100,7 @@ class Table:
         def fill(start: int) -> None:
             self.fill(start, out[start : start + step])
 
-        if self.in_order or self.nbytes < BLOCK_BYTES // 16:
+        if self.nbytes < BLOCK_BYTES // 16:
             for start in starts:
                 fill(start)
         else:
@@ -136,8 +136,7 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
             if begin < end:
                 part.fill(begin - k * part.rows, out[begin - start : end - start])
 
-    in_order = any(part.in_order for part in parts)
-    return Table(name, first.dtype, (len(parts), *first.shape), fill, in_order)
+    return Table(name, first.dtype, (len(parts), *first.shape), fill)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,13 +156,6 @@ class ByPosition:
     names: tuple[str, ...]
     """What each column is: sin, cos, bias, or the tensor's name."""
     read: Callable[[int, int], Array]
-
-
-def by_column(table: Table, first: int) -> ByPosition:
-    """A matrix whose columns stand for themselves."""
-    columns = np.arange(table.width)
-    values, names = columns.astype(np.float64).tolist(), (table.name,) * table.width
-    return ByPosition(first, table.rows, "columns", values, columns, names, table.read)
 
 
 Item = TypeVar("Item")

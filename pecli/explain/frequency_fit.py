@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
-from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.yarn import Yarn
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Channels, Dtype, Edit, Errors, Explanation, Negated, Parameter, Uninitialised, best
@@ -76,7 +75,7 @@ def fit_blends(curve: Curve, half: float) -> Iterator[Fit]:
         plain = np.exp(-step * index)
         ratio, error = (curve.frequency / plain)[known], (curve.error / plain)[known]
         slack = MAX_MISFIT * error + 1e-6
-        if not 0 < step * half < 60 or (ratio > 1 + slack).any() or ratio[1] < 1 - slack[1]:  # fast ones stay
+        if not 0 < step * half < 60 or (ratio > 1 + slack).any() or (len(index) > 16 and ratio[1] < 1 - slack[1]):
             continue
         base = plainest(math.exp(step * half), math.exp(step * half) * (1e-7 + SIGMAS * step_error * half))
         last = np.abs(ratio - ratio[-1]) < slack + 1e-9

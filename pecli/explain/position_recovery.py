@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices, widened
-from pecli.engine.schemes.grid_styles import ADDED, ROTARY, AxisBlock, GridStyle
+from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import AxisBlock, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge

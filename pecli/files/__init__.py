@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any
 from pecli.engine import __version__
 from pecli.engine.arrays import numbers
 from pecli.engine.table import Table, table_of
-from pecli.errors import KindError, ParameterError, path_of, quoted
-from pecli.files.output import OnBlock, Spec, Write, check_free_space, is_stream, is_text, open_output
+from pecli.errors import KindError, ParameterError, nearest, path_of, quoted
+from pecli.files.output import OnBlock, Spec, Texts, Write, check_free_space, is_stream, is_text, open_output
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from pecli.engine.schemes.scheme import Scheme
-    from pecli.files.load import LoadedFile, load_file, open_tensors
+    from pecli.files.contents import LoadedFile
+    from pecli.files.load import load_file, open_tensors
 
 __all__ = ["LoadedFile", "format_of", "load_file", "open_output", "open_tensors", "save", "save_scheme", "save_tables"]
 
 _WRITERS = {
-    "npy": "npy",
-    "npz": "npz",
-    "safetensors": "safetensors",
-    "csv": "text_tables",
-    "json": "json_tables",
-    "h": "c_header",
+    "npy": "npy.prepare",
+    "npz": "npz.prepare",
+    "safetensors": "safetensors.prepare",
+    "csv": "text_output.prepare_csv",
+    "json": "text_output.prepare_json",
+    "h": "text_output.prepare_header",
     "zarr": "zarr_store",
 }
-FORMATS = tuple(_WRITERS)
-SINGLE = ("npy", "csv")
-"""Formats that hold one array."""
+"""Functions of this folder that check what is to be written, and return what writes it."""
+SINGLE = ("npy", "csv")  # formats that hold one array
 
 
 def format_of(path: str) -> str:
@@ -44,14 +44,14 @@ def format_of(path: str) -> str:
     >>> format_of("tables/PE.NPY")
     'npy'
     """
-    suffix = os.path.splitext(path)[1]
-    if suffix[1:].lower() in FORMATS:
-        return suffix[1:].lower()
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix[1:] in _WRITERS:
+        return suffix[1:]
     if is_stream(path):
         return "npy"
-    known = ["." + name for name in FORMATS]
+    known = ["." + name for name in _WRITERS]
     rule = f"the suffix must be one of {', '.join(known)}"
-    raise ParameterError("output", path or "''", rule, _nearest(suffix.lower()))
+    raise ParameterError("output", path or "''", rule, nearest(suffix, known, str))
 
 
 def tables_written(path: str, scheme: Scheme) -> list[Table]:
@@ -85,62 +85,43 @@ def save_tables(
     tables: Sequence[Table],
     spec: Spec | None,
     *,
-    metadata: Mapping[str, str] | None = None,
+    metadata: Texts = None,
     on_block: OnBlock | None = None,
 ) -> None:
     """Write the tables, and the spec that made them where the format has a place for it.
 
     A format that holds one array takes the only table there is. Texts in `metadata` have a place in .safetensors
-    alone. The file appears when it is complete.
+    alone. The file appears when it is complete; all refusals come before the output is touched.
     """
     kind = format_of(path)
-    if kind in SINGLE:
-        tables = [_only(path, kind, tables)]
-    _check_names(tables)
+    names = [table.name for table in tables]
+    if kind in SINGLE and len(names) != 1:
+        rule = f"a .{kind} file holds one array, not {', '.join(names)}"
+        raise ParameterError("output", path, rule, "write .npz or .safetensors")
+    for name in names:
+        if not is_text(name):
+            raise KindError("name", quoted(name), "a tensor's name must be a text")
+    if len(set(names)) < len(names):
+        raise ParameterError("tables", ", ".join(names), "every table needs a name of its own")
     if kind == "zarr":
         from pecli.files.zarr_store import save_store
 
-        save_store(path, tables, spec, on_block)
+        save_store(path, tables, spec, on_block or _ignore)
         return
-    write_file(path, _prepare(kind, tables, spec, metadata), sum(table.nbytes for table in tables), on_block)
+    module, _, prepare = _WRITERS[kind].partition(".")
+    write: Write = getattr(import_module(f"pecli.files.{module}"), prepare)(tables, spec, metadata)
+    write_file(path, write, sum(table.nbytes for table in tables), on_block)
 
 
 def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = None) -> None:
     """Open the output and have it written; about `size` bytes are to come."""
     check_free_space(path, size)
     with open_output(path) as output:
-        write(output, on_block)
+        write(output, on_block or _ignore)
 
 
-def _prepare(kind: str, tables: Sequence[Table], spec: Spec | None, metadata: Mapping[str, str] | None) -> Write:
-    """What will write the file; all refusals come from here, before the output is touched."""
-    texts = {"texts": metadata} if kind == "safetensors" else {}
-    write: Write = import_module(f"pecli.files.{_WRITERS[kind]}").prepare(tables, spec, **texts)
-    return write
-
-
-def _only(path: str, kind: str, tables: Sequence[Table]) -> Table:
-    if len(tables) == 1:
-        return tables[0]
-    names = ", ".join(table.name for table in tables)
-    raise ParameterError("output", path, f"a .{kind} file holds one array, not {names}", "write .npz or .safetensors")
-
-
-def _check_names(tables: Sequence[Table]) -> None:
-    names = [table.name for table in tables]
-    for name in names:
-        if not is_text(name):
-            raise KindError("name", quoted(name), "a tensor's name must be a text")
-    if len(set(names)) < len(names):
-        raise ParameterError("tables", ", ".join(names), "every table needs a name of its own")
-
-
-def _nearest(suffix: str) -> str:
-    from difflib import SequenceMatcher
-
-    near = {name: SequenceMatcher(None, suffix, "." + name).ratio() for name in FORMATS}
-    best = max(FORMATS, key=near.__getitem__)
-    return f"did you mean .{best}?" if near[best] > 0.5 else ""
+def _ignore(table: Table, block: object) -> None:
+    pass
 
 
 def __getattr__(name: str) -> Any:

@@ -23,20 +23,22 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype
 from pecli.errors import FileError, failure, quoted
 from pecli.files.output import KEY
 
-INDEX = ".index.json"
-"""How the name of a checkpoint's index ends."""
+INDEX = ".index.json"  # how the name of a checkpoint's index ends
 GGUF = b"GGUF"
-MAX_STREAM = 4 << 30
-"""Bytes that are read from a pipe, all of which are kept in memory."""
+JSON_FORM = (
+    'a .json of tables has the form {"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
+)
+"""What to do about JSON of another form."""
+MAX_STREAM = 4 << 30  # bytes that are read from a pipe, all of which are kept in memory
 MAX_AXES = 32  # NumPy 1 has no more
 MAX_BYTES = 2**62
 MAX_EMPTY_ROWS = 2**31
 """Rows that a table without elements may claim: they take no bytes of the file, but time to step through."""
 CHUNK = 1 << 20
-START = 512
-"""Bytes that tell a file's format."""
-MAX_DEPTH = 32
-"""Levels of lists and objects in a spec."""
+START = 512  # bytes that tell a file's format
+MAX_DEPTH = 32  # levels of lists and objects in a spec
+
+Complain = Callable[[str], Exception]  # makes the error of a problem
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class Contents:
     def error(self, problem: str, advice: str = "") -> FileError:
         """The problem, as one of this file."""
         return FileError(self.path, f"member {quoted(self.member)} {problem}" if self.member else problem, advice)
+
+    def complaint(self, tensor: str) -> Callable[[str], FileError]:
+        """Makes errors of a tensor in this file."""
+        return lambda problem: self.error(f"tensor {quoted(tensor)} {problem}")
 
     def check_size(self, expected: int, size: int | None = None) -> None:
         """Refuse the file unless it has, or unpacks to, exactly as many bytes as its header declares."""
@@ -105,14 +111,15 @@ def outline(dtype: str, shape: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class LoadedFile:
-    """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts."""
+    """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts. Nothing is
+    held open: a mapping goes with its arrays.
+    """
 
     path: str
     format: str
     tensors: Mapping[str, Array]
     metadata: dict[str, str] = field(default_factory=dict)
-    unread: tuple[UnreadTensor, ...] = ()
-    """Tensors that are only named, such as quantised ones."""
+    unread: tuple[UnreadTensor, ...] = ()  # tensors that are only named, such as quantised ones
     checksums: Mapping[str, Callable[[], object]] = field(default_factory=dict, repr=False)
     contents: Contents | None = field(default=None, repr=False)
 
@@ -127,6 +134,11 @@ class LoadedFile:
             if name in self.checksums:
                 self.checksums[name]()
 
+    def only(self, name: str) -> LoadedFile:
+        """The file with one of its tensors."""
+        tensors = LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__)
+        return replace(self, tensors=tensors, unread=())
+
     def read_as(self, dtype: str) -> LoadedFile:
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
         if self.format != "csv":
@@ -135,17 +147,14 @@ class LoadedFile:
         rounded = {name: round_to(widened(self.tensors[name]), dtype) for name in floats}
         return replace(self, tensors={**self.tensors, **rounded})
 
-    def close(self) -> None:
-        """Nothing is held open: a mapping goes with its arrays."""
-
     def __enter__(self) -> LoadedFile:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        pass
 
 
-def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Callable[[str], Exception]) -> int:
+def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Complain) -> int:
     """How many bytes a tensor of that shape takes; refuses a shape that no file can hold."""
     if len(shape) > MAX_AXES:
         raise complain(f"has {len(shape)} axes, more than {MAX_AXES}")
@@ -155,25 +164,49 @@ def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Callable[[str], 
     return size
 
 
-class RepeatedKeyError(ValueError):
-    """An object of JSON has a key twice; readers would take one or the other."""
+def parsed_json(text: str | bytes, *, finite: bool = True) -> Any:
+    """JSON in which no object has a key twice and, unless said, numbers are finite; a ValueError where it is none."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            names = sorted(name for name, _ in pairs)
+            raise ValueError(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
+        return entries
+
+    def number(literal: str) -> float:
+        if not math.isfinite(value := float(literal)):
+            raise ValueError(literal)
+        return value
+
+    hooks: Any = {"parse_float": number, "parse_constant": number} if finite else {}
+    try:
+        return json.loads(text, object_pairs_hook=unique, **hooks)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, for `json.loads`."""
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        names = sorted(name for name, _ in pairs)
-        raise RepeatedKeyError(next(name for name, other in pairwise(names) if name == other))
-    return entries
+def path_beside(folder: str, name: str, complain: Complain) -> str:
+    """The path of a file that another one names, which has to be in the same folder or below it.
+
+    Links are followed, since the snapshots of a Hugging Face cache hold nothing else; but what is there has to be a
+    file, since opening a pipe would wait for ever.
+    """
+    if not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/"):
+        raise complain(f"names {quoted(name)}, which is not a file in its own folder")
+    path = os.path.join(folder, name)
+    try:
+        if stat.S_ISREG(os.stat(path).st_mode):
+            return path
+    except (OSError, ValueError) as problem:
+        raise complain(f"names {quoted(name)}, which {failure(path, problem).problem}") from None
+    raise complain(f"names {quoted(name)}, which is not a file")
 
 
-def refuse_constant(literal: str) -> Any:
-    """NaN and infinities, which JSON has not, for `json.loads`."""
-    raise ValueError(literal)
+_OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 
-def read_contents(path: str, check_start: Callable[[str, bytes], object] | None = None) -> Contents:
+def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambda name, start: None) -> Contents:
     """The bytes of a file, a pipe, or with `-` of standard input.
 
     `check_start` is shown the name and the first bytes, and may refuse them before a pipe is read to its end.
@@ -184,7 +217,23 @@ def read_contents(path: str, check_start: Callable[[str, bytes], object] | None 
     except (OSError, ValueError) as error:
         raise failure(label, error) from None
     try:
-        return Contents(label, memoryview(_bytes_of(descriptor, label, check_start or (lambda name, start: None))))
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise FileError(label, "is a folder", "name a file in it")
+        if stat.S_ISREG(status.st_mode) and status.st_size and os.lseek(descriptor, 0, os.SEEK_CUR) == 0:
+            with suppress(OSError):  # some file systems cannot map
+                mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+                check_start(label, mapped[:START])
+                return Contents(label, memoryview(mapped))
+        data = bytearray()
+        while len(data) < START and (piece := os.read(descriptor, START - len(data))):
+            data += piece
+        check_start(label, bytes(data))
+        while piece := os.read(descriptor, CHUNK):
+            data += piece
+            if len(data) > MAX_STREAM:
+                raise FileError(label, f"is a pipe of more than {MAX_STREAM >> 30} GiB", "save it to a file first")
+        return Contents(label, memoryview(data))
     except OSError as error:
         raise failure(label, error) from None
     finally:
@@ -192,58 +241,22 @@ def read_contents(path: str, check_start: Callable[[str, bytes], object] | None 
             os.close(descriptor)
 
 
-_OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-
-
-def _bytes_of(
-    descriptor: int, label: str, check_start: Callable[[str, bytes], object]
-) -> mmap.mmap | bytes | bytearray:
-    status = os.fstat(descriptor)
-    if stat.S_ISDIR(status.st_mode):
-        raise FileError(label, "is a folder", "name a file in it")
-    if stat.S_ISREG(status.st_mode) and status.st_size and os.lseek(descriptor, 0, os.SEEK_CUR) == 0:
-        with suppress(OSError):  # some file systems cannot map
-            mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
-            check_start(label, mapped[:START])
-            return mapped
-    data = bytearray()
-    while len(data) < START and (piece := os.read(descriptor, START - len(data))):
-        data += piece
-    check_start(label, bytes(data))
-    while piece := os.read(descriptor, CHUNK):
-        data += piece
-        if len(data) > MAX_STREAM:
-            raise FileError(label, f"is a pipe of more than {MAX_STREAM >> 30} GiB", "save it to a file first")
-    return data
-
-
 def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | None:
     """The spec in a file's metadata, if there is one: scheme, parameters, version and sha256."""
-    text = metadata.get(KEY)
-    if text is None:
+    if KEY not in metadata:
         return None
     try:
-        spec = json.loads(text, parse_constant=refuse_constant, parse_float=_finite)
-    except (ValueError, RecursionError):
+        spec = parsed_json(metadata[KEY])
+    except ValueError:
         raise FileError(path, "its pecli metadata is not JSON, or holds a number out of range") from None
-    if _depth(spec) > MAX_DEPTH:
+    level = [spec]
+    for _ in range(MAX_DEPTH + 1):  # level by level: recursion has a limit of its own
+        lists = [list(part.values()) if isinstance(part, dict) else part for part in level]
+        level = [inner for part in lists if isinstance(part, list) for inner in part]
+    if level:
         raise FileError(path, f"its pecli metadata is nested more than {MAX_DEPTH} levels deep")
     if not isinstance(spec, dict):
         raise FileError(path, "its pecli metadata is not a JSON object")
     if not isinstance(spec.get("parameters", {}), dict):
         raise FileError(path, "the parameters in its pecli metadata are not a JSON object")
     return spec
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else refuse_constant(text)
-
-
-def _depth(value: Any) -> int:
-    """How deep lists and objects are nested, counted level by level: recursion has a limit of its own."""
-    level, depth = [value], 0
-    while level := [each for each in level if isinstance(each, (dict, list))]:
-        depth += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
-    return depth

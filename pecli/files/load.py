@@ -1,11 +1,10 @@
-"""Reading tensors from a file, whose format is told by its first bytes, or from arrays in memory in its place."""
+"""Reading tensors from a file, whose format its first bytes tell, from a folder of files, or from arrays."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, numbers
 from pecli.errors import FileError, failure, listed, path_of, quoted
-from pecli.files.contents import GGUF, INDEX, START, LazyTensors, UnreadTensor, read_contents
-from pecli.files.contents import LoadedFile as LoadedFile
+from pecli.files.contents import INDEX, JSON_FORM, START, LoadedFile, parsed_json, path_beside, read_contents
 from pecli.files.npy import ARRAY_NAME
 
 if TYPE_CHECKING:
@@ -22,11 +20,36 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | Mapping[str, ArrayLike | Any] | ArrayLike | Any
 
-MAX_NAMES = 8
-"""How many names an error lists."""
+MAX_NAMES = 8  # how many names an error lists
 MAX_COMPARED = 2000
-NO_FILE = ""
-"""The path of arrays in memory."""
+MAX_INDEX = 16 << 20
+MAX_SHARDS = 1024
+NO_FILE = ""  # the path of arrays in memory
+SHARD_KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", ".npy")
+"""Files of tensors in a folder; those of the first kind that is there are read."""
+NOT_WEIGHTS = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "optimizer.bin"})
+"""What trainers leave beside a checkpoint."""
+READERS = {
+    "npy": "npy.read",
+    "npz": "npz.read",
+    "safetensors": "safetensors.read",
+    "csv": "text_input.read_csv",
+    "json": "text_input.read_json",
+    "torch": "torch_file.read",
+    "gguf": "gguf_file.read",
+    "onnx": "onnx_file.read",
+}
+"""Functions of this folder that take the contents of a file, by format."""
+_RAW = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")
+ADVICE = {
+    **dict.fromkeys(_RAW, "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(…))"),
+    ".h": "C headers are written, not read: write .npz or .safetensors as well",
+    ".json": JSON_FORM,
+}
+"""What to do about a file that is of no known format, by its suffix."""
+
+Shards = dict[str, tuple[str, ...] | None]
+"""Paths of files, and the tensors that are wanted of each; None where all are."""
 
 
 def load_file(path: str) -> LoadedFile:
@@ -35,24 +58,51 @@ def load_file(path: str) -> LoadedFile:
         from pecli.files.zarr_store import read_store
 
         return read_store(path)
-    if path != "-" and (os.path.isdir(path) or path.lower().endswith(INDEX)):
-        return _load_shards(path)
+    if path != "-" and os.path.isdir(path):
+        return _load_shards(path, _in_folder(path))
+    if path.lower().endswith(INDEX):
+        return _load_shards(path, _indexed(path))
     contents = read_contents(path, format_of_bytes)
-    module = _READERS[format_of_bytes(contents.path, bytes(contents.data[:START]))]
-    loaded: LoadedFile = import_module(f"pecli.files.{module}").read(contents)
+    module, _, read = READERS[format_of_bytes(contents.path, bytes(contents.data[:START]))].partition(".")
+    loaded: LoadedFile = getattr(import_module(f"pecli.files.{module}"), read)(contents)
     return loaded
 
 
-def _load_shards(path: str) -> LoadedFile:
-    """Several files as one: their tensors by name, each of which has to be in one of them only."""
-    from pecli.files.checkpoints import shards_of
+def format_of_bytes(path: str, start: bytes) -> str:
+    """Which format a file has, by its first bytes and for some by its name; a FileError where it is none."""
+    if not start:
+        raise FileError(path, "is empty")
+    suffix = os.path.splitext(path.lower())[1]
+    if start.startswith(b"\x93NUMPY"):
+        return "npy"
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        first = start[30 : 30 + int.from_bytes(start[26:28], "little")]
+        return "torch" if first.endswith(b"/data.pkl") else "npz"
+    if start.startswith(b"GGUF"):
+        return "gguf"
+    if suffix in (".csv", ".txt", ".tsv"):
+        return "csv"
+    if start[:1] == b"{" and len(start) > 8 and start[4:8] != bytes(4):  # a .safetensors begins with a small number
+        return "json"
+    if start[8:9] == b"{":
+        return "safetensors"
+    if suffix == ".onnx":
+        return "onnx"
+    if start.startswith(b"\x80"):
+        way = "write the tensors with safetensors.torch.save_file or numpy.save"
+        raise FileError(path, "is a pickle without an archive around it, and those are never loaded", way)
+    known = ".npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or .json"
+    raise FileError(path, f"is not a {known} file of tables", ADVICE.get(suffix, ""))
 
+
+def _load_shards(path: str, shards: Shards) -> LoadedFile:
+    """Several files as one: their tensors by name, each of which has to be in one of them only."""
     tensors: dict[str, Array] = {}
-    unread: list[UnreadTensor] = []
+    unread: tuple[Any, ...] = ()
     checksums: dict[str, Callable[[], object]] = {}
-    for file, names in shards_of(path).items():
+    for file, names in shards.items():
         loaded = load_file(file)
-        shard = {_name_in_folder(loaded, name): array for name, array in loaded.tensors.items()}
+        shard = {name_of(loaded, name): array for name, array in loaded.tensors.items()}
         if names is not None:
             missing = {*names} - {*shard, *(tensor.name for tensor in loaded.unread)}
             if missing:
@@ -63,14 +113,58 @@ def _load_shards(path: str) -> LoadedFile:
         tensors |= shard
         checksums |= loaded.checksums
         unread += loaded.unread
-    return LoadedFile(path, "folder", tensors, {}, tuple(unread), checksums)
+    return LoadedFile(path, "folder", tensors, {}, unread, checksums)
 
 
-def _name_in_folder(file: LoadedFile, name: str) -> str:
-    """The array of a .npy has no name of its own, and takes the file's."""
-    if file.format != "npy":
+def name_of(file: LoadedFile, name: str) -> str:
+    """A tensor's name among those of other files: the array of a .npy has none of its own, and takes the file's."""
+    if file.format != "npy" or file.path == "standard input":
         return name
-    return os.path.splitext(os.path.basename(os.fsencode(file.path)))[0].decode("utf-8", "replace")
+    return os.path.splitext(os.path.basename(os.fsencode(file.path)))[0].decode("utf-8", "replace") or name
+
+
+def _in_folder(folder: str) -> Shards:
+    try:
+        names = sorted(name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name)))
+    except OSError as problem:
+        raise failure(folder, problem) from None
+    for kind in SHARD_KINDS:
+        indices = [name for name in names if name.endswith(f"{kind}{INDEX}")]
+        if len(indices) > 1:
+            raise FileError(folder, f"has several indices, {', '.join(map(quoted, indices[:4]))}", "name one of them")
+        if indices:
+            return _indexed(os.path.join(folder, indices[0]))
+        files = [name for name in names if name.endswith(kind) and name not in NOT_WEIGHTS]
+        main = [name for name in files if name in (f"model{kind}", f"pytorch_model{kind}")]
+        if files:
+            return dict.fromkeys(os.path.join(folder, name) for name in main or files)
+    raise FileError(folder, "is a folder without a file of tensors", f"known are {', '.join(SHARD_KINDS)}")
+
+
+def _indexed(path: str) -> Shards:
+    """The shards of an index, and the names that it has for each."""
+    data = read_contents(path).data
+    if len(data) > MAX_INDEX:
+        raise FileError(path, f"is larger than {MAX_INDEX >> 20} MB, too large for an index")
+    try:
+        index = parsed_json(bytes(data))
+    except ValueError:
+        raise FileError(path, "is not the JSON of an index, or names a tensor twice") from None
+    weight_map = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(weight_map, dict) or not weight_map or {*map(type, weight_map.values())} != {str}:
+        raise FileError(path, "has no weight_map, which says where each tensor is")
+    by_file: dict[str, list[str]] = {}
+    for tensor, file in weight_map.items():
+        if file.lower().endswith(INDEX):
+            raise FileError(path, f"names {quoted(file)}, which is an index itself")
+        by_file.setdefault(file, []).append(tensor)
+    if len(by_file) > MAX_SHARDS:
+        raise FileError(path, f"names {len(by_file)} files, more than {MAX_SHARDS}")
+    folder = os.path.dirname(path)
+    return {
+        path_beside(folder, file, lambda problem: FileError(path, problem)): tuple(names)
+        for file, names in by_file.items()
+    }
 
 
 def open_tensors(text: str) -> LoadedFile:
@@ -80,12 +174,16 @@ def open_tensors(text: str) -> LoadedFile:
     if name is None:
         return loaded
     if name in loaded.tensors:
-        one = LazyTensors({name: loaded.outlines[name]}, loaded.tensors.__getitem__)
-        return replace(loaded, tensors=one, unread=())
+        return loaded.only(name)
     for tensor in loaded.unread:
         if tensor.name == name:
             raise FileError(path, f"tensor {quoted(name)} is stored as {tensor.dtype}", "which is not read")
-    raise FileError(path, f"has no tensor {quoted(name)}", _offer(name, list(loaded.tensors)))
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(loaded.tensors)[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
+    likeliest = [*close, *(other for other in loaded.tensors if other not in close)]
+    offer = f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}"
+    raise FileError(path, f"has no tensor {quoted(name)}", offer)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -112,68 +210,6 @@ def split_name(text: str) -> tuple[str, str | None]:
         raise failure(text, FileNotFoundError(errno.ENOENT, ""))
     path = drive + path
     return path, text[len(path) + 1 :]
-
-
-def format_of_bytes(path: str, start: bytes) -> str:
-    """Which format a file has, by its first bytes and for some by its name; a FileError where it is none."""
-    if not start:
-        raise FileError(path, "is empty")
-    suffix = os.path.splitext(path.lower())[1]
-    if start.startswith(b"\x93NUMPY"):
-        return "npy"
-    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        first = start[30 : 30 + int.from_bytes(start[26:28], "little")]
-        return "torch" if first.endswith(b"/data.pkl") else "npz"
-    if start.startswith(GGUF):
-        return "gguf"
-    if suffix in (".csv", ".txt", ".tsv"):
-        return "csv"
-    if start[:1] == b"{" and len(start) > 8 and start[4:8] != bytes(4):  # a .safetensors begins with a small number
-        return "json"
-    if start[8:9] == b"{":
-        return "safetensors"
-    if suffix == ".onnx":
-        return "onnx"
-    if start.startswith(b"\x80"):
-        way = "write the tensors with safetensors.torch.save_file or numpy.save"
-        raise FileError(path, "is a pickle without an archive around it, and those are never loaded", way)
-    known = ".npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or .json"
-    raise FileError(path, f"is not a {known} file of tables", _advice(suffix))
-
-
-def _advice(suffix: str) -> str:
-    """What to do about a file that is none of these, going by its name."""
-    if suffix in (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16"):
-        return "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(rows, columns))"
-    if suffix == ".h":
-        return "C headers are written, not read: write .npz or .safetensors as well"
-    if suffix == ".json":
-        from pecli.files.json_tables import JSON_FORM
-
-        return JSON_FORM
-    return ""
-
-
-_READERS = {
-    "npy": "npy",
-    "npz": "npz",
-    "safetensors": "safetensors",
-    "csv": "text_tables",
-    "json": "json_tables",
-    "torch": "checkpoints.torch_file",
-    "gguf": "checkpoints.gguf_file",
-    "onnx": "checkpoints.onnx_file",
-}
-"""Modules whose `read` takes the contents of a file."""
-
-
-def _offer(name: str, names: Sequence[str]) -> str:
-    """The names there are, the likeliest first."""
-    import difflib
-
-    close = difflib.get_close_matches(name, names[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
-    likeliest = [*close, *(other for other in names if other not in close)]
-    return f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}"
 
 
 def opened(given: Given) -> tuple[str, LoadedFile]:

@@ -12,33 +12,29 @@ import numpy as np
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.files.output import OnBlock, Output, Spec, Write, write_blocks
+from pecli.files.output import OnBlock, Output, Spec, Texts, Write, write_blocks
 
 if TYPE_CHECKING:  # writing a file needs no reader
     from pecli.files.contents import Contents, LoadedFile
 
-MAX_HEADER = 10_000
-"""Bytes, as in numpy.load: more would keep Python's parser busy."""
-ARRAY_NAME = "array"
-"""What the one array of a .npy file is called, which has no name of its own."""
+MAX_HEADER = 10_000  # bytes, as in numpy.load: more would keep Python's parser busy
+ARRAY_NAME = "array"  # what the one array of a .npy file is called, which has no name of its own
+_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8)]
 CODES = {
-    **{name: f"<{np.dtype(name).kind}{np.dtype(name).itemsize}" for name in ("float64", "float32", "float16")},
-    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}").str for sign in ("", "u") for bits in (64, 32, 16, 8)},
-    "bool": "|b1",
-    "complex64": "<c8",
-    "complex128": "<c16",
+    name: np.dtype(name).newbyteorder("<").str
+    for name in ("float64", "float32", "float16", *_INTEGERS, "bool", "complex64", "complex128")
 }
 """What the format calls the dtypes that it can hold, their bytes in little-endian order."""
 
 
-def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
+def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
     """Writes the one table there is; the format has no place for a spec."""
     (table,) = tables
-    header = table_header(table, ".npy")
+    start = table_header(table, ".npy")
 
-    def write(output: Output, on_block: OnBlock | None) -> None:
-        output.write(header)
-        write_blocks(table, [output.write], on_block)
+    def write(output: Output, on_block: OnBlock) -> None:
+        output.write(start)
+        write_blocks([table], [output.write], on_block)
 
     return write
 

@@ -20,26 +20,21 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LazyTensors, LoadedFile, outline
 from pecli.files.npy import MAX_HEADER, header, read_array, read_header, read_place, table_header
-from pecli.files.output import KEY, NO_DIGEST, OnBlock, Output, Sink, Spec, Write, file_order, provenance, write_blocks
+from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, file_order, provenance, write_blocks
 
 ALIGNMENT = 64
-PADDING = 0xD935
-"""The extra field that zipalign pads with."""
-LOCAL_BYTES = 30
-"""Of a member's own header, before its name."""
+PADDING = 0xD935  # the extra field that zipalign pads with
+LOCAL_BYTES = 30  # of a member's own header, before its name
 DATE = (1980, 1, 1, 0, 0, 0)
-MAX_NAME_BYTES = 0xFFFF - len(".npy")
-"""Bytes for which a ZIP archive has room."""
+MAX_NAME_BYTES = 0xFFFF - len(".npy")  # bytes for which a ZIP archive has room
 BOMB_BYTES = 64 << 20
 BOMB_RATIO = 100
-MAX_UNPACKED = 4 << 30
-"""Bytes of all compressed members together, which are unpacked into memory."""
+MAX_UNPACKED = 4 << 30  # bytes of all compressed members together, which are unpacked into memory
 MAX_TEXT = 16 << 20
-MAX_DIRECTORY = 16 << 20
-"""Bytes: `zipfile` makes twenty times as much of them."""
+MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` makes twenty times as much of them
 
 
-def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
+def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
     """Writes all the tables, and the spec with their sha256 as a last member."""
     ordered = file_order(tables)
     headers = [table_header(table, ".npz") for table in ordered]
@@ -50,22 +45,23 @@ def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
             rule = f"a member of a .npz has at most {MAX_NAME_BYTES:,} bytes"
             raise ParameterError("name", quoted(table.name), rule, "write .safetensors")
     if spec is not None:
-        provenance(spec, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
+        provenance(spec)  # a spec that is not JSON is refused before the output is opened
 
-    def write(output: Output, on_block: OnBlock | None) -> None:
+    def write(output: Output, on_block: OnBlock) -> None:
         import hashlib
 
         digest = hashlib.sha256()
-        hashes: list[Sink] = [] if spec is None else [digest.update]
+        hashes = [] if spec is None else [digest.update]
         with zipfile.ZipFile(_Unseekable(output), "w") as archive:
             for table, start in zip(ordered, headers, strict=True):
                 with archive.open(_member(archive, table.name, len(start) + table.nbytes), "w") as file:
                     file.write(start)
-                    write_blocks(table, [file.write, *hashes], on_block)
-            if spec is not None:
-                text = text_member(provenance(spec, digest.hexdigest()))
-                with archive.open(_member(archive, KEY, len(text)), "w") as file:
-                    file.write(text)
+                    write_blocks([table], [file.write, *hashes], on_block)
+            if spec is not None:  # a text is a .npy of characters, which NumPy reads without pickle
+                text = provenance(spec, digest.hexdigest())
+                data = header(f"<U{len(text)}", ()) + text.encode("utf-32-le")
+                with archive.open(_member(archive, KEY, len(data)), "w") as file:
+                    file.write(data)
 
     return write
 
@@ -100,11 +96,6 @@ def bad_name(name: str) -> bool:
     return not name or name.startswith("/") or ".." in name.split("/") or bool({"\0", "\\"} & {*name})
 
 
-def text_member(text: str) -> bytes:
-    """A .npy file with one text, which NumPy reads without pickle."""
-    return header(f"<U{len(text)}", ()) + text.encode("utf-32-le")
-
-
 @dataclass(frozen=True)
 class Member:
     """A file in an archive: its bytes there, and what the directory says of them."""
@@ -133,8 +124,7 @@ class Member:
         if not self.compressed:
             return self.contents
         contents, stream = self.start(self.size + 1)
-        data = contents.data
-        if len(data) != self.size or not stream.eof or stream.unused_data:
+        if len(contents.data) != self.size or not stream.eof or stream.unused_data:
             raise self.contents.error(f"is damaged: it does not unpack to the {self.size} bytes that it declares")
         Member(contents, False, self.size, self.crc).check()
         return contents
@@ -159,16 +149,13 @@ def members_of(contents: Contents) -> dict[str, Member]:
         raise contents.error("is a broken archive: its end records contradict each other")
     members: dict[str, Member] = {}
     for entry in sorted(listed, key=lambda entry: entry.header_offset, reverse=True):
-        start = _data_start(contents, entry)
+        name, start = entry.filename, _data_start(contents, entry)
         if start + entry.compress_size > end:
-            raise contents.error(f"member {quoted(entry.filename)} overlaps what follows it")
-        if entry.filename in members:
-            raise contents.error(f"has two members called {quoted(entry.filename)}")
-        packed = contents.data[start : start + entry.compress_size]
-        member = Contents(contents.path, packed, entry.filename)
-        members[entry.filename] = Member(
-            member, entry.compress_type == zipfile.ZIP_DEFLATED, entry.file_size, entry.CRC
-        )
+            raise contents.error(f"member {quoted(name)} overlaps what follows it")
+        if name in members:
+            raise contents.error(f"has two members called {quoted(name)}")
+        packed = Contents(contents.path, contents.data[start : start + entry.compress_size], name)
+        members[name] = Member(packed, entry.compress_type == zipfile.ZIP_DEFLATED, entry.file_size, entry.CRC)
         end = entry.header_offset
     if end:
         raise contents.error("is a broken archive: it does not begin with its first member")
@@ -185,9 +172,6 @@ class _DirectoryFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._at
-
     def seek(self, offset: int, whence: int = 0) -> int:
         self._at = offset + (0, self._at, len(self._contents.data))[whence]
         if self._at < 0:
@@ -197,7 +181,7 @@ class _DirectoryFile(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         if size > MAX_DIRECTORY:
             raise self._contents.error(f"has a directory of {size} bytes, more than any .npz needs")
-        data = bytes(self._contents.data[self._at :][: max(size, 0)] if size >= 0 else self._contents.data[self._at :])
+        data = bytes(self._contents.data[self._at :][: None if size < 0 else size])
         self._at += len(data)
         return data
 
@@ -244,8 +228,8 @@ def read(contents: Contents) -> LoadedFile:
             raise contents.error(f"member {quoted(file)} has no place in a .npz file")
         if name == KEY:
             metadata[KEY] = _text(member)
-            continue
-        arrays[name] = member
+        else:
+            arrays[name] = member
     outlines = {name: _outline(member) for name, member in arrays.items()}
     tensors = LazyTensors(outlines, lambda name: read_array(arrays[name].unpacked()))
     checksums = {
@@ -265,12 +249,13 @@ def _outline(member: Member) -> Array:
 
 def _text(member: Member) -> str:
     """The one text in a .npy file of characters."""
+    wrong = member.contents.error("should hold one text")
     if member.size > MAX_TEXT:
-        raise member.contents.error("should hold one text")
+        raise wrong
     contents = member.unpacked()
     dtype, shape, _, offset = read_header(contents)
     if dtype.kind != "U" or shape:
-        raise contents.error("should hold one text")
+        raise wrong
     contents.check_size(offset + dtype.itemsize)
     if not member.compressed:
         member.check()

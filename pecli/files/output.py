@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Array, numpy_dtype
@@ -27,38 +27,41 @@ except ImportError:  # Windows, where what is open cannot be removed anyway
 
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-Buffer = bytes | bytearray | memoryview
-"""Bytes one after the other; a writer hands over its arrays as memoryviews, so that nothing is copied."""
+    from concurrent.futures import ThreadPoolExecutor
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
 BINARY = getattr(os, "O_BINARY", 0)
 """Without it, Windows would write a carriage return before every byte that looks like a new line."""
-SYNC_BYTES = 1 << 26
-"""How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
+MIN_CHECKED_BYTES = 1 << 24  # bytes from which on the disk is asked whether they fit
+KEY = "pecli"  # the metadata key of the spec, one JSON text
+MIN_THREADED_BYTES = 1 << 18  # tables of fewer bytes are hashed sooner than threads wake up
+
+
+@contextmanager
+def _blamed_on(path: str) -> Iterator[None]:
+    """Errors of the operating system are those of a file; that a reader of a pipe has seen enough is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        raise failure(path, error) from None
 
 
 class Output:
-    """Bytes on their way out, through a file descriptor; a seekable one can be patched, and a thread syncs it now and
-    then, so that the last sync has little left to do.
-    """
+    """Bytes on their way out, through a file descriptor; those of a seekable one can be patched."""
 
     def __init__(self, path: str, descriptor: int, seekable: bool) -> None:
         self.path = path
         self.seekable = seekable
         self._descriptor = descriptor
-        self._unsynced = 0
-        self._pool: ThreadPoolExecutor | None = None
-        self._syncing: Future[None] | None = None
 
-    def write(self, data: Buffer) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append `data`, all of it: one call to the system may take less."""
         left = memoryview(data)
         if left.ndim != 1 or left.itemsize != 1:
             left = left.cast("B")
-        self._unsynced += len(left)
-        try:
+        with _blamed_on(self.path):
             while left:
                 try:
                     left = left[os.write(self._descriptor, left) :]
@@ -66,60 +69,33 @@ class Output:
                     import select
 
                     select.select([], [self._descriptor], [])
-            if self.seekable and self._unsynced >= SYNC_BYTES and (self._syncing is None or self._syncing.done()):
-                self._start_sync()
-        except BrokenPipeError:  # not an error of the file: whoever read it has seen enough
-            raise
-        except OSError as error:
-            raise failure(self.path, error) from None
-
-    def _start_sync(self) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        self._wait()
-        self._unsynced = 0
-        self._pool = self._pool or ThreadPoolExecutor(1)
-        self._syncing = self._pool.submit(getattr(os, "fdatasync", os.fsync), self._descriptor)  # macOS has only fsync
-
-    def _wait(self) -> None:
-        """Wait for the thread; an error that it met is raised here, the system would not report it to the last sync."""
-        if self._syncing is not None:
-            self._syncing.result()
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before; only a seekable output can."""
-        if not self.seekable:
-            raise ValueError("this output cannot be patched")
-        try:
+        with _blamed_on(self.path):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.lseek(self._descriptor, offset, os.SEEK_SET)
-            while data:
-                data = data[os.write(self._descriptor, data) :]
+            self.write(data)
             os.lseek(self._descriptor, end, os.SEEK_SET)
-        except OSError as error:
-            raise failure(self.path, error) from None
 
     def finish(self, replaced: os.stat_result | None) -> None:
         """Give a new file the mode and owner of the one it replaces, and have it on disk."""
-        try:
-            self._wait()
+        with _blamed_on(self.path):
             if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
-                os.fchmod(self._descriptor, _take_over(self._descriptor, replaced))
+                mode, made = stat.S_IMODE(replaced.st_mode), os.fstat(self._descriptor)
+                if (made.st_uid, made.st_gid) != (replaced.st_uid, replaced.st_gid):
+                    try:
+                        os.fchown(self._descriptor, replaced.st_uid, replaced.st_gid)
+                    except OSError:
+                        mode &= 0o777  # set-user-ID must not pass to another owner
+                os.fchmod(self._descriptor, mode)
             os.fsync(self._descriptor)
-        except OSError as error:
-            raise failure(self.path, error) from None
 
     def close(self) -> None:
         """Let go of the descriptor."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
         descriptor, self._descriptor = self._descriptor, -1
         with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
             os.close(descriptor)
-
-
-MIN_CHECKED_BYTES = 1 << 24
-"""Bytes from which on the disk is asked whether they fit."""
 
 
 @contextmanager
@@ -131,16 +107,20 @@ def open_output(path: str) -> Iterator[Output]:
         return
     if not path:
         raise FileError("''", "an output file needs a name")
-    try:
-        existing = os.stat(path)
-    except FileNotFoundError:
-        existing = None
-    except (OSError, ValueError) as error:
-        raise failure(path, error) from None
+    with _blamed_on(path):
+        try:
+            existing = os.stat(path)
+        except FileNotFoundError:
+            existing = None
     if path.endswith("/") or (existing and stat.S_ISDIR(existing.st_mode)):
         raise FileError(path, "is a folder", "name a file in it")
-    way = _replacement(path, existing) if existing is None or stat.S_ISREG(existing.st_mode) else _in_place(path)
-    with way as output:
+    if existing is None or stat.S_ISREG(existing.st_mode):
+        with _replacement(path, existing) as output:
+            yield output
+        return
+    with _blamed_on(path):  # a pipe or a device, written to as it stands
+        descriptor = os.open(path, os.O_WRONLY | BINARY | getattr(os, "O_NOCTTY", 0))
+    with closing(Output(path, descriptor, seekable=False)) as output:
         yield output
 
 
@@ -179,24 +159,10 @@ def _open_descriptor(path: str) -> int | None:
 
     Opened anew, a redirected file would be written from its beginning; the descriptor goes on where it is.
     """
-    folder, _, number = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(
-        path, path
-    ).rpartition("/")
+    named = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(path, path)
+    folder, _, number = named.rpartition("/")
     held = folder in ("/dev/fd", "/proc/self/fd") and number.isascii() and number.isdigit() and len(number) < 10
     return int(number) if held else None
-
-
-@contextmanager
-def _in_place(path: str) -> Iterator[Output]:
-    """A pipe or a device, written to as it stands."""
-    try:
-        output = Output(path, os.open(path, os.O_WRONLY | BINARY | getattr(os, "O_NOCTTY", 0)), seekable=False)
-    except OSError as error:
-        raise failure(path, error) from None
-    try:
-        yield output
-    finally:
-        output.close()
 
 
 @contextmanager
@@ -214,21 +180,18 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
         _sweep(temporary, folder)
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
-        output = Output(path, _create(path, temporary, folder, 0o600 if existing else 0o666), seekable=True)
-        try:
+        with _blamed_on(path):
+            descriptor = _create(temporary, folder, 0o600 if existing else 0o666)
+        with closing(Output(path, descriptor, seekable=True)) as output:
             yield output
             output.finish(existing)
             if folder is None:
                 output.close()  # what is open cannot be renamed there
-            try:
+            with _blamed_on(path):
                 os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError as error:
-                raise failure(path, error) from None
             if folder is not None:
                 with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
                     os.fsync(folder)
-        finally:
-            output.close()
     except BaseException:  # an interrupt too must leave no litter
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
@@ -252,99 +215,66 @@ def _open_folder(path: str, folder: str) -> int | None:
 
     A folder may let files be made in it and not let itself be read: the second way of opening is for those.
     """
-    try:
-        if os.open not in os.supports_dir_fd:
-            os.stat(folder)
-            return None
+    with _blamed_on(path):
         try:
+            if os.open not in os.supports_dir_fd:
+                os.stat(folder)
+                return None
             return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except PermissionError:
-            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
-    except FileNotFoundError:
-        raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
-    except OSError as error:
-        raise failure(path, error) from None
+            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0))
+        except FileNotFoundError:
+            raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
 
 
-def _create(path: str, temporary: str, folder: int | None, mode: int) -> int:
+def _create(temporary: str, folder: int | None, mode: int) -> int:
     """A new file, locked as long as it is open, so that nobody sweeps it."""
-    try:
-        while True:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
-            with suppress(OSError):  # some file systems have no locks
-                flock(descriptor, LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
-                return descriptor
-            os.close(descriptor)  # swept before it was locked
-    except OSError as error:
-        raise failure(path, error) from None
+    while True:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
+        with suppress(OSError):  # some file systems have no locks
+            flock(descriptor, LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # swept before it was locked
 
 
 def _sweep(temporary: str, folder: int) -> None:
     """Remove the temporary files that killed writers of the same output left behind, which nobody has locked."""
     with suppress(OSError):
         for other in os.listdir(folder):
-            if other[:-12] == temporary[:-12] and other.endswith(".tmp"):
-                with suppress(OSError):
-                    _remove_unlocked(other, folder)
+            if other[:-12] != temporary[:-12] or not other.endswith(".tmp"):
+                continue
+            with suppress(OSError), ExitStack() as stack:
+                descriptor = os.open(other, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder)
+                stack.callback(os.close, descriptor)
+                flock(descriptor, LOCK_EX | LOCK_NB)
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    os.unlink(other, dir_fd=folder)
 
 
-def _remove_unlocked(name: str, folder: int) -> None:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder)
-    try:
-        flock(descriptor, LOCK_EX | LOCK_NB)
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.unlink(name, dir_fd=folder)
-    finally:
-        os.close(descriptor)
-
-
-def _take_over(descriptor: int, replaced: os.stat_result) -> int:
-    """Hand the new file to the old one's owner where that is allowed; returns the mode that may go with it."""
-    mode = stat.S_IMODE(replaced.st_mode)
-    made = os.fstat(descriptor)
-    if (made.st_uid, made.st_gid) != (replaced.st_uid, replaced.st_gid):
-        try:
-            os.fchown(descriptor, replaced.st_uid, replaced.st_gid)
-        except OSError:
-            return mode & 0o777  # set-user-ID must not pass to another owner
-    return mode
-
-
-Sink = Callable[[memoryview], object]
-OnBlock = Callable[[Table, Array], None]
-"""Told of every block that was written."""
-Spec = Mapping[str, object]
-"""What made the tables: scheme, parameters, version."""
-Write = Callable[[Output, OnBlock | None], None]
+OnBlock = Callable[[Table, Array], None]  # told of every block that was written
+Spec = Mapping[str, object]  # what made the tables: scheme, parameters, version
+Texts = Mapping[str, str] | None  # metadata, for formats that have a place for it
+Write = Callable[[Output, OnBlock], None]
 """What a format's `prepare` returns: everything is checked, the output may be opened."""
 
-KEY = "pecli"
-"""The metadata key of the spec, one JSON text."""
-NO_DIGEST = "0" * 64
-"""Stands in the place of the sha256 until that is known."""
-MIN_THREADED_BYTES = 1 << 18
-"""Tables of fewer bytes are hashed sooner than threads wake up."""
 
-
-def write_blocks(table: Table, sinks: Sequence[Sink], on_block: OnBlock | None = None) -> None:
-    """Hand every block of the table to all the sinks, in order; the sinks work side by side where that is worth it."""
-    others = sinks[1:]
+def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview], object]], on_block: OnBlock) -> None:
+    """Hand every block of the tables to all the sinks, in order; the sinks work side by side where that is worth it."""
     with ExitStack() as stack:
         pool: ThreadPoolExecutor | None = None
-        if others and table.nbytes >= MIN_THREADED_BYTES:
+        if len(sinks) > 1 and sum(table.nbytes for table in tables) >= MIN_THREADED_BYTES:
             from concurrent.futures import ThreadPoolExecutor
 
-            pool = stack.enter_context(ThreadPoolExecutor(len(others)))
-        for block in table.blocks():
+            pool = stack.enter_context(ThreadPoolExecutor(len(sinks) - 1))
+        for table, block in ((each, block) for each in tables for block in each.blocks()):
             data = raw_bytes(block)
-            working = [pool.submit(sink, data) for sink in others] if pool else []
+            working = [pool.submit(sink, data) for sink in sinks[1:]] if pool else []
             for sink in sinks[: 1 if pool else None]:
                 sink(data)
             for future in working:
                 future.result()
-            if on_block is not None:
-                on_block(table, block)
+            on_block(table, block)
 
 
 def compact(value: object) -> str:
@@ -354,8 +284,8 @@ def compact(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def provenance(spec: Spec, digest: str) -> str:
-    """What made the tensors, and the sha256 of their bytes: the same text for the same spec and bytes."""
+def provenance(spec: Spec, digest: str = "0" * 64) -> str:
+    """What made the tensors, and the sha256 of their bytes, or zeros in its place until that is known."""
     return compact({**spec, "sha256": digest})
 
 

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import Contents, LoadedFile, RepeatedKeyError, data_bytes, refuse_constant, unique
-from pecli.files.output import (
-    KEY,
-    NO_DIGEST,
-    OnBlock,
-    Output,
-    Sink,
-    Spec,
-    Write,
-    compact,
-    file_order,
-    is_text,
-    provenance,
-    write_blocks,
-)
+from pecli.errors import ParameterError, quoted
+from pecli.files.contents import Contents, LoadedFile, data_bytes, parsed_json
+from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, file_order, is_text, provenance, write_blocks
 
 ALIGNMENT = 8
-MAX_HEADER = 16 << 20
-"""Bytes, of which Python makes some twenty times as much."""
+MAX_HEADER = 16 << 20  # bytes, of which Python makes some twenty times as much
 MAX_TENSORS = 100_000
 MAX_QUOTES = 12 * MAX_TENSORS
 """Quotation marks, of which a tensor has ten: what they enclose becomes a Python object each."""
@@ -49,7 +34,7 @@ CODES = {
 DTYPES = {code: name for name, code in CODES.items()}
 
 
-def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None = None) -> Write:
+def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None) -> Write:
     """Writes all the tables; into the metadata the texts, and the spec with the tables' sha256."""
     ordered = file_order(tables)
     for table in ordered:
@@ -58,22 +43,31 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str]
         if table.name == METADATA:
             raise ParameterError("name", table.name, "in .safetensors that name is reserved")
 
-    def header(digest: str) -> bytes:
-        own = {} if spec is None else {KEY: provenance(spec, digest)}
-        return _header(ordered, {**(texts or {}), **own})
+    def header(*digest: str) -> bytes:
+        metadata = {**(texts or {}), **({} if spec is None else {KEY: provenance(spec, *digest)})}
+        entries = [f'"{METADATA}":' + compact(metadata)] if metadata else []
+        begin = 0
+        for table in ordered:
+            end = begin + table.nbytes
+            place = {"dtype": CODES[table.dtype], "shape": table.shape, "data_offsets": (begin, end)}
+            entries.append(f"{compact(table.name)}:{compact(place)}")
+            begin = end
+        text = ("{" + ",".join(entries) + "}").encode("ascii")
+        text += b" " * (-len(text) % ALIGNMENT)
+        return len(text).to_bytes(8, "little") + text
 
-    header(NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
+    start = header()  # a spec that is not JSON is refused before the output is opened
 
-    def write(output: Output, on_block: OnBlock | None) -> None:
-        if spec is None:
-            output.write(header(""))
-            _write_all(ordered, [output.write], on_block)
-        elif output.seekable:
-            output.write(header(NO_DIGEST))
+    def write(output: Output, on_block: OnBlock) -> None:
+        if spec is not None and output.seekable:
+            output.write(start)
             output.patch(0, header(_digest(ordered, [output.write], on_block)))
-        else:  # what went into a pipe cannot be changed: make the tables twice, once for the digest
-            output.write(header(_digest(ordered, [], None)))
-            _write_all(ordered, [output.write], on_block)
+            return
+        if spec is not None:  # what went into a pipe cannot be changed: make the tables twice, once for the digest
+            output.write(header(_digest(ordered, [], lambda table, block: None)))
+        else:
+            output.write(start)
+        write_blocks(ordered, [output.write], on_block)
 
     return write
 
@@ -88,38 +82,20 @@ def prepare_copy(contents: Contents, tensors: Mapping[str, Array], changed: Mapp
     if end + sum(table.nbytes for table in tables) != len(contents.data):
         raise contents.error("changed while it was read: its header has another length now")
 
-    def write(output: Output, on_block: OnBlock | None) -> None:
+    def write(output: Output, on_block: OnBlock) -> None:
         output.write(contents.data[:end])
-        _write_all(tables, [output.write], on_block)
+        write_blocks(tables, [output.write], on_block)
 
     return write
 
 
-def _write_all(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | None) -> None:
-    for table in tables:
-        write_blocks(table, sinks, on_block)
-
-
-def _digest(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | None) -> str:
+def _digest(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview], object]], on_block: OnBlock) -> str:
     """The sha256 of all the tables' bytes, which go to the other sinks on the way."""
     import hashlib
 
     digest = hashlib.sha256()
-    _write_all(tables, [*sinks, digest.update], on_block)
+    write_blocks(tables, [*sinks, digest.update], on_block)
     return digest.hexdigest()
-
-
-def _header(tables: Sequence[Table], texts: Mapping[str, str]) -> bytes:
-    entries = [f'"{METADATA}":' + compact(texts)] if texts else []
-    begin = 0
-    for table in tables:
-        end = begin + table.nbytes
-        place = {"dtype": CODES[table.dtype], "shape": table.shape, "data_offsets": (begin, end)}
-        entries.append(f"{compact(table.name)}:{compact(place)}")
-        begin = end
-    text = ("{" + ",".join(entries) + "}").encode("ascii")
-    text += b" " * (-len(text) % ALIGNMENT)
-    return len(text).to_bytes(8, "little") + text
 
 
 def read(contents: Contents) -> LoadedFile:
@@ -131,17 +107,18 @@ def read(contents: Contents) -> LoadedFile:
     if len(text) < length:
         raise contents.error(f"is truncated: its header should have {length} bytes")
     entries = _parsed(contents, text)
-    metadata = _texts(contents, entries.pop(METADATA, {}))
-    places = [_place(contents, name, entry) for name, entry in entries.items()]
-    places.sort()
-    end = 0
-    for begin, stop, name, _, _ in places:
-        if begin != end:
-            kind = "overlaps the tensor before it" if begin < end else f"leaves a hole of {begin - end} bytes before it"
-            raise contents.error(f"tensor {quoted(name)} {kind}")
-        end = stop
-    contents.check_size(8 + length + end)
+    metadata = entries.pop(METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise contents.error("has a broken header: its metadata are not texts by name")
     start = 8 + length
+    places = sorted(_place(contents, name, entry) for name, entry in entries.items())
+    previous = 0
+    for begin, end, name, _, _ in places:
+        if begin != previous:
+            hole = f"leaves a hole of {begin - previous} bytes before it"
+            raise contents.complaint(name)("overlaps the tensor before it" if begin < previous else hole)
+        previous = end
+    contents.check_size(start + previous)
     tensors = {name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places}
     return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
 
@@ -149,30 +126,19 @@ def read(contents: Contents) -> LoadedFile:
 def _parsed(contents: Contents, text: bytes) -> dict[str, Any]:
     if text.count(b'"') > MAX_QUOTES:
         raise contents.error(f"has more than {MAX_TENSORS} tensors and texts in its header")
-
     try:
-        entries = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=refuse_constant)
-    except RepeatedKeyError as problem:
-        raise contents.error(f"names {quoted(str(problem))} twice in its header") from None
-    except (ValueError, RecursionError):
-        raise contents.error("has a broken header, which is not JSON") from None
+        entries = parsed_json(text.decode("utf-8"))
+    except ValueError as problem:
+        twice = f"{problem} in its header" if str(problem).startswith("names ") else ""
+        raise contents.error(twice or "has a broken header, which is not JSON") from None
     if not isinstance(entries, dict):
         raise contents.error("has a broken header, which is not a JSON object")
     return entries
 
 
-def _texts(contents: Contents, entries: Any) -> dict[str, str]:
-    if not isinstance(entries, dict) or not all(isinstance(text, str) for text in entries.values()):
-        raise contents.error("has a broken header: its metadata are not texts by name")
-    return entries
-
-
 def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, str, tuple[int, ...]]:
     """Begin and end in the data, name, dtype and shape of a tensor."""
-
-    def complain(problem: str) -> FileError:
-        return contents.error(f"tensor {quoted(name)} {problem}")
-
+    complain = contents.complaint(name)
     match entry:
         case {"dtype": str(code), "shape": [*shape], "data_offsets": [begin, end]} if len(entry) == 3:
             numbers = [*shape, begin, end]

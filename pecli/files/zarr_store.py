@@ -6,7 +6,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -19,8 +20,7 @@ from pecli.files.contents import LazyTensors, LoadedFile, outline
 from pecli.files.npy import ARRAY_NAME, CODES
 from pecli.files.output import KEY, OnBlock, Spec, check_free_space, temporary_name
 
-MAX_BYTES = 4 << 30
-"""Of all arrays of a store, which are read into memory."""
+MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
 MAX_METADATA = 1 << 24
 Region = tuple[slice, ...]
 
@@ -48,7 +48,18 @@ def box_of(table: Table, region: Region) -> Array:
     return (values[:, region[-1]] if len(axes) > 1 else values).reshape([len(axis) for axis in axes])
 
 
-def save_store(path: str, tables: Sequence[Table], spec: Spec | None, on_block: OnBlock | None = None) -> None:
+@contextmanager
+def _blamed_on(path: str, problem: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Such errors, whatever codec or store raises them, say that the file is wrong."""
+    try:
+        yield
+    except (PecliError, MemoryError):
+        raise
+    except kinds as error:
+        raise FileError(path, f"{problem}: {' '.join(str(error).split()) or type(error).__name__}") from None
+
+
+def save_store(path: str, tables: Sequence[Table], spec: Spec | None, on_block: OnBlock) -> None:
     """Write a store, which appears when it is complete; one that is there is not written over."""
     if os.path.lexists(path):
         raise FileError(path, "is there already", "remove it, or name another")
@@ -56,70 +67,65 @@ def save_store(path: str, tables: Sequence[Table], spec: Spec | None, on_block: 
     folder, name = os.path.split(path.rstrip("/"))
     temporary = os.path.join(folder, temporary_name(name))
     try:
-        for table, array in zip(tables, create_arrays(temporary, tables, spec), strict=True):
-            starts = product(*(range(0, side, step) for side, step in zip(table.shape, array.chunks, strict=True)))
-            for start in starts:
-                region = tuple(slice(at, at + step) for at, step in zip(start, array.chunks, strict=True))
-                array[region] = block = box_of(table, region)
-                if on_block is not None:
+        with _blamed_on(path, "cannot be written as a Zarr store", OSError, ValueError, KeyError, TypeError):
+            for table, array in zip(tables, create_arrays(temporary, tables, spec), strict=True):
+                starts = product(*(range(0, side, step) for side, step in zip(table.shape, array.chunks, strict=True)))
+                for start in starts:
+                    region = tuple(slice(at, at + step) for at, step in zip(start, array.chunks, strict=True))
+                    array[region] = block = box_of(table, region)
                     on_block(table, block)
-        os.rename(temporary, path)
-    except BaseException as error:
+            os.rename(temporary, path)
+    except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, PecliError) or not isinstance(error, (OSError, ValueError, KeyError, TypeError)):
-            raise
-        raise FileError(path, f"cannot be written as a Zarr store: {_line(error)}") from None
+        raise
 
 
 def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[Any]:
     """The arrays of a new store, of which no chunk is written yet."""
-    zarr = _module(ParameterError("output", path, "the zarr package writes Zarr stores", "pip install zarr"))
+    try:
+        import zarr
+    except ImportError:
+        raise ParameterError("output", path, "the zarr package writes Zarr stores", "pip install zarr") from None
     for table in tables:
         if table.dtype not in CODES:
             raise ParameterError("dtype", table.dtype, ".zarr cannot hold it", "write .safetensors")
         if not table.size:
             raise ParameterError("output", f".zarr for {table.shape}", "a store has at least one chunk", "write .npy")
-    attributes = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
+    attributes: Any = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
     group = zarr.open_group(zarr.storage.LocalStore(path), mode="w", zarr_format=3, attributes=attributes)
+    make: Callable[..., Any] = group.create_array
     same = {"compressors": None, "fill_value": 0, "config": {"write_empty_chunks": True}}
     return [
-        group.create_array(
-            table.name, shape=table.shape, chunks=chunk_shape(table), dtype=numpy_dtype(table.dtype), **same
-        )
+        make(table.name, shape=table.shape, chunks=chunk_shape(table), dtype=numpy_dtype(table.dtype), **same)
         for table in tables
     ]
 
 
 def read_store(path: str) -> LoadedFile:
     """The arrays of a store in memory, and its metadata."""
-    zarr = _module(FileError(path, "is a Zarr store, which the zarr package reads", "pip install zarr"))
-    files = _plain_files(path)
     try:
-        group = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
-        single = isinstance(group, zarr.Array)
-        arrays = {ARRAY_NAME: group} if single else dict(sorted(group.arrays()))
+        import zarr
+    except ImportError:
+        raise FileError(path, "is a Zarr store, which the zarr package reads", "pip install zarr") from None
+    files = _plain_files(path)
+    broken = "is not a Zarr store that can be read"
+    with _blamed_on(path, broken, Exception):
+        group: Any = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
+        is_array = isinstance(group, zarr.Array)
+        arrays = {ARRAY_NAME: group} if is_array else dict(sorted(group.arrays()))
         if not arrays or sum(array.nbytes for array in arrays.values()) > MAX_BYTES:
             raise FileError(path, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read")
         for name, array in arrays.items():
             folder = os.path.join(os.path.normpath(os.path.join(path, array.path)), "")
             _check_chunks(path, name, array, [file for file in files if os.path.normpath(file).startswith(folder)])
         outlines = {name: outline(str(array.dtype), array.shape) for name, array in arrays.items()}
-    except (PecliError, MemoryError):
-        raise
-    except Exception as error:  # whatever a codec or a store raises, it is the file that is wrong
-        raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
-    spec = None if single else group.attrs.get(KEY)
-    tensors = LazyTensors(outlines, lambda name: _elements(path, arrays[name]))
-    return LoadedFile(path, "zarr", tensors, {} if spec is None else {KEY: json.dumps(spec)})
 
+    def elements(name: str) -> Array:
+        with _blamed_on(path, broken, Exception):
+            return np.asarray(arrays[name][...])
 
-def _elements(path: str, array: Any) -> Array:
-    try:
-        return np.asarray(array[...])
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever a codec raises, it is the file that is wrong
-        raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
+    spec = None if is_array else group.attrs.get(KEY)
+    return LoadedFile(path, "zarr", LazyTensors(outlines, elements), {} if spec is None else {KEY: json.dumps(spec)})
 
 
 def _plain_files(path: str) -> list[str]:
@@ -162,15 +168,3 @@ def _zstd_size(head: bytes) -> int | None:
     start = 5 + (not single) + (0, 1, 2, 4)[head[4] & 3]
     count = (single, 2, 4, 8)[flag]
     return int.from_bytes(head[start : start + count], "little") + 256 * (flag == 1) if count else None
-
-
-def _module(missing: PecliError) -> Any:
-    try:
-        import zarr
-    except ImportError:
-        raise missing from None
-    return zarr
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

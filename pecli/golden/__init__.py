@@ -12,32 +12,41 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pecli.checks.diff import diff
+from pecli.checks.run import Check
+from pecli.checks.tolerance import Tolerance
+from pecli.checks.verify import Verification, verify
 from pecli.engine import __version__
 from pecli.engine.arrays import AnyArray as Array
-from pecli.engine.arrays import round_to, widened
+from pecli.engine.arrays import dtype_name, round_to, widened
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import failure
+from pecli.errors import FileError, failure, nearest, quoted
 from pecli.files import save
+from pecli.files.load import load
 from pecli.files.output import open_output
 from pecli.models.find import load_model
 from pecli.models.presets import presets
 from pecli.tensors.apply import apply
 
 POSITIONS = (0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000)
-FAR_AND_NEAR = (1, 4097, 131071)
-"""Positions at which models' own tables are written."""
+FAR_AND_NEAR = (1, 4097, 131071)  #: positions at which models' own tables are written
+INDEX = "index.json"
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 TOLERANCES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
 """What a port may be off by that computes angles in float64 and rounds once, twice over; see `float32_arithmetic`."""
 FLOAT32_ANGLE_ERROR = 1.2e-7
 """What float32 arithmetic may add for each position: one unit of the last place of the angle, twice."""
+MISTAKE_TOLERANCE = 1e-5  #: at which a known mistake has to be seen: its tensors are kept in float32
+
+Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -45,15 +54,11 @@ class Case:
     """One entry of the suite."""
 
     name: str
-    tests: str
-    """What it tests, in a sentence."""
-    tensors: Mapping[str, Array]
-    """In float64, or integers."""
+    tests: str  #: what it tests, in a sentence
+    tensors: Mapping[str, Array]  #: in float64, or integers
     scheme: Scheme
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """How the scheme is applied, beside its own parameters."""
-    edits: tuple[Mapping[str, Any], ...] = ()
-    """Of a known mistake: what is wrong with its tensors, which are not what the scheme makes."""
+    settings: Mapping[str, Any] = field(default_factory=dict)  #: how the scheme is applied, beside its own parameters
+    edits: tuple[Mapping[str, Any], ...] = ()  #: of a known mistake: what is wrong with its tensors
     largest_position: float = 0.0
 
     def tolerances(self) -> dict[str, float]:
@@ -70,35 +75,27 @@ class Case:
             "name": self.name,
             "tests": self.tests,
             **spec,
-            **({"settings": dict(self.settings)} if self.settings else {}),
-            **({"edits": [dict(edit) for edit in self.edits]} if self.edits else {}),
+            **({"settings": self.settings} if self.settings else {}),
+            **({"edits": self.edits} if self.edits else {}),
             "tolerances": self.tolerances(),
             "tensors": {name: list(array.shape) for name, array in self.tensors.items()},
-            "files": dict(files),
+            "files": files,
         }
 
 
 def _case(name: str, tests: str, scheme: Any) -> Case:
-    """The tables of a scheme; of one whose name says so, its frequencies and attention factor alone."""
+    """The tables of a scheme; where its name says so, its frequencies and attention factor alone."""
     made = replace(scheme, dtype="float64")
-    if not name.startswith("frequencies-"):
-        places = getattr(made, "positions", None)
-        farthest = np.max(np.abs(places)) if places is not None else getattr(made, "seq_len", None) or 0
-        return Case(name, tests, made.tables(), made, largest_position=float(farthest))
-    values = {"inv_freq": made.inverse_frequencies(), "attention_factor": made.attention_factor_value()}
-    return Case(name, tests, {key: np.array(value) for key, value in values.items()}, made)
+    if name.startswith("frequencies-"):
+        values = {"inv_freq": made.inverse_frequencies(), "attention_factor": made.attention_factor_value()}
+        return Case(name, tests, {key: np.array(value) for key, value in values.items()}, made)
+    places = getattr(made, "positions", None)
+    farthest = np.max(np.abs(places)) if places is not None else getattr(made, "seq_len", None) or 0
+    return Case(name, tests, made.tables(), made, largest_position=float(farthest))
 
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Scalings, rotations, grids and mistakes, a row each."""
-
-
-def _table_cases() -> Iterator[Case]:
-    for row in DATA["tables"]:
-        given = row["parameters"]
-        if given.get("positions") == "near and far":
-            given = {**given, "positions": POSITIONS}
-        yield _case(row["name"], row["tests"], scheme_named(row["scheme"])(**given))
 
 
 def _model_cases(names: Iterable[str]) -> Iterator[Case]:
@@ -130,19 +127,16 @@ def applied_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
 
 
-def _in_bfloat16(*parts: Array) -> tuple[Array, ...]:
-    return tuple(widened(round_to(part, "bfloat16")) for part in parts)
-
-
-MISTAKEN_TABLES: dict[str, tuple[dict[str, Any], Callable[[Array, Array], tuple[Array, ...]]]] = {
+Both = Callable[..., tuple[Array, ...]]
+MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
     "swapped": ({"edit": "swapped"}, lambda cos, sin: (sin, cos)),
     "sin-negated": ({"edit": "negated", "which": "sin"}, lambda cos, sin: (cos, -sin)),
-    "rows-reversed": ({"edit": "rows", "order": "reversed"}, lambda cos, sin: (cos[::-1], sin[::-1])),
-    "frequencies-reversed": (
-        {"edit": "channels", "order": "reversed"},
-        lambda cos, sin: (cos[:, ::-1], sin[:, ::-1]),
+    "rows-reversed": ({"edit": "rows", "order": "reversed"}, lambda *both: tuple(x[::-1] for x in both)),
+    "frequencies-reversed": ({"edit": "channels", "order": "reversed"}, lambda *both: tuple(x[:, ::-1] for x in both)),
+    "stored-as-bfloat16": (
+        {"edit": "dtype", "found": "bfloat16"},
+        lambda *both: tuple(widened(round_to(x, "bfloat16")) for x in both),
     ),
-    "stored-as-bfloat16": ({"edit": "dtype", "found": "bfloat16"}, _in_bfloat16),
 }
 
 
@@ -165,16 +159,14 @@ def _mistake_cases() -> Iterator[Case]:
 def cases(models: Iterable[str] = ()) -> Iterator[Case]:
     """The whole suite, or that of some models."""
     named = tuple(models)
-    if named:
-        yield from _model_cases(named)
-        return
-    yield from _table_cases()
-    yield from _model_cases(name for name in DATA["presets"] if name in presets())
-    yield from _rotation_cases()
-    yield from _mistake_cases()
-
-
-INDEX = "index.json"
+    for row in () if named else DATA["tables"]:
+        near_and_far = {"positions": POSITIONS} if row["parameters"].get("positions") == "near and far" else {}
+        scheme = scheme_named(row["scheme"])(**{**row["parameters"], **near_and_far})
+        yield _case(row["name"], row["tests"], scheme)
+    yield from _model_cases(named or (name for name in DATA["presets"] if name in presets()))
+    if not named:
+        yield from _rotation_cases()
+        yield from _mistake_cases()
 
 
 def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("json",)) -> list[dict[str, Any]]:
@@ -201,41 +193,18 @@ def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("js
 
 def sha256_of(path: str) -> str:
     """The sha256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _write_json(path: str, case: Case) -> None:
-    """float64 as decimal and hexadecimal text, and the narrower dtypes, all correctly rounded.
+    """float64 as decimal and hexadecimal text, and the narrower dtypes, all correctly rounded; not synced, as the index
+    is, which is written last and names every sha256.
 
     What was rotated in float64 is rounded more than once: it is written in the narrower ones.
     """
     dtypes = ("float32",) if case.edits else DTYPES[1:] if case.settings else DTYPES
     tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
-    _write_text(path, json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":")))
-
-
-def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
-    values = array.reshape(-1)
-    spelled: dict[str, Any] = {"shape": list(array.shape)}
-    if values.dtype.kind in "iu":
-        return {**spelled, "int": values.tolist()}
-    for dtype in dtypes:
-        if dtype == "float64":
-            numbers = values.tolist()
-            spelled |= {"decimal": [_number(value) for value in numbers], "hex": [value.hex() for value in numbers]}
-        else:
-            spelled[dtype] = [_number(float(str(value))) for value in round_to(values, dtype)]
-    return spelled
-
-
-def _number(value: float) -> float | str:
-    """A number that JSON has a word for; else that of C."""
-    return value if math.isfinite(value) else str(value)
-
-
-def _write_text(path: str, text: str) -> None:
-    """Not synced: the index, which is written last and names every sha256, is."""
+    text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
     try:
         with open(path, "wb") as file:
             file.write(f"{text}\n".encode())
@@ -243,19 +212,142 @@ def _write_text(path: str, text: str) -> None:
         raise failure(path, problem) from None
 
 
-def _write_safetensors(path: str, case: Case) -> None:
-    save(path, {name: np.atleast_1d(array) for name, array in case.tensors.items()})
+def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
+    def numbers(values: Iterable[float]) -> list[float | str]:
+        return [value if math.isfinite(value) else str(value) for value in values]  # which JSON has no word for
+
+    values = array.reshape(-1)
+    spelled: dict[str, Any] = {"shape": list(array.shape)}
+    if values.dtype.kind in "iu":
+        return {**spelled, "int": values.tolist()}
+    for dtype in dtypes:
+        if dtype == "float64":
+            spelled |= {"decimal": numbers(values.tolist()), "hex": [value.hex() for value in values.tolist()]}
+        else:
+            spelled[dtype] = numbers(float(str(value)) for value in round_to(values, dtype))
+    return spelled
 
 
-def _write_header(path: str, case: Case) -> None:
-    """Tensors in float32, integers as they are; what they depend on, and the tolerance, in double."""
-    tensors = {
-        name: array if array.dtype.kind in "iu" else round_to(array, "float32") for name, array in case.tensors.items()
-    }
-    inputs = {name: getattr(case.scheme, name, None) for name in ("positions", "base")}
-    inputs["tolerance"] = case.tolerances()["float32"]
-    given = {name: np.array(value, np.float64) for name, value in inputs.items() if value is not None}
-    save(path, {name: np.atleast_1d(array) for name, array in {**tensors, **given}.items()})
+def _write_arrays(path: str, case: Case) -> None:
+    """Tensors as they are; in a header, in float32 but for integers, with what they depend on, and the tolerance."""
+    arrays: dict[str, Any] = dict(case.tensors)
+    if path.endswith(".h"):
+        arrays = {name: each if each.dtype.kind in "iu" else round_to(each, "float32") for name, each in arrays.items()}
+        given = {name: getattr(case.scheme, name, None) for name in ("positions", "base")}
+        given["tolerance"] = case.tolerances()["float32"]
+        arrays |= {name: np.array(value, np.float64) for name, value in given.items() if value is not None}
+    save(path, {name: np.atleast_1d(array) for name, array in arrays.items()})
 
 
-WRITERS = {"json": _write_json, "safetensors": _write_safetensors, "h": _write_header}
+WRITERS = {"json": _write_json, "safetensors": _write_arrays, "h": _write_arrays}
+
+
+def suite_checks(folder: str) -> list[Check]:
+    """A check for every case of a suite: its files are those of the index, and its numbers those of its scheme."""
+    entries = _entries(folder).items()
+    return [Check(name, partial(_verify_case, folder, entry), group=folder) for name, entry in entries]
+
+
+def answer_checks(folder: str, answers: str, tolerance: Tolerance | None) -> list[Check]:
+    """A check for every case that a port has answered, by the names CASE.TENSOR, CASE/TENSOR or CASE."""
+    entries = _entries(folder)
+    by_case: dict[str, dict[str, Array]] = {}
+    for name, array in load(answers).items():
+        case, tensor = _split(name, entries, answers)
+        by_case.setdefault(case, {})[tensor] = array
+    runs = {case: partial(_verify_answer, folder, entries[case], arrays, tolerance) for case, arrays in by_case.items()}
+    return [Check(case, run, group=answers) for case, run in runs.items()]
+
+
+def _entries(folder: str) -> dict[str, Entry]:
+    path = os.path.join(folder, INDEX)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return {entry["name"]: entry for entry in json.load(file)["cases"]}
+    except OSError as problem:
+        raise failure(path, problem) from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise FileError(path, "is not the index of a golden suite", "pecli golden -o FOLDER writes one") from None
+
+
+def _split(name: str, entries: Mapping[str, Entry], path: str) -> tuple[str, str]:
+    if name in entries:
+        shapes = entries[name]["tensors"]
+        return name, "after" if "after" in shapes else max(shapes, key=lambda tensor: math.prod(shapes[tensor]))
+    for mark in ("/", ".", ":"):
+        case, _, tensor = name.rpartition(mark)
+        if case in entries:
+            return case, tensor
+    raise FileError(path, f"has {quoted(name)}, which is no case of the suite", nearest(name, entries))
+
+
+def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
+    """The tensors of a case, as its JSON spells them."""
+    path = next((file for file in entry["files"] if file.endswith(".json")), "")
+    if not path:
+        return load(os.path.join(folder, next(iter(entry["files"]))))
+    with open(os.path.join(folder, path), encoding="utf-8") as file:
+        spelled = json.load(file)["tensors"]
+    arrays = {}
+    for name, texts in spelled.items():
+        values = texts.get("int", texts.get("decimal", texts.get("float32")))
+        kind = np.int32 if "int" in texts else np.float64 if "decimal" in texts else np.float32
+        arrays[name] = np.array(values, kind).reshape(texts["shape"])
+    return arrays
+
+
+def _verify_case(folder: str, entry: Entry) -> Verification:
+    paths = {file: os.path.join(folder, file) for file in entry["files"]}
+    changed = [
+        f"{file}: its sha256 is not that of the index"
+        for file, path in paths.items()
+        if not os.path.isfile(path) or sha256_of(path) != entry["files"][file]
+    ]
+    scheme = _from_entry(entry)
+    if changed:
+        return Verification(entry["name"], scheme.name, (), tuple(changed))
+    tensors = _tensors(folder, entry)
+    if "edits" in entry:
+        return _verify_mistake(entry, scheme, tensors)
+    if "settings" in entry:
+        rotated = apply(tensors["before"], scheme, **applied_settings(entry["settings"]))
+        return _verify_answer(folder, entry, {"after": rotated}, None)
+    tensors.pop("attention_factor", None)
+    return replace(verify(_alone(tensors), scheme, max_ulp=0), file=entry["name"], weak=())
+
+
+def _alone(tensors: Mapping[str, Array]) -> Any:
+    """Tensors by name; one as it is, which is then checked alone."""
+    return dict(tensors) if len(tensors) > 1 else next(iter(tensors.values()))
+
+
+def _verify_mistake(entry: Entry, scheme: Scheme, tensors: Mapping[str, Array]) -> Verification:
+    """A known mistake that has to be rejected for its reason."""
+    found = verify(tensors, scheme, atol=MISTAKE_TOLERANCE)
+    edits = [edit.as_json() for why in found.explanations for edit in why.edits]
+    named, wanted = (
+        [edit["name" if edit["edit"] == "parameter" else "edit"] for edit in some] for some in (edits, entry["edits"])
+    )
+    missing = [key for key in wanted if key not in named]
+    problems = ["a known mistake passes"] if found.passed else []
+    if missing and not found.passed:
+        wrong = f"its reason is not {missing[0]}: {'; '.join(found.diagnosis)}"
+        problems.append(wrong if named else "no reason is found for a known mistake")
+    return Verification(entry["name"], scheme.name, (), tuple(problems))
+
+
+def _verify_answer(folder: str, entry: Entry, arrays: Mapping[str, Array], tolerance: Tolerance | None) -> Verification:
+    """A port's tensors of one case, within the tolerance of their dtype unless another is asked for."""
+    scheme = _from_entry(entry)
+    kinds = ["float32" if "settings" in entry else dtype_name(array.dtype) for array in arrays.values()]
+    allowed = tolerance or Tolerance(atol=max(entry["tolerances"].get(kind, TOLERANCES["float32"]) for kind in kinds))
+    if "settings" not in entry and "attention_factor" not in arrays:
+        return replace(verify(_alone(arrays), scheme, allowed), file=entry["name"])
+    golden = {name: array for name, array in _tensors(folder, entry).items() if name in arrays}
+    found = diff(golden, dict(arrays), allowed)
+    return Verification(entry["name"], scheme.name, found.tensors, found.diagnosis, weak=found.weak)
+
+
+def _from_entry(entry: Entry) -> Scheme:
+    kind: type[Scheme] = scheme_named(entry["scheme"])
+    return kind(**entry["parameters"])

@@ -4,14 +4,8 @@ Every layer keeps the dtype of its input, leaves the input untouched, returns ne
 its last call. float64 and float32 are computed as they are; float16 and bfloat16 in float32, rounded once at the end.
 """
 
-from pecli.layers.additive import LearnedPosEmbedding, SinusoidalPosEmbedding, sinusoidal_pos_embedding
-from pecli.layers.alibi import AlibiBias
-from pecli.layers.rotary import RotaryPosEmbedding
-
-__all__ = [
-    "AlibiBias",
-    "LearnedPosEmbedding",
-    "RotaryPosEmbedding",
-    "SinusoidalPosEmbedding",
-    "sinusoidal_pos_embedding",
-]
+from pecli.layers.additive import AlibiBias as AlibiBias
+from pecli.layers.additive import LearnedPosEmbedding as LearnedPosEmbedding
+from pecli.layers.additive import SinusoidalPosEmbedding as SinusoidalPosEmbedding
+from pecli.layers.additive import sinusoidal_pos_embedding as sinusoidal_pos_embedding
+from pecli.layers.rotary import RotaryPosEmbedding as RotaryPosEmbedding

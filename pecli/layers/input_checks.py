@@ -22,14 +22,6 @@ def floating(name: str, value: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def sequences(name: str, value: ArrayLike) -> NDArray[Any]:
-    """The value as a floating array, (L, D) or (N, L, D)."""
-    array = floating(name, value)
-    if array.ndim not in (2, 3):
-        raise shape_error(name, array, "it must be (L, D) or (N, L, D)")
-    return array
-
-
 def gradient(
     grad: ArrayLike, shape: tuple[int, ...] | None, name: str = "grad", advice: str = "call the layer first"
 ) -> NDArray[Any]:
@@ -65,25 +57,3 @@ def float_name(dtype: DTypeLike | None) -> str:
 def compute_dtype(*dtypes: np.dtype[Any]) -> str:
     """What numbers of these dtypes are computed in."""
     return "float64" if any(dtype_name(dtype) == "float64" for dtype in dtypes) else "float32"
-
-
-class Layer:
-    """A layer that adds what is constant: the gradient of its input is that of its last output."""
-
-    _shape: tuple[int, ...] | None = None
-
-    def backward(self, grad: ArrayLike) -> Any:
-        """The gradient for the last input, given that for the last output: the same, since the table is constant."""
-        return gradient(grad, self._shape).copy()
-
-    def _sum(self, x: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
-        out = np.empty(x.shape, x.dtype)
-        add_rounded(x, table, out)
-        self._shape = x.shape
-        return out
-
-
-def add_rounded(x: NDArray[Any], table: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write x + table into `out`, each sum computed in the wider dtype and rounded once."""
-    kind = compute_dtype(x.dtype, table.dtype)
-    np.add(x, table, out=out, dtype=kind, casting="unsafe")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import rotate
 from pecli.engine.arrays import as_numpy
-from pecli.engine.rotation_factors import Positions, RotationFactors
 from pecli.engine.schemes import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.errors import KindError, ParameterError
 from pecli.layers.input_checks import compute_dtype, floating, gradient, shape_error
 
@@ -22,36 +22,25 @@ _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
 _FLAG = Flag(help="which channels make a pair")
 
 
-class _Rotated(NamedTuple):
-    """What was rotated: the shape, and the position of each row."""
-
-    shape: tuple[int, ...] | None
-    positions: Positions
-
-
-class _Given(NamedTuple):
-    """A scheme that was given: its head dim, which channels make a pair, and which of them rotate."""
-
-    rope: Rope
-    dim: int
-    interleaved: bool
-    trailing: bool = False
-
-
-def _given(source: Any, length: int | None, interleaved: bool) -> _Given:
-    """A Rope; or a model, or an encoding of one, that makes a Rope."""
+def _rope_of(source: Any, length: int | None, interleaved: bool) -> tuple[Rope, int, bool, bool]:
+    """Of a Rope, a model or an encoding: scheme, head dim, are pairs interleaved, do the last channels rotate."""
     encoding = source.one() if hasattr(source, "one") else source
     if hasattr(encoding, "frequency_rope"):
         if encoding.layout not in ("halves", "interleaved"):
             rule = f"its layout of pairs is {encoding.layout}, and this layer has halves and interleaved"
             raise ParameterError("rope", encoding.layer_type or "the model", rule)
         rope = encoding.frequency_rope(length)
-        return _Given(rope, encoding.head_dim or rope.dim, encoding.layout == "interleaved", encoding.trailing)
+        return rope, encoding.head_dim or rope.dim, encoding.layout == "interleaved", encoding.trailing
     if getattr(source, "applied_as", None) != "rotation":
         raise KindError("rope", repr(source)[:60], "it must be a Rope, a model, or an encoding of one")
-    at = length or source.effective_length
     takes_length = "length" in source.scaling_value.optional() + source.scaling_value.required()
-    return _Given(replace(source, length=at) if takes_length else source, source.dim, interleaved)
+    rope = replace(source, length=length or source.effective_length) if takes_length else source
+    return rope, source.dim, interleaved, False
+
+
+_Rotated = tuple[tuple[int, ...] | None, Positions]
+"""What was rotated: the shape, and the position of each row."""
+_NOTHING: _Rotated = (None, range(0))
 
 
 class RotaryPosEmbedding:
@@ -61,15 +50,12 @@ class RotaryPosEmbedding:
 
     Args:
         embed_dim: D, even, that every input must have (the head dim, in attention); None takes any.
-        max_seq_len: positions must stay below this, and the first call makes the cos/sin table for all of them. None
-            sets no limit, and the table grows as calls need it.
-        interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama and GPT-J; else (i, i + D/2), as in Hugging
-            Face's Llama.
+        max_seq_len: positions stay below this, and the first call makes the cos/sin table for all of them.
+        interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama; else (i, i + D/2), as in Hugging Face's.
         base: theta, the base of the frequencies.
-        rope: instead of the base, a `Rope` with its scaling and partial rotation, a model (as `load_model` gives it),
-            or one of its encodings. D, and of a model which channels make a pair, are then its own. Scalings that
-            depend on the length are read at max_seq_len; without one as the Rope says, or as a model is before any
-            call.
+        rope: instead, a `Rope` with its scaling and partial rotation, a model, or one of its encodings: D, and of a
+            model which channels make a pair, are its own. Scalings that depend on the length are read at max_seq_len;
+            without one as the Rope says, or as a model is before any call.
 
     >>> layer = RotaryPosEmbedding()
     >>> x = np.array([[1.0, 0.0], [1.0, 0.0]])
@@ -94,53 +80,49 @@ class RotaryPosEmbedding:
         self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
         self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
         self.interleaved: bool = _FLAG.check("interleaved", interleaved)
-        self._given = None if rope is None else _given(rope, self.max_seq_len, self.interleaved)
-        if self._given is not None:
-            if self.embed_dim not in (None, self._given.dim):
-                raise ParameterError("embed_dim", embed_dim, f"the rope is for D = {self._given.dim}", "leave it out")
-            self.embed_dim, self.interleaved, base = self._given.dim, self._given.interleaved, self._given.rope.base
+        self._rope: Rope | None = None
+        self._trailing = False
+        if rope is not None:
+            self._rope, dim, self.interleaved, self._trailing = _rope_of(rope, self.max_seq_len, self.interleaved)
+            if self.embed_dim not in (None, dim):
+                raise ParameterError("embed_dim", embed_dim, f"the rope is for D = {dim}", "leave it out")
+            self.embed_dim, base = dim, self._rope.base
         self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
-        self._called: _Rotated | None = None
-        self._applied: tuple[_Rotated, _Rotated] | None = None
+        self._called = _NOTHING
+        self._applied = (_NOTHING, _NOTHING)
 
     def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> NDArray[Any]:
         """x (…, L, D), rotated: row l by the angles of position l, or of position_ids[l]."""
         x = self._input("x", x)
         positions = self._range("x", x, 0) if position_ids is None else self._ids(position_ids, x.shape[-2])
         out = self._rotate(x, positions)
-        self._called = _Rotated(x.shape, positions)
+        self._called = (x.shape, positions)
         return out
 
     def apply(self, q: ArrayLike, k: ArrayLike, offset: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-        """q and k, (…, L, D) each, rotated: row l by the angles of position offset + l.
-
-        They share D; leading axes, lengths and dtypes may differ.
-        """
+        """q and k, (…, L, D) each, rotated: row l by the angles of position offset + l. They share only D."""
         q, k = self._input("q", q), self._input("k", k)
         if q.shape[-1] != k.shape[-1]:
             raise shape_error("k", k, f"q is of shape {q.shape}", "they must share D, the last axis")
         offset = _OFFSET.check("offset", offset)
         q_positions, k_positions = self._range("q", q, offset), self._range("k", k, offset)
         rotated = self._rotate(q, q_positions), self._rotate(k, k_positions)
-        self._applied = _Rotated(q.shape, q_positions), _Rotated(k.shape, k_positions)
+        self._applied = ((q.shape, q_positions), (k.shape, k_positions))
         return rotated
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
-        """The gradient for the input of the last `layer(x)`, given that for its output: rotated back by the angles.
-
-        `apply` does not count as a call here; `apply_backward` gives its gradients.
-        """
-        last = self._called or _Rotated(None, range(0))
+        """The gradient for the input of the last `layer(x)`; `apply_backward` gives those of `apply`."""
+        shape, positions = self._called
         advice = "call the layer first, or take apply_backward for the gradients of apply"
-        return self._rotate(gradient(grad, last.shape, advice=advice), last.positions, back=True)
+        return self._rotate(gradient(grad, shape, advice=advice), positions, back=True)
 
     def apply_backward(self, grad_q: ArrayLike, grad_k: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """The gradients for the q and k of the last `apply`, given those for its outputs."""
-        last_q, last_k = self._applied or (_Rotated(None, range(0)),) * 2
-        grad_q = gradient(grad_q, last_q.shape, "grad_q", "call apply first")
-        grad_k = gradient(grad_k, last_k.shape, "grad_k", "call apply first")
-        return self._rotate(grad_q, last_q.positions, back=True), self._rotate(grad_k, last_k.positions, back=True)
+        (q_shape, q_positions), (k_shape, k_positions) = self._applied
+        grad_q = gradient(grad_q, q_shape, "grad_q", "call apply first")
+        grad_k = gradient(grad_k, k_shape, "grad_k", "call apply first")
+        return self._rotate(grad_q, q_positions, back=True), self._rotate(grad_k, k_positions, back=True)
 
     def _input(self, name: str, value: ArrayLike) -> NDArray[Any]:
         x = floating(name, value)
@@ -188,13 +170,12 @@ class RotaryPosEmbedding:
     def _rotate(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
         if not x.size:
             return np.empty(x.shape, x.dtype)
-        rope = Rope(1, x.shape[-1], self.base) if self._given is None else self._given.rope
+        rope = self._rope or Rope(1, x.shape[-1], self.base)
         key = (rope, compute_dtype(x.dtype))
         if key not in self._cache:
             self._cache[key] = RotationFactors(*key, exact=key[1] == "float64", limit=self.max_seq_len or 0)
-        found = self._cache[key].at(positions)
-        factors = found.conj() if back else found
+        factors = self._cache[key].at(positions)
+        factors = factors.conj() if back else factors
         layout = "interleaved" if self.interleaved else "halves"
-        trailing = self._given is not None and self._given.trailing
-        first = x.shape[-1] - rope.rotary_dim if trailing else 0
+        first = x.shape[-1] - rope.rotary_dim if self._trailing else 0
         return rotate(x, lambda start, stop: factors[start:stop], layout, layout, first_channel=first)

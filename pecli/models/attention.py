@@ -7,16 +7,15 @@ have the names that `pecli.tensors.head_layout` gives them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pecli.errors import ParameterError
-from pecli.models.dialects.huggingface import TEXTS
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import SUFFIXES, class_defaults, plain_name
+from pecli.models.families import SUFFIXES, TEXTS, class_defaults
 from pecli.models.find import Model, describe
+from pecli.models.keys import Keys, plain_name
 from pecli.models.layer_types import HEADS, head_size
-from pecli.models.values import Keys, Value
 
 BLOCKS, GROUPS, CODEGEN = "blocks", "groups", "codegen"
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "attention.head_count_kv")
@@ -38,47 +37,24 @@ class QkvLayout:
     """Key heads where no key says it; None where the class default is not known, and the tensors decide."""
 
 
-_PER_HEAD = (QkvLayout(GROUPS, kv_keys=(), kv_default="heads"),)
-_IN_BLOCKS = (QkvLayout(BLOCKS),)
-_BLOCKS_PER_HEAD = (QkvLayout(BLOCKS, kv_keys=(), kv_default="heads"),)
-_MULTI_QUERY = (QkvLayout(GROUPS, "multi_query", flag_default=True, kv_keys=(), kv_default=1), *_PER_HEAD)
+_PER_HEAD = QkvLayout(GROUPS, kv_keys=(), kv_default="heads")
+_MULTI_QUERY = QkvLayout(GROUPS, "multi_query", flag_default=True, kv_keys=(), kv_default=1)
 _GROUPED = QkvLayout(GROUPS, kv_keys=("num_kv_heads", "n_head_kv"), kv_default="heads")
-_SEPARATE = (QkvLayout(None, kv_keys=(), kv_default="heads"),)
-_SHARDED = (QkvLayout(CODEGEN, kv_keys=(), kv_default="heads"),)
-
-QKV_LAYOUTS: dict[str, tuple[QkvLayout, ...]] = {
-    "baichuan": _BLOCKS_PER_HEAD,
-    "bloom": _PER_HEAD,
-    "chatglm": (
-        QkvLayout(BLOCKS, "multi_query_attention", kv_keys=("multi_query_group_num",), kv_default=1),
-        *_PER_HEAD,
-    ),
-    "codegen": _SHARDED,
-    "dbrx": _IN_BLOCKS,
-    "falcon": (
-        QkvLayout(GROUPS, "new_decoder_architecture", kv_keys=_GROUPED.kv_keys, kv_default="heads"),
-        *_MULTI_QUERY,
-    ),
-    "esm": _SEPARATE,
-    "fuyu": _PER_HEAD,
-    "gpt_neox": _PER_HEAD,
-    "gpt_neox_japanese": _PER_HEAD,
-    "gptj": _SEPARATE,
-    "internlm2": (QkvLayout(GROUPS),),
-    "llama": (QkvLayout(None, kv_default="heads"),),
-    "modernbert": _BLOCKS_PER_HEAD,
-    "moss": _SHARDED,
-    "mpt": _IN_BLOCKS,
-    "nomic_bert": _BLOCKS_PER_HEAD,
-    "persimmon": _PER_HEAD,
-    "phi": _IN_BLOCKS,
-    "phi3": _IN_BLOCKS,
-    "phi4_multimodal": _IN_BLOCKS,
-    "qwen": _BLOCKS_PER_HEAD,
-    "refinedweb": (_GROUPED,),
-    "refinedwebmodel": _MULTI_QUERY,
-    "roformer": _SEPARATE,
+_QUERY_GROUPS = QkvLayout(BLOCKS, "multi_query_attention", kv_keys=("multi_query_group_num",), kv_default=1)
+_NAMES: dict[tuple[QkvLayout, ...], str] = {
+    (_PER_HEAD,): "bloom fuyu gpt_neox gpt_neox_japanese persimmon",
+    (_MULTI_QUERY, _PER_HEAD): "refinedwebmodel",
+    (_GROUPED,): "refinedweb",
+    (replace(_GROUPED, flag="new_decoder_architecture"), _MULTI_QUERY, _PER_HEAD): "falcon",
+    (_QUERY_GROUPS, _PER_HEAD): "chatglm",
+    (QkvLayout(GROUPS),): "internlm2",
+    (QkvLayout(BLOCKS),): "dbrx mpt phi phi3 phi4_multimodal",
+    (QkvLayout(BLOCKS, kv_keys=(), kv_default="heads"),): "baichuan modernbert nomic_bert qwen",
+    (QkvLayout(CODEGEN, kv_keys=(), kv_default="heads"),): "codegen moss",
+    (QkvLayout(None, kv_keys=(), kv_default="heads"),): "esm gptj roformer",
+    (QkvLayout(None, kv_default="heads"),): "llama",
 }
+QKV_LAYOUTS = {name: rows for rows, names in _NAMES.items() for name in names.split()}
 """By model_type; the first row whose flag is true applies."""
 
 
@@ -106,23 +82,18 @@ def attention_of(config: Model | None, model: Model | None, layer_type: str | No
     found = described.encodings()
     keys, model_type = _text_part(Keys(described.values, described.label), found.model_type)
     is_gguf = "general.architecture" in keys  # whose architectures have names and orders of their own
-    keys = keys if is_gguf else keys.with_defaults(class_defaults(model_type))
+    keys = keys if is_gguf else replace(keys, defaults=class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
     encoding = _encoding(found, layer_type)
-    if encoding is not None:
-        size, rotary, trailing = encoding.head_dim, encoding.rotary_dim, encoding.trailing
-    else:
-        size, rotary, trailing = head_size(keys).value if heads else None, None, False
-    rows = () if is_gguf else _rows(model_type)
-    row = next((each for each in rows if _applies(each, keys)), None)
-    count = heads.value if heads else None
+    row = next((each for each in _rows(model_type) if _applies(each, keys)), None) if not is_gguf else None
+    size = head_size(keys).value if encoding is None and heads else None
     return Attention(
         found.file,
-        count,
-        _kv_heads(keys, row or QkvLayout(None), count),
-        size,
-        rotary,
-        trailing,
+        heads,
+        _kv_heads(keys, row or QkvLayout(None), heads),
+        encoding.head_dim if encoding else size,
+        encoding.rotary_dim if encoding else None,
+        encoding is not None and encoding.trailing,
         row.order if row else None,
         plain_name(model_type).removesuffix("_text") in GATED,
         encoding is not None or not any(not each.is_rotary and not each.part for each in found),
@@ -161,19 +132,18 @@ def _rows(model_type: str | None) -> tuple[QkvLayout, ...]:
 
 
 def _applies(row: QkvLayout, keys: Keys) -> bool:
-    given = keys.flag(row.flag) if row.flag else Value(True, "")
-    return bool(given.value) if given is not None else row.flag_default
+    given = keys.flag(row.flag) if row.flag else None
+    return bool(given.value) if given is not None else row.flag_default or not row.flag
 
 
 def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:
-    within = keys.part("attn_config")
-    found = _whole(keys, row.kv_keys) or (within.whole("kv_n_heads") if within and row.kv_keys else None)
-    if found is not None:
-        return int(found.value)
-    return heads if row.kv_default == "heads" else row.kv_default
+    within = keys.part("attn_config") if row.kv_keys else None
+    found = _whole(keys, row.kv_keys) or (_whole(within, ("kv_n_heads",)) if within else None)
+    return found or (heads if row.kv_default == "heads" else row.kv_default)
 
 
-def _whole(keys: Keys, names: tuple[str, ...]) -> Value | None:
+def _whole(keys: Keys, names: tuple[str, ...]) -> int | None:
     """A whole number; a list, with one for each layer, counts as absent."""
     known = tuple(name for name in names if not isinstance(keys.data.get(name), list))
-    return keys.whole(*known) if keys.any(*known) or len(known) == len(names) else None
+    found = keys.whole(*known) if keys.any(*known) or len(known) == len(names) else None
+    return found.value if found else None

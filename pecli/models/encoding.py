@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 from pecli.errors import ParameterError, quoted
-from pecli.models.values import Value
+from pecli.models.keys import Value
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope
@@ -39,32 +39,16 @@ class Encoding:
 
     @classmethod
     def of(
-        cls,
-        scheme: str,
-        found: Mapping[str, Value],
-        extra: Mapping[str, Value] | None = None,
-        *,
-        layer_type: str = "",
-        sources: Mapping[str, str] | None = None,
-        **others: Any,
-    ) -> Encoding:
+        cls, scheme: str, found: Mapping[str, Value], extra: Mapping[str, Value] | None = None, **others: Any
+    ) -> Self:
         """An encoding from values that come with their sources; `sources` are those of the other fields."""
         beyond = extra or {}
+        sources = {name: each.source for name, each in {**found, **beyond}.items() if each.source}
         return cls(
-            layer_type,
-            scheme,
+            scheme=scheme,
             parameters={name: each.value for name, each in found.items()},
-            sources={name: each.source for name, each in {**found, **beyond}.items()} | dict(sources or {}),
             extra={name: each.value for name, each in beyond.items()},
-            **others,
-        )
-
-    def with_extra(self, more: Mapping[str, Value]) -> Encoding:
-        """The same, with more that the model does beyond the scheme."""
-        return replace(
-            self,
-            extra={**self.extra, **{name: each.value for name, each in more.items()}},
-            sources={**self.sources, **{name: each.source for name, each in more.items()}},
+            **{"layer_type": "", **others, "sources": sources | others.get("sources", {})},
         )
 
     @property
@@ -78,26 +62,19 @@ class Encoding:
 
         Dynamic and longrope scaling are read at `length`, or else where the table ends.
         """
+        name = repr(self.layer_type or "the model")
         if not self.is_rotary:
-            name = self.layer_type or "the model"
-            raise ParameterError("layer_type", repr(name), f"its encoding is {self.scheme}, not rope")
-        if "style" in self.extra and others.keys() & {"positions", "grid"}:
-            return self._on_grid(**others)
+            raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
+        if "style" in self.extra and others.keys() & {"positions", "grid"}:  # the whole head at the points of an image
+            from pecli.engine.schemes.rope import Rope
+
+            given = {name: value for name, value in others.items() if value is not None and name != "offset"}
+            channels = self.extra.get("axis_channels")
+            shares = {"axes": tuple(channels)} if channels else {"dim": self.head_dim}
+            return Rope(base=self.parameters["base"], style=self.extra["style"], **shares, **given)
         if self.no_table:
-            name = self.layer_type or "the model"
-            raise ParameterError(
-                "layer_type", repr(name), f"it has no table over positions 0, 1, 2, …: {self.no_table}"
-            )
+            raise ParameterError("layer_type", name, f"it has no table over positions 0, 1, 2, …: {self.no_table}")
         return self._rope(seq_len, length=length, **others)
-
-    def _on_grid(self, **others: Any) -> Rope:
-        """The whole head at the points of an image."""
-        from pecli.engine.schemes.rope import Rope
-
-        given = {name: value for name, value in others.items() if value is not None and name != "offset"}
-        channels = self.extra.get("axis_channels")
-        shares = {"axes": tuple(channels)} if channels else {"dim": self.head_dim}
-        return Rope(base=self.parameters["base"], style=self.extra["style"], **shares, **given)
 
     def frequency_rope(self, length: int | None = None, **others: Any) -> Rope:
         """A scheme whose frequencies are the model's, read at a length; without one, as before any call."""
@@ -125,18 +102,15 @@ class Encoding:
 
         return self.is_rotary and "length" in SCALINGS[self.parameters["scaling"]].optional()
 
-    def check(self, path: str = "") -> None:
-        """Let the engine judge the values; with a path, name the key of that file that it finds fault with."""
-        if not self.is_rotary:
-            return
+    def checked(self, path: str) -> Self:
+        """The same, after the engine has judged the values; an error names the key of the file that is at fault."""
         try:
             self.frequency_rope()
         except ParameterError as problem:
-            if not path:
-                raise
             name, bracket, index = problem.name.partition("[")
             source = self.sources.get(name, name) + bracket + index
             raise ParameterError(f"{path}: {source}", problem.given, problem.rule, problem.advice) from None
+        return self
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
         """Radians per position, in the order that the model keeps them; None unless it is rotary."""

@@ -9,19 +9,29 @@ effect is to silence the warning about an unknown model_type.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from pecli.models.values import NO_CLASS, ClassDefaults
+from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
 DEEPSEEK = "deepseek"
 """Interleaved input, halves output."""
 
+TEXTS = (
+    "text_config",
+    "llm_config",
+    "llm_cfg",
+    "language_config",
+    "language_model_config",
+    "text_model_config",
+    "lm_config",
+)
+"""Keys that hold a language model within a larger one."""
 SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")
 
 
@@ -34,29 +44,26 @@ class Family:
     local_theta: float | None = None
     """Base of the sliding layers, where these differ in the spelling without layer types."""
     partial: float | None = None
+    """The fraction of a head that rotates; above 1 where the frequencies span several heads."""
     layout: str = HALVES
     tables_in_halves: bool = False
     """Tables are doubled as halves and interleaved only when they are used, where interleaved channels rotate."""
     axes: int = 0
     """2 or 3: each axis of an image or a video rotates a share of the head."""
-    whole_axes: bool = False
-    """The axes share the frequencies of the whole head: even ones for rows, odd ones for columns."""
     style: str = ""
     """Whose conventions the axes follow, of the styles that `pecli rope` has for grids."""
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    """Rope types whose names mean others here."""
-    wide_partial: bool = False
-    """A partial factor above 1 is meant: the frequencies span several heads."""
+    order: str = ""
+    """How frequencies of the whole head are kept: `axes` for even ones, which are those of rows, then odd ones, those
+    of columns; `ernie` for those and then time.
+    """
+    renamed: tuple[str, str] = ("", "")
+    """A rope type whose name means another here, and that one."""
     sections: tuple[int, ...] = ()
     """How many frequencies follow time, rows and columns, where that fits the head and no key says it."""
     mixed_sections: bool = False
     """The sections are interleaved, whatever the keys say."""
     trailing: bool = False
     """The last channels of a head rotate, not the first."""
-    order: str | None = None
-    """How the model keeps its frequencies: `axes` for rows, then columns; `ernie` for those and then time."""
-    scales_full_layers: bool = False
-    """Settings without layer types scale the full layers; the sliding ones keep the base as it is."""
     ignores_rotary_dim: bool = False
     beside_text: str = ""
     """What rotates by the keys at the top, beside a language model in `text_config`."""
@@ -70,7 +77,7 @@ class Family:
     """Dynamic scaling with an `alpha` is a fixed NTK one."""
     no_table: str = ""
     """Why no table over positions 0, 1, 2, … is what the model uses."""
-    note: str | None = None
+    note: str = ""
     """A warning about what the keys do not say."""
 
     @property
@@ -79,188 +86,92 @@ class Family:
         return f"family default ({self.name})"
 
 
-def _f(**values: object) -> Family:
-    return Family(**values)  # type: ignore[arg-type]
-
-
-_AXIAL = _f(axes=2)
-_MERGED = _f(axes=2, style="qwen2-vl")
 _GLM_SECTIONS = (8, 12, 12)
 _QWEN2_SECTIONS = (16, 24, 24)
 _QWEN3_SECTIONS = (24, 20, 20)
-_YARN_IS_LONGROPE = {"yarn": "longrope"}
-_NTK_IS_FIXED = {"ntk": "ntk-fixed"}
-_CENTRES = _f(
-    theta=100.0,
-    axes=2,
-    style="dinov3",
-    no_table="its positions are centres of patches, 2(i + ½)/n − 1 along each axis of n, times 2π",
-)
+_YARN_IS_LONGROPE = ("yarn", "longrope")
+_NTK_IS_FIXED = ("ntk", "ntk-fixed")
+_CENTRES = "its positions are centres of patches, 2(i + ½)/n − 1 along each axis of n, times 2π"
 _TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair rotates by one angle"
 _NOPE_FULL = "full attention layers of this family have no rope; only the sliding ones do"
 _LIGHTNING = "linear attention layers of this family have no rope; only the full ones do"
+_LAST = "this family rotates the last channels of a head, not the first"
 _TIME = "the keys at the top rotate features of sound by window and by second, not by position"
 
-FAMILIES: dict[str, Family] = {
-    "apertus": _f(theta=1.2e7),
-    "axk1": _f(layout=DEEPSEEK, head_dim_rotates=True),
-    "axk2": _f(layout=DEEPSEEK),
-    "bailing_hybrid": _f(theta=6e6, layout=DEEPSEEK),
-    "bamba": _f(partial=0.5),
-    "bitnet": _f(theta=5e5),
-    **dict.fromkeys(
-        ("blt", "blt_local_encoder", "blt_local_decoder", "blt_global_transformer"),
-        _f(theta=5e5, layout=INTERLEAVED),
-    ),
-    "blt_patcher": _f(layout=INTERLEAVED),
-    "chatglm": _f(partial=0.5, layout=INTERLEAVED),
-    "codegen": _f(layout=INTERLEAVED),
-    "cohere": _f(theta=5e5, layout=INTERLEAVED),
-    "cohere2": _f(layout=INTERLEAVED, note=_NOPE_FULL),
-    "cosmos3_edge": _f(theta=1e8, sections=_QWEN3_SECTIONS, mixed_sections=True),
-    "csm": _f(theta=5e5),
-    "csm_depth_decoder_model": _f(theta=5e5),
-    "cwm": _f(theta=1e6),
-    "dbrx": _f(theta=1e4),
-    "deepseek_v2": _f(layout=INTERLEAVED),
-    "deepseek_v3": _f(layout=DEEPSEEK, head_dim_rotates=True),
-    "deepseek_v32": _f(layout=DEEPSEEK),
-    "deepseek_v4": _f(
-        partial=0.125,
-        partial_of_head=True,
-        layout=INTERLEAVED,
-        trailing=True,
-        note="this family rotates the last channels of a head, not the first",
-    ),
-    "dinov3": _CENTRES,
-    "dinov3_vit": _CENTRES,
-    "edgetam_video": _f(axes=2, layout=INTERLEAVED, style="sam2"),
-    "efficientloftr": _f(partial=4.0, wide_partial=True, layout=INTERLEAVED),
-    "emu3": _f(theta=1e6),
-    "eomt_dinov3": _CENTRES,
-    "ernie4_5": _f(theta=5e5, layout=INTERLEAVED, tables_in_halves=True),
-    "ernie4_5_moe": _f(theta=5e5, layout=INTERLEAVED, tables_in_halves=True),
-    "ernie4_5_vl_moe": _f(theta=5e5, layout=INTERLEAVED, order="ernie"),
-    "evolla": _f(theta=5e5),
-    "exaone4": _f(note="with a sliding window, " + _NOPE_FULL),
-    "flex_olmo": _f(theta=5e5),
-    "fuyu": _f(partial=0.5, theta=25000.0),
-    "gemma3": _f(theta=1e6, local_theta=1e4),
-    "gemma3n": _f(theta=1e6, local_theta=1e4),
-    "gemma4_vision": _f(theta=100.0, axes=2),
-    "glm": _f(partial=0.5, layout=INTERLEAVED, tables_in_halves=True),
-    "glm4": _f(partial=0.5, layout=INTERLEAVED, tables_in_halves=True),
-    "glm4_moe": _f(partial=0.5),
-    "glm4_moe_lite": _f(layout=DEEPSEEK, head_dim_rotates=True),
-    "glm4v": _f(layout=INTERLEAVED, tables_in_halves=True, sections=_GLM_SECTIONS),
-    "glm4v_moe": _f(partial=0.5, sections=_GLM_SECTIONS),
-    "glm_moe_dsa": _f(layout=DEEPSEEK),
-    "glm_ocr": _f(layout=INTERLEAVED, tables_in_halves=True),
-    "gpt_neox": _f(partial=0.25),
-    "gpt_neox_japanese": _f(partial=1.0),
-    "gpt_oss": _f(theta=150000.0),
-    "gptj": _f(layout=INTERLEAVED),
-    "glmasr_encoder": _f(partial=0.5),
-    "granitemoehybrid": _f(note="this family has no rope unless position_embedding_type is rope"),
-    "gte": _f(theta=160000.0, renamed=_NTK_IS_FIXED),
-    "helium": _f(theta=1e5, layout=INTERLEAVED, tables_in_halves=True),
-    "higgs_audio_v2": _f(theta=5e5),
-    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl", "hunyuan"), _f(reads_alpha=True)),
-    "hy_v3": _f(theta=11158840.0),
-    "jina_embeddings_v3": _f(theta=2e4),
-    "kimi_k2": _f(layout=DEEPSEEK),
-    "lfm2": _f(theta=1e6),
-    "lfm2_moe": _f(theta=1e6),
-    "llama4": _f(theta=5e5, layout=INTERLEAVED),
-    "llama4_vision_model": _f(layout=INTERLEAVED, axes=2, style="llama4-vision"),
-    "longcat_flash": _f(theta=1e7, layout=DEEPSEEK, head_dim_rotates=True),
-    "minimax": _f(theta=1e6, note=_LIGHTNING),
-    "minimax_m1": _f(theta=1e6, note=_LIGHTNING),
-    "minimax_m2": _f(theta=5e6),
-    "minimax_m3": _f(theta=5e6, ignores_rotary_dim=True),
-    "minimax_m3_vl_vision": _f(axes=3),
-    "ministral3": _f(theta=1e6),
-    "mistral4": _f(layout=DEEPSEEK, partial_of_head=True),
-    "mistral_large4": _f(layout=DEEPSEEK),
-    "mixtral": _f(theta=1e6),
-    "mllama": _f(theta=5e5),
-    "modernbert": _f(theta=160000.0, local_theta=1e4, scales_all_layers=True),
-    "modernbert_decoder": _f(theta=160000.0, local_theta=1e4, scales_all_layers=True),
-    "moonshine": _f(partial=0.9, layout=INTERLEAVED, tables_in_halves=True),
-    "moonshine_streaming": _f(layout=INTERLEAVED),
-    "muse_glimmer_assistant": _f(theta=5e5),
-    "muse_spark": _f(theta=5e5),
-    "musicflamingo": _f(theta=1200.0, partial=0.2, layout=INTERLEAVED, beside_text="audio", note=_TIME),
-    "nemotron": _f(partial=0.5),
-    "new": _f(renamed=_NTK_IS_FIXED),
-    "nomic_bert": _f(theta=1000.0),
-    "olmo3": _f(theta=5e5, local_theta=5e5, scales_full_layers=True),
-    "openai_privacy_filter": _f(theta=150000.0, layout=INTERLEAVED),
-    "paddleocr_vl": _f(theta=5e5, sections=_QWEN2_SECTIONS),
-    **dict.fromkeys(("pe_audio_encoder", "pe_video_encoder", "pe_audio_video_encoder"), _f(theta=2e4)),
-    "persimmon": _f(partial=0.5),
-    "phi": _f(partial=0.5),
-    "phi3": _f(renamed=_YARN_IS_LONGROPE),
-    "phi4_multimodal": _f(renamed=_YARN_IS_LONGROPE),
-    "phimoe": _f(theta=1e6, renamed=_YARN_IS_LONGROPE),
-    "pixtral": _f(axes=2, whole_axes=True, order="axes", style="pixtral"),
-    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni"), _f(theta=1e6, sections=_QWEN2_SECTIONS)),
-    "qwen3_5": _f(partial=0.25, sections=(11, 11, 10), mixed_sections=True),
-    "qwen3_next": _f(partial=0.25),
-    "qwen3_vl": _f(theta=5e5, sections=_QWEN3_SECTIONS, mixed_sections=True),
-    "qwen3_omni_moe": _f(theta=1e6, sections=_QWEN3_SECTIONS, mixed_sections=True),
-    "recurrent_gemma": _f(partial=0.5),
-    "roformer": _f(layout=INTERLEAVED),
-    "sam2_video": _f(axes=2, layout=INTERLEAVED, style="sam2"),
-    "sam3_tracker_video": _f(axes=2, layout=INTERLEAVED, style="sam2"),
-    "sam3_vit_model": _f(axes=2, layout=INTERLEAVED),
-    "sapiens2": _CENTRES,
-    "smollm3": _f(theta=2e6),
-    "solar_open": _f(theta=1e6),
-    "stablelm": _f(partial=0.25),
-    "t5gemma2": _f(theta=1e6, local_theta=1e4),
-    "t5gemma2_decoder": _f(theta=1e6, local_theta=1e4),
-    "vjepa2": _f(axes=3, layout=INTERLEAVED, no_table=_TILED),
-    "youtu": _f(layout=DEEPSEEK, head_dim_rotates=True),
-    "zamba2": _f(note="this family has no rope unless use_mem_rope is true"),
-    **dict.fromkeys(
-        (
-            "ernie4_5_vl_moe_vision",
-            "glm4v_vision",
-            "glm4v_moe_vision",
-            "glm_ocr_vision",
-            "qwen2_vl_vision",
-            "qwen2_5_vl_vision",
-            "qwen2_5_omni_vision",
-            "qwen2_5_omni_vision_encoder",
-            "qwen3_5_vision",
-            "qwen3_5_moe_vision",
-            "qwen3_omni_moe_vision",
-            "qwen3_omni_moe_vision_encoder",
-            "qwen3_vl_vision",
-            "qwen3_vl_moe_vision",
-        ),
-        _MERGED,
-    ),
-    **dict.fromkeys(
-        (
-            "cohere_compass_vision",
-            "deepseek_ocr_vision",
-            "exaone4_5_vision",
-            "glm5_next_vision",
-            "kimi_k25_vision",
-            "mlcd_vision_model",
-            "mlcd",
-            "muse_glimmer_vision",
-            "muse_spark_vision",
-            "paddleocr_vl_vision",
-            "qwen4_exp_vision",
-            "step3p5_vision",
-            "video_llama_3_vision",
-        ),
-        _AXIAL,
-    ),
+_NAMES: dict[Family, str] = {
+    Family(theta=1000.0): "nomic_bert",
+    Family(theta=1e4): "dbrx",
+    Family(theta=2e4): "jina_embeddings_v3 pe_audio_encoder pe_video_encoder pe_audio_video_encoder",
+    Family(theta=150000.0): "gpt_oss",
+    Family(theta=5e5): "bitnet csm csm_depth_decoder_model evolla flex_olmo higgs_audio_v2 mllama "
+    "muse_glimmer_assistant muse_spark",
+    Family(theta=1e6): "cwm emu3 lfm2 lfm2_moe ministral3 mixtral solar_open",
+    Family(theta=2e6): "smollm3",
+    Family(theta=5e6): "minimax_m2",
+    Family(theta=11158840.0): "hy_v3",
+    Family(theta=1.2e7): "apertus",
+    Family(theta=5e6, ignores_rotary_dim=True): "minimax_m3",
+    Family(theta=1e6, note=_LIGHTNING): "minimax minimax_m1",
+    Family(theta=1e6, local_theta=1e4): "gemma3 gemma3n t5gemma2 t5gemma2_decoder",
+    Family(theta=5e5, local_theta=5e5): "olmo3",
+    Family(theta=160000.0, local_theta=1e4, scales_all_layers=True): "modernbert modernbert_decoder",
+    Family(partial=0.25): "gpt_neox qwen3_next stablelm",
+    Family(partial=0.5): "bamba glm4_moe glmasr_encoder nemotron persimmon phi recurrent_gemma",
+    Family(partial=1.0): "gpt_neox_japanese",
+    Family(theta=25000.0, partial=0.5): "fuyu",
+    Family(layout=INTERLEAVED): "blt_patcher codegen deepseek_v2 gptj moonshine_streaming roformer",
+    Family(layout=INTERLEAVED, note=_NOPE_FULL): "cohere2",
+    Family(layout=INTERLEAVED, theta=150000.0): "openai_privacy_filter",
+    Family(
+        layout=INTERLEAVED, theta=5e5
+    ): "blt blt_local_encoder blt_local_decoder blt_global_transformer cohere llama4",
+    Family(layout=INTERLEAVED, theta=5e5, order="ernie"): "ernie4_5_vl_moe",
+    Family(layout=INTERLEAVED, partial=0.5): "chatglm",
+    Family(layout=INTERLEAVED, partial=4.0): "efficientloftr",
+    Family(layout=INTERLEAVED, partial=0.125, partial_of_head=True, trailing=True, note=_LAST): "deepseek_v4",
+    Family(layout=INTERLEAVED, theta=1200.0, partial=0.2, beside_text="audio", note=_TIME): "musicflamingo",
+    Family(layout=INTERLEAVED, tables_in_halves=True): "glm_ocr",
+    Family(layout=INTERLEAVED, tables_in_halves=True, partial=0.5): "glm glm4",
+    Family(layout=INTERLEAVED, tables_in_halves=True, partial=0.9): "moonshine",
+    Family(layout=INTERLEAVED, tables_in_halves=True, theta=1e5): "helium",
+    Family(layout=INTERLEAVED, tables_in_halves=True, theta=5e5): "ernie4_5 ernie4_5_moe",
+    Family(layout=INTERLEAVED, tables_in_halves=True, sections=_GLM_SECTIONS): "glm4v",
+    Family(layout=DEEPSEEK): "axk2 deepseek_v32 glm_moe_dsa kimi_k2 mistral_large4",
+    Family(layout=DEEPSEEK, theta=6e6): "bailing_hybrid",
+    Family(layout=DEEPSEEK, partial_of_head=True): "mistral4",
+    Family(layout=DEEPSEEK, head_dim_rotates=True): "axk1 deepseek_v3 glm4_moe_lite youtu",
+    Family(layout=DEEPSEEK, head_dim_rotates=True, theta=1e7): "longcat_flash",
+    Family(partial=0.5, sections=_GLM_SECTIONS): "glm4v_moe",
+    Family(theta=5e5, sections=_QWEN2_SECTIONS): "paddleocr_vl",
+    Family(theta=1e6, sections=_QWEN2_SECTIONS): "qwen2_vl qwen2_5_vl qwen2_5_omni",
+    Family(partial=0.25, sections=(11, 11, 10), mixed_sections=True): "qwen3_5",
+    Family(theta=5e5, sections=_QWEN3_SECTIONS, mixed_sections=True): "qwen3_vl",
+    Family(theta=1e6, sections=_QWEN3_SECTIONS, mixed_sections=True): "qwen3_omni_moe",
+    Family(theta=1e8, sections=_QWEN3_SECTIONS, mixed_sections=True): "cosmos3_edge",
+    Family(renamed=_NTK_IS_FIXED): "new",
+    Family(renamed=_NTK_IS_FIXED, theta=160000.0): "gte",
+    Family(renamed=_YARN_IS_LONGROPE): "phi3 phi4_multimodal",
+    Family(renamed=_YARN_IS_LONGROPE, theta=1e6): "phimoe",
+    Family(reads_alpha=True): "hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl hunyuan",
+    Family(note="with a sliding window, " + _NOPE_FULL): "exaone4",
+    Family(note="this family has no rope unless position_embedding_type is rope"): "granitemoehybrid",
+    Family(note="this family has no rope unless use_mem_rope is true"): "zamba2",
+    Family(axes=2): "cohere_compass_vision deepseek_ocr_vision exaone4_5_vision glm5_next_vision kimi_k25_vision "
+    "mlcd_vision_model mlcd muse_glimmer_vision muse_spark_vision paddleocr_vl_vision qwen4_exp_vision step3p5_vision "
+    "video_llama_3_vision",
+    Family(axes=2, style="qwen2-vl"): "ernie4_5_vl_moe_vision glm4v_vision glm4v_moe_vision glm_ocr_vision "
+    "qwen2_vl_vision qwen2_5_vl_vision qwen2_5_omni_vision qwen2_5_omni_vision_encoder qwen3_5_vision "
+    "qwen3_5_moe_vision qwen3_omni_moe_vision qwen3_omni_moe_vision_encoder qwen3_vl_vision qwen3_vl_moe_vision",
+    Family(axes=2, theta=100.0): "gemma4_vision",
+    Family(axes=2, theta=100.0, style="dinov3", no_table=_CENTRES): "dinov3 dinov3_vit eomt_dinov3 sapiens2",
+    Family(axes=2, order="axes", style="pixtral"): "pixtral",
+    Family(axes=2, layout=INTERLEAVED): "sam3_vit_model",
+    Family(axes=2, layout=INTERLEAVED, style="sam2"): "edgetam_video sam2_video sam3_tracker_video",
+    Family(axes=2, layout=INTERLEAVED, style="llama4-vision"): "llama4_vision_model",
+    Family(axes=3): "minimax_m3_vl_vision",
+    Family(axes=3, layout=INTERLEAVED, no_table=_TILED): "vjepa2",
 }
+FAMILIES = {name: replace(family, name=name) for family, names in _NAMES.items() for name in names.split()}
 
 _ORDINARY = """
     afmoe arcee aria baichuan beam chameleon colqwen2 deepseek_ocr2 deepseek_ocr2_encoder deepseek_vl dia
@@ -281,15 +192,6 @@ _ORDINARY = """
 ORDINARY = frozenset(_ORDINARY.split())
 
 
-def plain_name(model_type: str | None) -> str:
-    """A model_type as the tables of families spell it; empty where there is none.
-
-    >>> plain_name("XLM-RoBERTa")
-    'xlm_roberta'
-    """
-    return (model_type or "").lower().replace("-", "_")
-
-
 def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
     """The family of a model_type; None where the name says nothing."""
     name = plain_name(model_type)
@@ -299,7 +201,7 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
         name += "_vision"
     while True:
         if name in FAMILIES:
-            return replace(FAMILIES[name], name=name)
+            return FAMILIES[name]
         if name in ORDINARY:
             return Family(name)
         suffix = next((each for each in SUFFIXES if name.endswith(each)), None)
@@ -310,8 +212,6 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
 
 @cache
 def _classes() -> dict[str, ClassDefaults]:
-    import json
-
     data = json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
     return {
         name: ClassDefaults(config, values, name, frozenset(*ignored))

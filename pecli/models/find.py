@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
@@ -13,7 +17,6 @@ from pecli.files.contents import GGUF, INDEX
 from pecli.models import presets
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.values import MAX_CONFIG_BYTES, parse_config, parse_yaml
 
 CONFIGS = ("config.json", "params.json")
 _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
@@ -22,6 +25,9 @@ _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".np
 REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII)
 """`name` or `org/name`, and a branch, tag or commit after an @."""
 MAX_REF = 256
+MAX_CONFIG_BYTES = 4 << 20
+"""Bytes; a hostile file becomes forty times as many in memory."""
+MAX_JSON_DEPTH = 32
 
 
 class ConfigObject(Protocol):
@@ -170,13 +176,63 @@ def _read(path: str, label: str) -> Description:
     if start != GGUF and path.lower().endswith(".gguf"):
         raise FileError(path, "is not a GGUF file")
     if start != GGUF:
-        parse = parse_yaml if path.lower().endswith((".yaml", ".yml")) else parse_config
-        return Description(label, parse(path, data))
-    from pecli.files.checkpoints.gguf_file import header_of
+        return Description(label, parse_config(path, data))
+    from pecli.files.gguf_file import header_of
 
     values = header_of(path).values
     prefix = f"{values.get('general.architecture')}."
     return Description(label, {key.removeprefix(prefix): value for key, value in values.items()}, path)
+
+
+def parse_config(path: str, data: bytes) -> dict[str, Any]:
+    """The object in a file's bytes, which are not trusted: bounded. OLMo and GPT-NeoX write YAML."""
+    if len(data) > MAX_CONFIG_BYTES:
+        raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
+    kind = "YAML" if path.lower().endswith((".yaml", ".yml")) else "JSON"
+    found = _parse_yaml(path, data) if kind == "YAML" else _parse_json(path, data)
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise FileError(path, f"is {kind}, but not an object", "a config.json is wanted")
+    return found
+
+
+def _parse_json(path: str, data: bytes) -> Any:
+    """Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit":
+    [0.0, Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileError(path, "is not UTF-8 text", "a config.json is wanted") from None
+    steps = ({"{": 1, "[": 1, "}": -1, "]": -1}.get(character, 0) for character in text)
+    if text.count("{") + text.count("[") > MAX_JSON_DEPTH < max(accumulate(steps)):
+        raise FileError(path, f"nests more than {MAX_JSON_DEPTH} levels deep")
+    try:
+        return json.loads(text, object_pairs_hook=partial(_unique, path))
+    except json.JSONDecodeError as problem:
+        raise FileError(path, f"is not JSON: {problem.msg} in line {problem.lineno}") from None
+    except (ValueError, RecursionError):
+        raise FileError(path, "is not JSON that can be read") from None
+
+
+def _unique(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise FileError(path, f"names {twice[:60]!r} twice")
+    return found
+
+
+def _parse_yaml(path: str, data: bytes) -> Any:
+    """No tag of its makes an object."""
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError:
+        raise FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml") from None
+    try:
+        return yaml.safe_load(data)
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        first = str(problem).splitlines()[0] if str(problem) else "nested too deeply"
+        raise FileError(path, f"is not YAML that can be read: {first[:80]}") from None
 
 
 def _not_found(label: str, name: str, snapshot: str | None) -> FileError | ParameterError:

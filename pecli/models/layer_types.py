@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
 
+from pecli.engine.scalings import PARAMETERS
 from pecli.errors import FileError, begun
 from pecli.models.families import Family
-from pecli.models.values import NO_CLASS, Keys, Value, default
+from pecli.models.keys import Keys, Value, default
 
 THETAS = (
     "rope_theta",
@@ -26,46 +25,41 @@ THETAS = (
 )
 LOCAL_THETAS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PARTIALS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", "rope_percent", "rotary_percent")
-EVIDENCE = (
-    *THETAS,
-    *LOCAL_THETAS,
-    *PARTIALS,
-    "rope_parameters",
-    "rope_scaling",
-    "rope_ratio",
-    "rotary_dim",
-    "qk_rope_head_dim",
-)
+SETTINGS = ("rope_parameters", "rope_scaling")
+EVIDENCE = (*THETAS, *LOCAL_THETAS, *PARTIALS, *SETTINGS, "rope_ratio", "rotary_dim", "qk_rope_head_dim")
 """Keys that only models with rotary encodings have."""
-
 MROPE = ("mrope_section", "xdrope_section")
 _OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
-
+SHARED = frozenset((*_OWN, *PARTIALS, *MROPE, *PARAMETERS))
+"""What settings may hold beside layer types."""
 MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer type with its own settings, and its base where that is given elsewhere."""
+    """A layer type of a model: its settings among the model's keys, and its base where that is given elsewhere."""
 
     name: str
     own: Keys
+    keys: Keys
+    family: Family
+    warnings: list[str]
     theta: Value | None = None
+    is_one_of_several: bool = False
 
 
-@cache
-def _shared_settings() -> frozenset[str]:
-    """What settings may hold beside layer types; to know it takes the files of all scalings."""
-    from pecli.engine.scalings import PARAMETERS
-
-    return frozenset((*_OWN, *PARTIALS, *MROPE, *PARAMETERS))
+Parts = dict[str, tuple[Keys, Value | None]]
+"""Settings and base by layer type."""
 
 
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
     """The layer types that rotate; one without a name where all layers share their settings."""
     settings = _settings(keys, warnings)
-    nested = _nested(keys, settings, warnings)
-    return _flat(keys, settings, family) if nested is None else nested
+    parts = _nested(keys, settings, warnings)
+    if parts is None:
+        parts = _flat(keys, settings, family)
+    several = len(parts) > 1
+    return [Layer(name, own, keys, family, warnings, theta, several) for name, (own, theta) in parts.items()]
 
 
 def _settings(keys: Keys, warnings: list[str]) -> Keys:
@@ -75,26 +69,23 @@ def _settings(keys: Keys, warnings: list[str]) -> Keys:
         warnings.append("rope_scaling and rope_parameters are both given and differ; rope_scaling wins")
     implied = keys.value("rope_parameters")
     if old or new or implied is None:
-        return old or new or keys.replaced({}).with_defaults(NO_CLASS)
+        return old or new or Keys({}, keys.path, keys.prefix, account=keys.account)
     values = dict(implied.value)
     if keys.any(*THETAS):  # which stand in the file; compressed layers have a key of their own
-        values = {name: each if name == "compress" else _without_theta(each) for name, each in values.items()}
         values.pop("rope_theta", None)
+        for name, inner in values.items():
+            if isinstance(inner, Mapping) and name != "compress":
+                values[name] = {key: value for key, value in inner.items() if key != "rope_theta"}
     return Keys(values, keys.path, f"{implied.source}.", account=keys.account)
 
 
-def _without_theta(value: Any) -> Any:
-    return {key: each for key, each in value.items() if key != "rope_theta"} if isinstance(value, Mapping) else value
-
-
-def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | None:
-    """The layers of settings by layer type; None where the settings are flat."""
+def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> Parts | None:
+    """The settings by layer type; None where they are flat."""
     types = set(keys.words("layer_types"))
     nested = [
         name
         for name, value in settings.data.items()
-        if isinstance(value, Mapping)
-        or (value is None and (name in types or "_att" in name) and name not in _shared_settings())
+        if isinstance(value, Mapping) or (value is None and (name in types or "_att" in name) and name not in SHARED)
     ]
     for name in types & settings.data.keys():
         if settings.data[name] is not None and name not in nested:
@@ -103,49 +94,35 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | No
         return None
     if len(nested) > MAX_TYPES:
         raise FileError(keys.path, f"has settings for {len(nested)} layer types, more than any model has")
-    nested = _of_layers(nested, types, warnings)
+    unused = [name for name in nested if name not in types]
+    if unused and len(unused) < len(nested):  # else they are not names of layer types at all, as in DeepSeek-V4
+        warnings.append(f"settings of {', '.join(unused)} are not used: layer_types names no such layer")
+        nested = [name for name in nested if name in types]
     without = [name for name in nested if not settings.data[name]]
     if without:
         warnings.append(f"layers of type {', '.join(without)} have no positional encoding: their settings are null")
-    shared = {name: value for name, value in settings.data.items() if name in _shared_settings()}
-    found = []
+    shared = {name: value for name, value in settings.data.items() if name in SHARED}
+    found: Parts = {}
     for name in nested:
-        section = settings.section(name)
-        if section is not None:
+        if section := settings.section(name):
             places = {key: settings.full_name(key) for key in shared if key not in section.data}
-            found.append(Layer(name, section.replaced({**shared, **section.data}, places)))
+            found[name] = replace(section, data={**shared, **section.data}, elsewhere=places), None
     return found
 
 
-def _of_layers(nested: list[str], types: set[str], warnings: list[str]) -> list[str]:
-    """The names that a layer has; all of them where they are not names of layer types at all, as in DeepSeek-V4."""
-    used = [name for name in nested if name in types]
-    if not used or len(used) == len(nested):
-        return nested
-    unused = ", ".join(name for name in nested if name not in types)
-    warnings.append(f"settings of {unused} are not used: layer_types names no such layer")
-    return used
-
-
-def _flat(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
-    """The layers of settings that name no layer types."""
-    bare = keys.replaced({}).with_defaults(NO_CLASS)
-    local = keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source)
-    if local is not None or family.scales_full_layers:
+def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
+    """Settings that name no layer types. Compressed layers have no attention factor, and a base of their own."""
+    bare = Keys({}, keys.path, keys.prefix, account=keys.account)
+    if local := keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source):
         others = settings if family.scales_all_layers else bare
-        return [Layer("full_attention", settings), Layer("sliding_attention", others, local)]
+        return {"full_attention": (settings, None), "sliding_attention": (others, local)}
     compressed = keys.number("compress_rope_theta")
-    if compressed is not None:
-        return [Layer("main", bare), Layer("compress", _compressed(settings), compressed)]
-    return [Layer("", settings)]
-
-
-def _compressed(settings: Keys) -> Keys:
-    """Settings of compressed layers: their base is a key of its own, and their cos and sin have no attention factor."""
+    if compressed is None:
+        return {"": (settings, None)}
     own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)
-    return settings.replaced(own)
+    return {"main": (bare, None), "compress": (replace(settings, data=own), compressed)}
 
 
 def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
@@ -153,14 +130,17 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
 
     They are 0 in a list of all layers; without a list, every so many layers one where the class has an interval.
     """
-    _warn_of_thetas(keys, warnings)
-    rotates = keys.numbers("no_rope_layers") or keys.numbers("no_rope_layer_flags") or keys.numbers("layer_rope_theta")
+    thetas = keys.numbers("layer_rope_theta")
+    others = sorted({value for value in thetas.value if value}) if thetas else []
+    if thetas and len(others) > 1:
+        warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")
+    rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval, layers = keys.whole("no_rope_layer_interval"), keys.whole("num_hidden_layers")
     if rotates is not None and rotates.value:
         numbers, source = [k for k, value in enumerate(rotates.value) if not value], f"{rotates.source} is 0 there"
     elif interval is not None and layers is not None:
-        step, source = interval.value, f"one layer in {interval.value} ({interval.source})"
-        numbers = [*range(step - 1, min(layers.value, MAX_LAYERS), step)]
+        numbers = [*range(interval.value - 1, min(layers.value, MAX_LAYERS), interval.value)]
+        source = f"one layer in {interval.value} ({interval.source})"
     else:
         return {}
     if not numbers:
@@ -177,13 +157,6 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
     return found
 
 
-def _warn_of_thetas(keys: Keys, warnings: list[str]) -> None:
-    thetas = keys.numbers("layer_rope_theta")
-    others = sorted({value for value in thetas.value if value}) if thetas else []
-    if thetas and len(others) > 1:
-        warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")
-
-
 SIZES = ("head_dim", "attention_head_dim", "kv_channels", "attn_head_dim", "d_head", "head_size")
 _MEMORY = "memory_attention_hidden_size"
 WIDTHS = ("hidden_size", "n_embd", "d_model", "emb_dim", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY)
@@ -198,6 +171,8 @@ HEADS = (
     "encoder_attention_heads",
     "memory_attention_num_attention_heads",
 )
+SIZES_OF_LAYERS = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
+"""Keys that hold the width of a head where layers are of several types."""
 
 
 @dataclass(frozen=True)
@@ -217,29 +192,17 @@ def width_of(keys: Keys) -> Value | None:
 
 
 def head_size(keys: Keys, layer: str = "", *, several: bool = False) -> Value:
-    """The width of a head, by the first rule that applies."""
+    """The width of a head, by the first rule that applies; most often that of the model shared among its heads."""
     own = _size_of_layer(keys, layer)
-    if own is None and several and layer == "full_attention":
-        own = keys.whole("global_head_dim")
-    if own is None and several and layer == "sliding_attention":
-        own = keys.whole("swa_head_dim")
-    found = own or keys.whole(*SIZES)
-    if found is not None:
+    if own is None and several and layer in SIZES_OF_LAYERS:
+        own = keys.whole(SIZES_OF_LAYERS[layer])
+    if found := own or keys.whole(*SIZES):
         return found
-    width, heads = width_of(keys), keys.whole(*HEADS)
-    if width is None or heads is None:
-        missing = "head_dim" if width is None else "number of attention heads"
-        raise FileError(keys.path, f"{keys.prefix or 'it'} has no {missing}".replace(". ", " "), "it is needed")
-    return _quotient(keys, width, heads)
-
-
-def _quotient(keys: Keys, width: Value, heads: Value) -> Value:
-    """The width shared among heads; that of a memory attention is divided before."""
+    width, heads = keys.needed(width_of(keys), "head_dim"), keys.needed(keys.whole(*HEADS), "number of attention heads")
     rate = keys.whole("memory_attention_downsample_rate") if width.source.endswith(_MEMORY) else None
     if rate is not None and rate.value > 1:
         width = Value(width.value // rate.value, f"{width.source} // {rate.source}")
-    size = width.value // heads.value
-    source = f"{width.source} // {heads.source}"
+    size, source = width.value // heads.value, f"{width.source} // {heads.source}"
     if size < 1:
         raise FileError(keys.path, f"{source} is {width.value} // {heads.value}", "a head must have a channel")
     return Value(size, source)
@@ -247,34 +210,36 @@ def _quotient(keys: Keys, width: Value, heads: Value) -> Value:
 
 def _size_of_layer(keys: Keys, layer: str) -> Value | None:
     """What `per_layer_config` says for layers of that type."""
-    layers = keys.section("per_layer_config")
-    types = keys.words("layer_types")
-    if layers is None or not layer:
-        return None
-    for name, value in layers.data.items():
+    layers, types = keys.section("per_layer_config"), keys.words("layer_types")
+    for name, value in layers.data.items() if layers and layer else ():
         index = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
-        if isinstance(value, Mapping) and 0 <= index < len(types) and types[index] == layer:
+        if layers and isinstance(value, Mapping) and 0 <= index < len(types) and types[index] == layer:
             section = layers.section(name)
             return section.whole("head_dim") if section else None
     return None
 
 
-def head_of(keys: Keys, own: Keys, family: Family, layer: str, *, axes: int, several: bool, scaled: bool) -> Head:
+def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
     """The head of a layer type, and how much of it rotates."""
+    keys, own, family = layer.keys, layer.own, layer.family
     latent = keys.whole("qk_rope_head_dim", low=0)
     if latent is not None and latent.value:
-        return _latent_head(keys, own, family, latent, scaled=scaled)
-    size = head_size(keys, layer, several=several)
+        return _latent_head(layer, latent, scaled=scaled)
+    size = head_size(keys, layer.name, several=layer.is_one_of_several)
+    if axes == 3:
+        return Head(size, Value(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"))
     if axes:
-        return Head(size, _axis(size, axes, family))
+        half = Value(size.value // 2, f"({size.source}) // 2, one of 2 axes")
+        return Head(size, size if family.order == "axes" else half)
     is_read = not family.ignores_rotary_dim and PARTIALS[0] not in own
-    direct = keys.whole("rotary_dim", low=0) if is_read else None
+    is_own = layer.name == "sliding_attention" and "swa_rotary_dim" in keys
+    direct = keys.whole("swa_rotary_dim" if is_own else "rotary_dim", low=0) if is_read else None
     if direct is not None and direct.value:
         return Head(size, direct)
     partial = _partial(keys, own, scaled=scaled) or default(family.partial, family.source)
     if partial is None or partial.value == 1:
-        return Head(size, size, None)
-    if family.wide_partial and partial.value > 1:
+        return Head(size, size)
+    if family.partial and family.partial > 1 and partial.value > 1:
         return Head(size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}"))
     return Head(size, size, partial)
 
@@ -286,36 +251,23 @@ def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
         own.account.ignored[own.full_name(PARTIALS[0])] = keys.defaults.name
     elif inner := own.number(PARTIALS[0]):
         return inner
-    names = [name for name in PARTIALS if name not in ignores]
-    return (keys.with_defaults(replace(keys.defaults, ignores=frozenset())) if scaled else keys).number(*names)
+    if scaled:
+        keys = replace(keys, defaults=replace(keys.defaults, ignores=frozenset()))
+    return keys.number(*(name for name in PARTIALS if name not in ignores))
 
 
-def _latent_head(keys: Keys, own: Keys, family: Family, latent: Value, *, scaled: bool) -> Head:
+def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:
     """The head of latent attention, of which only a part made for it rotates."""
-    size, given = _latent_size(keys, latent), keys.whole("head_dim")
+    keys, family = layer.keys, layer.family
+    given, nope = keys.whole("head_dim"), keys.whole("qk_nope_head_dim", low=0)
+    size = keys.whole("qk_head_dim")
+    if size is None and nope is not None:
+        size = Value(latent.value + nope.value, f"{nope.source} + {latent.source}")
+    elif size is None:
+        size = given if given is not None and given.value > latent.value else latent
     if family.head_dim_rotates and given is not None and "head_dim" in keys:
         latent = given  # as DeepSeek-V3's class in transformers has it
-    partial = _partial(keys, own, scaled=scaled)
+    partial = _partial(keys, layer.own, scaled=scaled)
     if family.partial_of_head and partial is not None:
         return Head(size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}"), latent=True)
     return Head(size, latent, partial if partial is not None and partial.value != 1 else None, latent=True)
-
-
-def _latent_size(keys: Keys, latent: Value) -> Value:
-    whole = keys.whole("qk_head_dim")
-    nope = keys.whole("qk_nope_head_dim", low=0)
-    if whole is not None:
-        return whole
-    if nope is None:
-        size = keys.whole("head_dim")
-        return size if size is not None and size.value > latent.value else latent
-    return Value(latent.value + nope.value, f"{nope.source} + {latent.source}")
-
-
-def _axis(size: Value, axes: int, family: Family) -> Value:
-    """The channels of one axis; for most images half of the head, for videos an even third."""
-    if family.whole_axes:
-        return size
-    if axes == 3:
-        return Value(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes")
-    return Value(size.value // 2, f"({size.source}) // 2, one of 2 axes")

@@ -1,15 +1,23 @@
 """Encodings other than rotary ones, by family: ALiBi, learned tables, sinusoidal tables.
 
-A family is a row of `_NAMES`, or of `_BESIDE` where its table comes beside a rotary encoding.
+A family is a row of `_NAMES`, or of `_BESIDE` where its table comes beside a rotary encoding. Other classes of
+transformers have the tables of class_tables.json beside this file.
 """
 
 from __future__ import annotations
 
-from pecli.models.families import plain_name
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pecli.engine.schemes.positions import GridSize
+from pecli.models.keys import Value, plain_name
 from pecli.models.table_kinds import (
     NOTHING,
     Biased,
     Choice,
+    DebertaBuckets,
     Kind,
     Learned,
     OnGrid,
@@ -26,6 +34,7 @@ _ROWS_AND_COLUMNS = (
     "it adds a fixed table of {rows} patches × {dim} that is sinusoidal in two axes, half of the channels for each"
 )
 _IMAGE = "the grid is that of the image at 1/32; the one here is that of 800 x 1066 pixels"
+_AT_800_X_1066 = Value(GridSize((25, 34)), "an image of 800 x 1066 pixels")
 _TILES = "learned tables by tile and aspect ratio come beside that of patches, each with a gate"
 _FALCON = (
     "transformers rounds the slopes to bfloat16 and divides the bias by √head_dim, as it does the scores: "
@@ -65,14 +74,14 @@ _NAMES: dict[Kind, str] = {
         key="position_embedding_type",
         value="learned",
         then=Unsupported("learned tables by row and column of the image are added"),
-        otherwise=OnGrid(_IMAGE, style="detr", dim=("d_model",), pixels=(800, 1066, 32)),
+        otherwise=OnGrid(_IMAGE, style="detr", dim=("d_model",), grid=_AT_800_X_1066),
     ): "detr conditional_detr table_transformer",
     RelativeBuckets(): "t5 mt5 umt5 switch_transformers",
     Choice(
         key="position_buckets",
         value=None,
         then=Unsupported("relative positions are clipped, not put into buckets"),
-        otherwise=RelativeBuckets(style="deberta"),
+        otherwise=DebertaBuckets(),
     ): "deberta_v2",
     RelativeWindow(): "swin donut_swin maskformer_swin",
     Sinusoidal(rows=()): "videomae",
@@ -139,13 +148,12 @@ _NAMES: dict[Kind, str] = {
     NOTHING: "jamba kimi_linear mamba mamba2 falcon_mamba rwkv xlstm nemotron_h zamba vits resnet convnext convnextv2 "
     "regnet bit mobilenet_v1 mobilenet_v2 efficientnet poolformer timm_backbone encodec dac",
 }
-_RELATIVE = """
-    longt5 pix2struct deberta xlnet transfo_xl wav2vec2 hubert wavlm swinv2 beit fastspeech2_conformer gemma4_audio udop
-"""
+_RELATIVE = "longt5 pix2struct deberta xlnet transfo_xl wav2vec2 hubert beit udop"
+_CHUNKS = "its encoder has sines and cosines of relative positions within chunks, projected by a layer"
 _OWN_KINDS = {
     "fastspeech2_conformer": "its encoder and decoder have `pecli sinusoidal --relative` of hidden_size channels",
-    "gemma3n_audio": "its encoder has sines and cosines of relative positions within chunks, projected by a layer",
-    "gemma4_audio": "its encoder has sines and cosines of relative positions within chunks, projected by a layer",
+    "gemma3n_audio": _CHUNKS,
+    "gemma4_audio": _CHUNKS,
     "swinv2": "its windows have a bias by a small network of log-spaced coordinates, not a table",
     "wavlm": "its first layer has T5's buckets of relative positions, gated by the queries; a convolution comes before",
 }
@@ -171,3 +179,28 @@ def beside(model_type: str | None, *, vision: bool) -> Kind | None:
     name = plain_name(model_type)
     names = (name, f"{name}_vision", f"{name}_vision_model") if vision else (name,)
     return next((BESIDE[each] for each in names if each in BESIDE), None)
+
+
+@cache
+def class_tables() -> dict[str, list[list[Any]]]:
+    """Tables by model_type. A row is a tensor with the rule for its rows and its width, [name, key, more, key]: as many
+    rows as a key says and some more, or as an image has patches where that key is empty. Or it is a tensor that no
+    scheme describes, [name, shape at class defaults].
+    """
+    found: dict[str, list[list[Any]]] = json.loads((Path(__file__).parent / "class_tables.json").read_text("utf-8"))
+    return found
+
+
+def tables_of(model_type: str | None) -> Kind | None:
+    """The tables of a model_type; None where its class has none, or is not known."""
+    rows = class_tables().get(plain_name(model_type), [])
+    ruled, others = [row for row in rows if len(row) == 4], [row for row in rows if len(row) == 2]
+    named = ", ".join(f"{tensor} ({shape})" for tensor, shape in others)
+    note = f"it has tables of positions that are none of pecli's schemes, at class defaults: {named}" if named else ""
+    if not ruled:
+        return Unsupported(note) if note else None
+    parts = (
+        Learned(rows=(key,) if key else (), more=more, dim=(dim,), name=tensor if len(ruled) > 1 else "", offset=0)
+        for tensor, key, more, dim in ruled
+    )
+    return Several(note, parts=tuple(parts))

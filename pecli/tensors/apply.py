@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import LAYOUTS, add_rows, rotate
 from pecli.engine.arrays import Array, as_numpy, numbers
-from pecli.engine.rotation_factors import RotationFactors
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rotation_factors import RotationFactors
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import KindError, ParameterError
@@ -61,40 +61,41 @@ def apply(
     >>> apply(np.ones((2, 4)), Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
     [[-0.301, 0.99, 1.382, 1.01], [-1.325, 0.98, 0.493, 1.02]]
     """
-    each = Input(numbers("x", x), "x")
+    tensor = Input(numbers("x", x), "x")
     seq_axis = AXIS.check("seq_axis", seq_axis)
-    given = {"positions": positions, "layout": layout, "shift": shift, "layer_type": layer_type}
+    moved = seq_axis if seq_axis != SEQ_AXIS else None
+    given = {"positions": positions, "layout": layout, "shift": shift, "layer_type": layer_type, "seq_axis": moved}
     given |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
-    given["seq_axis"] = seq_axis if seq_axis != SEQ_AXIS else None
-    if isinstance(encoding, Scheme) and encoding.applied_as != "rotation":
-        _refuse({**given, "offset": offset}, encoding.name)
-        return encoding.applied_to(each.array)
-    if _is_array(encoding):
+    is_scheme = isinstance(encoding, Scheme)
+    applied: Any = encoding
+    if is_scheme and applied.applied_as != "rotation":
+        _refuse({**given, "offset": offset}, applied.name)
+        result: Array = applied.applied_to(tensor.array)
+        return result
+    if hasattr(applied, "__array__") or hasattr(applied, "__dlpack__") or isinstance(applied, (list, tuple)):
         _refuse(given, "a learned table")
-        weight = Input(numbers("the table", encoding), "the table")
-        return add_learned(each, weight, 0 if offset is None else OFFSET.check("offset", offset))
-    rows = _row_positions(offset, positions, shift)
-    if isinstance(encoding, Scheme):
+        weight = Input(numbers("the table", applied), "the table")
+        return add_learned(tensor, weight, 0 if offset is None else OFFSET.check("offset", offset))
+    if positions is not None and offset is not None:
+        raise ParameterError("offset", offset, "positions say where every row stands", "leave out one")
+    if shift is not None:
+        SHIFT.check("shift", shift)
+        if offset is not None or positions is not None:
+            raise ParameterError("shift", shift, "a shift needs no positions", "leave out one of them")
+    rows = RowPositions(0 if offset is None else OFFSET.check("offset", offset))
+    if positions is not None:
+        rows = position_ids(as_numpy("positions", positions))
+    if is_scheme:
         _refuse({"layer_type": layer_type}, "a scheme")
-        rope: Any = encoding
         is_given = offset is not None or rows.ids is not None
-        pairs = "halves" if rope.layout == "compact" else rope.layout
-        rotation = Rotation(rope, rows if is_given else RowPositions(rope.offset), pairs)
+        pairs = "halves" if applied.layout == "compact" else applied.layout
+        rotation = Rotation(applied, rows if is_given else RowPositions(applied.offset), pairs)
     else:
-        rotation = _of_model(each, encoding, layer_type, rows, trailing, seq_axis, shift)  # type: ignore[arg-type]
-    return replace(
-        rotation,
-        layout=rotation.layout if layout is None else LAYOUT.check("layout", layout),
-        trailing=trailing or rotation.trailing,
-        inverse=inverse,
-        shift=shift,
-        seq_axis=seq_axis,
-    ).apply(each)
-
-
-def _is_array(value: Any) -> bool:
-    """Whether it is numbers, and nothing that says what a model is."""
-    return hasattr(value, "__array__") or hasattr(value, "__dlpack__") or isinstance(value, (list, tuple))
+        rotation = _of_model(tensor, applied, layer_type, rows, trailing, seq_axis, shift)
+    layout = rotation.layout if layout is None else LAYOUT.check("layout", layout)
+    trailing = trailing or rotation.trailing
+    asked = replace(rotation, layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis)
+    return asked.apply(tensor)
 
 
 def _refuse(given: Mapping[str, Any], what: str) -> None:
@@ -103,18 +104,19 @@ def _refuse(given: Mapping[str, Any], what: str) -> None:
             raise ParameterError(name, "given", f"{what} has no use for it", "leave it out")
 
 
-def add_learned(each: Input, weight: Input, offset: int) -> Array:
+def add_learned(tensor: Input, weight: Input, offset: int) -> Array:
     """x (…, L, D) plus rows offset … offset + L − 1 of a table (rows, D)."""
-    length, dim = each.check_sequence()
+    length, dim = tensor.check_sequence()
     weight.check_floating()
     if len(weight.shape) != 2:
         raise weight.wrong("a table must be (rows, D)")
     if dim != weight.shape[1]:
-        raise each.wrong(f"{weight.label} is of shape {weight.shape}", "they must share D, the last axis")
+        raise tensor.wrong(f"{weight.label} is of shape {weight.shape}", "they must share D, the last axis")
     if offset + length > weight.shape[0]:
-        rule = f"with {each.label} of shape {each.shape} it asks for rows up to {offset + length} of {weight.shape[0]}"
+        asked = f"it asks for rows up to {offset + length} of {weight.shape[0]}"
+        rule = f"with {tensor.label} of shape {tensor.shape} {asked}"
         raise ParameterError("offset", offset, rule, "take a longer table, or resize it")
-    return add_rows(each.array, table_of("the table", weight.array), offset)
+    return add_rows(tensor.array, table_of("the table", weight.array), offset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,32 +134,31 @@ class RowPositions:
 
     def arranged(self, axes: int) -> NDArray[np.int64] | None:
         """The ids as (axes, batch, L), where axes and batch may be 1."""
-        if self.ids is None:
+        ids = self.ids
+        if ids is None:
             return None
-        ids, known = self.ids, ("(L,)", "(axes, L)", "(axes, batch, L)") if axes > 1 else ("(L,)", "(batch, L)")
-        if not 1 <= ids.ndim <= len(known) or (axes > 1 and ids.ndim > 1 and len(ids) not in (1, axes)):
+        known = ("(L,)", "(axes, L)", "(axes, batch, L)") if axes > 1 else ("(L,)", "(batch, L)")
+        several = axes > 1 and ids.ndim > 1
+        if not 1 <= ids.ndim <= len(known) or (several and len(ids) not in (1, axes)):
             rule = f"they must be {', '.join(known[:-1])} or {known[-1]}" + (f" with {axes} axes" if axes > 1 else "")
             raise ParameterError("positions", f"of shape {ids.shape}", rule)
-        several = axes > 1 and ids.ndim > 1
         batch = ids.shape[-2] if ids.ndim - several > 1 else 1
         return ids.reshape(len(ids) if several else 1, batch, ids.shape[-1])
 
-    def check(self, each: Input, seq_axis: int, axes: int) -> None:
+    def check(self, tensor: Input, seq_axis: int, axes: int) -> None:
         """Refuse a tensor whose rows are not those of the positions."""
-        rows = each.shape[seq_axis]
+        rows, shape = tensor.shape[seq_axis], f"{tensor.label} is of shape {tensor.shape}"
         ids = self.arranged(axes)
         if ids is None or self.ids is None:
             if self.offset + rows - 1 > LAST_POSITION:
-                rule = f"with {each.label} of shape {each.shape} it goes beyond 2^40"
+                rule = f"with {tensor.label} of shape {tensor.shape} it goes beyond 2^40"
                 raise ParameterError("offset", self.offset, rule)
             return
-        given = f"of shape {self.ids.shape}"
         if ids.shape[2] != rows:
-            rule = f"{each.label} is of shape {each.shape}, with L = {rows} rows"
-            raise ParameterError("positions", given, rule)
-        if ids.shape[1] != 1 and (seq_axis % len(each.shape) == 0 or ids.shape[1] != each.shape[0]):
-            rule = f"{each.label} is of shape {each.shape}"
-            raise ParameterError("positions", given, rule, "the first axis of both must agree")
+            raise ParameterError("positions", f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows")
+        if ids.shape[1] != 1 and (seq_axis % len(tensor.shape) == 0 or ids.shape[1] != tensor.shape[0]):
+            advice = "the first axis of both must agree"
+            raise ParameterError("positions", f"of shape {self.ids.shape}", shape, advice)
 
 
 def position_ids(ids: Array) -> RowPositions:
@@ -168,18 +169,6 @@ def position_ids(ids: Array) -> RowPositions:
         given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
         raise ParameterError("positions", given, "positions must be 0 or more and at most 2^40")
     return RowPositions(0, ids.astype(np.int64))
-
-
-def _row_positions(offset: int | None, positions: ArrayLike | None, shift: int | None) -> RowPositions:
-    if positions is not None and offset is not None:
-        raise ParameterError("offset", offset, "positions say where every row stands", "leave out one")
-    if shift is not None:
-        SHIFT.check("shift", shift)
-        if offset is not None or positions is not None:
-            raise ParameterError("shift", shift, "a shift needs no positions", "leave out one of them")
-    if positions is not None:
-        return position_ids(as_numpy("positions", positions))
-    return RowPositions(0 if offset is None else OFFSET.check("offset", offset))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,65 +186,59 @@ class Rotation:
     shift: int | None = None
     seq_axis: int = SEQ_AXIS
 
-    @property
-    def _sides(self) -> tuple[str, str]:
-        """How pairs lie in the input and in the output."""
-        takes, gives = LAYOUTS[self.layout]
-        if self.shift is not None:  # the input is an output already
-            return gives, gives
-        return (gives, takes) if self.inverse else (takes, gives)
-
     @cached_property
     def _factors(self) -> dict[bool, RotationFactors]:
         """Exact ones for float64, and those for all other dtypes, which take less time."""
         return {exact: RotationFactors(self.rope, exact=exact, inverse=self.inverse) for exact in (True, False)}
 
-    def check(self, each: Input) -> None:
+    def check(self, tensor: Input) -> None:
         """Refuse a tensor that does not fit."""
-        length, dim = each.check_sequence(self.seq_axis)
+        length, dim = tensor.check_sequence(self.seq_axis)
         rope = self.rope
         if dim < rope.rotary_dim:
-            raise each.wrong(f"the rotary dimension is {rope.rotary_dim}", f"D, the last axis, is {dim}")
+            raise tensor.wrong(f"the rotary dimension is {rope.rotary_dim}", f"D, the last axis, is {dim}")
         if not rope.is_range and length != rope.seq_len:
-            raise each.wrong(f"{rope.place()} has {rope.seq_len} rows", f"L is {length}")
+            raise tensor.wrong(f"{rope.place()} has {rope.seq_len} rows", f"L is {length}")
         if self.shift is None:
-            self.rows.check(each, self.seq_axis, rope.position_axes)
+            self.rows.check(tensor, self.seq_axis, rope.position_axes)
 
-    def apply(self, each: Input) -> Array:
+    def apply(self, tensor: Input) -> Array:
         """The tensor, rotated: one product in float64, rounded once to the tensor's dtype."""
-        self.check(each)
-        x, axis = each.array, self.seq_axis % len(each.shape) - len(each.shape)
-        factors = self._factors[x.dtype == np.float64]
+        self.check(tensor)
+        x = tensor.array
         out = np.empty(x.shape, x.dtype.newbyteorder("="))
-
-        def rotate_part(part: Array, place: Array, ids: NDArray[np.int64] | None) -> None:
-            def at(start: int, stop: int) -> NDArray[Any]:
-                if self.shift is not None:
-                    return factors.shift(self.shift)
-                offset = self.rows.offset
-                return factors.at(range(offset + start, offset + stop) if ids is None else ids[start:stop])
-
-            first = x.shape[-1] - self.rope.rotary_dim if self.trailing else 0
-            rotate(part, at, *self._sides, seq_axis=axis, first_channel=first, out=place)
-
-        ids = self.rows.arranged(self.rope.position_axes) if self.shift is None else None
-        if self.shift is None and x.size:
+        factors = self._factors[x.dtype == np.float64]
+        takes, gives = LAYOUTS[self.layout]
+        if self.shift is not None:  # the input is an output already
+            takes = gives
+        elif self.inverse:
+            takes, gives = gives, takes
+        axis = self.seq_axis % x.ndim - x.ndim
+        first = x.shape[-1] - self.rope.rotary_dim if self.trailing else 0
+        turn = partial(rotate, takes=takes, gives=gives, seq_axis=axis, first_channel=first)
+        if self.shift is not None:
+            moved = factors.shift(self.shift)
+            return turn(x, lambda start, stop: moved, out=out)
+        if x.size:
             factors.reserve(*self.rows.span(x.shape[axis]))
+        offset, ids = self.rows.offset, self.rows.arranged(self.rope.position_axes)
         if ids is None:
-            rotate_part(x, out, None)
-            return out
-        by_batch = np.moveaxis(ids, 0, -1)[..., 0] if len(ids) == 1 else np.moveaxis(ids, 0, -1)
-        if len(by_batch) == 1:
-            rotate_part(x, out, by_batch[0])
-        else:
-            for part, place, rows in zip(x, out, by_batch, strict=True):
-                rotate_part(part, place, rows)
+            return turn(x, lambda start, stop: factors.at(range(offset + start, offset + stop)), out=out)
+        by_batch = np.moveaxis(ids, 0, -1)  # (batch, L, axes)
+        by_batch = by_batch[..., 0] if len(ids) == 1 else by_batch
+        whole = [(x, out)] if len(by_batch) == 1 else zip(x, out, strict=True)
+        for (part, place), rows in zip(whole, by_batch, strict=True):
+            turn(part, partial(_at, factors, rows), out=place)
         return out
 
 
+def _at(factors: RotationFactors, ids: NDArray[np.int64], start: int, stop: int) -> NDArray[Any]:
+    return factors.at(ids[start:stop])
+
+
 def _of_model(
-    each: Input,
-    model: Model,
+    tensor: Input,
+    model: Any,
     layer_type: str | None,
     rows: RowPositions,
     trailing: bool,
@@ -263,15 +246,14 @@ def _of_model(
     shift: int | None,
 ) -> Rotation:
     """How a model rotates a tensor, read at the last position."""
-    length, _ = each.check_sequence(seq_axis)
+    length, _ = tensor.check_sequence(seq_axis)
     found = find_model(model=model)
     encoding = found.one(layer_type)
-    seq_len = max(1, length if rows.ids is None else rows.span(length)[1])
-    rope = encoding.rope(seq_len, offset=rows.offset)
-    check_head(each, rope, encoding, found.file, trailing=trailing)
+    rope = encoding.rope(max(1, length if rows.ids is None else rows.span(length)[1]), offset=rows.offset)
+    check_head(tensor, rope, encoding, found.file, trailing=trailing)
     is_said = seq_axis != SEQ_AXIS or shift is not None  # which is the same at all positions
     if not (is_said or encoding.part or isinstance(model, (ModelEncodings, Encoding))):
-        check_axis(each, head_counts(model, layer_type), found.file)
+        check_axis(tensor, head_counts(model, layer_type), found.file)
     return Rotation(rope, rows, encoding.layout or "halves", encoding.trailing)
 
 
@@ -281,14 +263,14 @@ def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
     return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
 
 
-def check_axis(each: Input, heads: tuple[int, ...], model: str) -> None:
+def check_axis(tensor: Input, heads: tuple[int, ...], model: str) -> None:
     """Refuse a tensor that has the model's heads where positions should be, and no heads where heads should be."""
-    shape = each.shape
+    shape = tensor.shape
     if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads:
         axis = len(shape) - 2
         rule = f"axis {axis} would be positions, and {shape[-2]} is a number of heads of {model}"
         advice = f"give `seq_axis` {axis - 1} for (…, L, heads, D), or {axis} if these are positions after all"
-        raise each.wrong(rule, advice)
+        raise tensor.wrong(rule, advice)
 
 
 def check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trailing: bool) -> None:

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, rotate
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, numbers, numpy_dtype, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, numbers, round_to, widened
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed, quoted
 from pecli.models.attention import attention_of
 from pecli.models.find import Model
-from pecli.tensors.head_layout import (
-    ORDERS,
-    Heads,
-    Layer,
-    Move,
-    Weight,
-    layers,
-    move_in_columns,
-    move_in_heads,
-    of_other_part,
-    projection,
-)
+from pecli.tensors.head_layout import ORDERS, Heads, Layer, Move, Weight, layers, move_in_columns, projection
 
 PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
 DTYPE = Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
 _FUSED = Choice(help="the order of fused rows", options=tuple(ORDERS))
 HEAD_RULES = dict.fromkeys(("heads", "kv_heads", "head_dim", "rotary_dim"), _COUNT) | {"fused": _FUSED}
-MAX_LISTED = 4
-"""How many tensors an error names."""
+MAX_LISTED = 4  # how many tensors an error names
+_OTHER_PART = re.compile(r"(?:^|\.)(?:vision|visual|audio|speech|image)\w*\.")
+"""In the names of a tower for images or sound, which has heads of its own."""
+_POSITIONS = np.array([0, 3, 17, 1000])
+"""Of the random inputs whose attention scores a conversion must not change: near and far."""
 
 
 def convert(
@@ -155,7 +149,7 @@ class Conversion:
             if layout is None:
                 move = move_in_columns(weight, self.source, self.target, self.rotary_dim, self.trailing)
             else:
-                move = move_in_heads(weight, layout, self.source, self.target)
+                move = layout.move(weight, self.source, self.target)
             moves[weight.name] = move
         return Converted(replace(self, heads=layout), arrays, moves)
 
@@ -173,7 +167,7 @@ class Conversion:
                 rule = f"{label} has projections, {_listed(projections)}, whose rows move, head by head"
                 raise ParameterError("heads", "missing", rule, "give it or `config`, or name tables with `include`")
             return [weight for weight in weights if len(weight.shape) > 1]
-        others = [weight for weight in projections if of_other_part(weight.name)]
+        others = [weight for weight in projections if _OTHER_PART.search(weight.name)]
         if others and len(others) < len(projections):
             rule = f"{label} has projections of other parts, {_listed(others)}, which have heads of their own"
             raise ParameterError("include", "missing", rule, "name the tensors to move")
@@ -188,6 +182,14 @@ def _listed(weights: Sequence[Weight]) -> str:
     return listed([f"{quoted(weight.name)} {weight.shape}" for weight in weights], MAX_LISTED)
 
 
+class ScoreCheck(NamedTuple):
+    """What a check of attention scores found."""
+
+    change: float  # the largest change of a score, relative to the largest score of its layer
+    layers: int
+    unpaired: tuple[str, ...] = ()  # weights that were moved and not checked: there is no partner for them
+
+
 @dataclass(frozen=True, eq=False)
 class Converted:
     """Tensors on their way: as they are, and what is done to them when they are asked for."""
@@ -196,7 +198,7 @@ class Converted:
     arrays: Mapping[str, Array]
     moves: Mapping[str, Move]
 
-    @property
+    @cached_property
     def cast(self) -> list[str]:
         """The tensors whose dtype changes: all floating ones, but for those of eight bits, which come with scales."""
         wanted = self.conversion.dtype
@@ -208,28 +210,31 @@ class Converted:
         """The tensors that move, as they were."""
         return [Weight(name, self.arrays[name]) for name in self.moves]
 
-    def array(self, name: str) -> Array:
-        """One of them, converted."""
-        array = self.arrays[name]
-        if name in self.moves:
-            array = self.moves[name].apply(array)
-        if name in self.cast and self.conversion.dtype is not None:
-            array = round_to(widened(array), self.conversion.dtype)
-        return array
-
     def table(self, name: str) -> Table:
-        """The same, made when it is written and let go of then."""
-        old = self.arrays[name]
-        if name not in self.moves and name not in self.cast:
-            return table_of(name, old)
+        """One of them, converted block by block when it is written."""
+        table = table_of(name, self.arrays[name])
+        rows = self.arrays[name].reshape(table.rows, table.width)
+        move = self.moves.get(name)
         dtype = self.conversion.dtype if name in self.cast else None
-        return _made_late(name, dtype or dtype_name(old.dtype), old.shape, lambda: self.array(name))
+
+        def fill(start: int, out: Array) -> None:
+            part = slice(start, start + len(out))
+            if move is None:
+                block = rows[part]
+            else:
+                block = rows[move.order[part]] if move.axis == 0 else rows[part][:, move.order]
+            out[...] = block if dtype is None else round_to(widened(block), dtype)
+
+        return replace(table, dtype=dtype or table.dtype, fill=fill)
+
+    def array(self, name: str) -> Array:
+        """The same in memory; what does not change is what was given."""
+        return self.table(name).array() if name in self.moves or name in self.cast else self.arrays[name]
 
     def check(self) -> ScoreCheck:
         """How far attention scores change, over all layers of which there are both query and key."""
         layout = self.conversion.heads
-        source, target = self.conversion.source, self.conversion.target
-        if layout is None or source is None or target is None:
+        if layout is None:
             advice = "give `from`, `to` and `heads`, or the model with `config`"
             raise ParameterError("check", "given", "scores are those of projections", advice)
         moved = {weight.name for weight in self.moved if len(weight.shape) == 2}
@@ -237,87 +242,48 @@ class Converted:
         if not paired:
             rule = "there are no query and key weights that go together"
             raise ParameterError("check", "given", rule, "convert unchecked")
-        names = {name for layer in paired for name in (layer.query, layer.key)}
-        lone = (Weight(name, self.arrays[name]) for name in sorted(moved - names))
-        unpaired = tuple(weight.name for weight in lone if not layout.named(weight).norm)
-        change = max(score_change(self.arrays.__getitem__, self.array, self, layer) for layer in paired)
-        return ScoreCheck(change, len(paired), unpaired)
+        lone = sorted(moved - {name for layer in paired for name in (layer.query, layer.key)})
+        unpaired = tuple(name for name in lone if not layout.named(Weight(name, self.arrays[name])).norm)
+        return ScoreCheck(max(self._score_change(layer, layout) for layer in paired), len(paired), unpaired)
 
+    def _score_change(self, layer: Layer, heads: Heads) -> float:
+        """The largest change of a layer's scores, relative to the largest; infinite where scores are not numbers."""
+        changes = []
+        with np.errstate(invalid="ignore", over="ignore"):
+            sides = [self._scores(layer, heads, converted) for converted in (False, True)]
+            for old, new in zip(*sides, strict=True):
+                off, largest = float(np.abs(new - old).max(initial=0)), float(np.abs(old).max(initial=0))
+                changes.append(math.inf if not math.isfinite(off) else off / largest if largest else off)
+        return max(changes)
 
-def _made_late(name: str, dtype: str, shape: tuple[int, ...], make: Callable[[], Array]) -> Table:
-    """A table whose array is made for its first rows, and dropped after its last."""
-    table = Table(name, dtype, shape, lambda start, out: None, in_order=True)
-    held: list[Array] = []
+    def _scores(self, layer: Layer, heads: Heads, converted: bool) -> list[Floats]:
+        """Scores (heads, queries, keys); for a latent key those of the rotary channels, and the others as they are."""
+        queries = self._projected(heads, layer.query, "q", layer.query_norm, converted)
+        keys = self._projected(heads, layer.key, "k", layer.key_norm, converted)
+        keys = np.repeat(keys, len(queries) // len(keys), axis=0)
+        if queries.shape[2] == keys.shape[2]:
+            return [queries @ keys.swapaxes(1, 2)]
+        width = min(queries.shape[2], keys.shape[2], heads.rotary_dim or queries.shape[2])
+        scores = queries[..., -width:] @ keys[..., -width:].swapaxes(1, 2)
+        return [scores, queries[..., :-width], keys[..., :-width]]
 
-    def fill(start: int, out: Array) -> None:
-        if not held:
-            held.append(make().astype(numpy_dtype(dtype), copy=False).reshape(table.rows, table.width))
-        out[...] = held[0][start : start + len(out)]
-        if start + len(out) == table.rows:
-            held.clear()
-
-    return replace(table, fill=fill)
-
-
-class ScoreCheck(NamedTuple):
-    """What a check of attention scores found."""
-
-    change: float
-    """The largest change of a score, relative to the largest score of its layer."""
-    layers: int
-    unpaired: tuple[str, ...] = ()
-    """Weights that were moved and not checked: there is no partner for them."""
-
-
-_POSITIONS = np.array([0, 3, 17, 1000])
-"""Of the random inputs whose attention scores a conversion must not change: near and far."""
-
-Read = Callable[[str], Array]
-
-
-def score_change(before: Read, after: Read, made: Converted, layer: Layer) -> float:
-    """The largest change of a layer's scores, relative to the largest; infinite where scores are not numbers."""
-    changes = []
-    with np.errstate(invalid="ignore", over="ignore"):
-        sides = [_scores(read, made, layer, halves) for read, halves in ((before, False), (after, True))]
-        for old, new in zip(*sides, strict=True):
-            off, largest = float(np.abs(new - old).max(initial=0)), float(np.abs(old).max(initial=0))
-            changes.append(math.inf if not math.isfinite(off) else off / largest if largest else off)
-    return max(changes)
-
-
-def _scores(read: Read, made: Converted, layer: Layer, converted: bool) -> list[Floats]:
-    """Scores (heads, queries, keys); for a latent key those of the rotary channels, and the others as they are."""
-    layout = (made.conversion.target if converted else made.conversion.source) or ""
-    heads = made.conversion.heads or Heads(1)
-    queries = _projected(read, made, heads, layout, layer.query, "q", layer.query_norm)
-    keys = _projected(read, made, heads, layout, layer.key, "k", layer.key_norm)
-    keys = np.repeat(keys, len(queries) // len(keys), axis=0)
-    if queries.shape[2] == keys.shape[2]:
-        return [queries @ keys.swapaxes(1, 2)]
-    width = min(queries.shape[2], keys.shape[2], heads.rotary_dim or queries.shape[2])
-    scores = queries[..., -width:] @ keys[..., -width:].swapaxes(1, 2)
-    return [scores, queries[..., :-width], keys[..., :-width]]
-
-
-def _projected(
-    read: Read, made: Converted, heads: Heads, layout: str, name: str, part: str, norm: str | None
-) -> Floats:
-    """(heads, positions, channels): random inputs, projected, and each rotated as at its position."""
-    weight = Weight(name, made.arrays[name])
-    matrix = read(name)
-    inputs = np.random.default_rng(matrix.shape[1]).standard_normal((matrix.shape[1], len(_POSITIONS)))
-    step = max(1, (1 << 20) // matrix.shape[1])
-    products = np.concatenate([widened(matrix[row : row + step]) @ inputs for row in range(0, len(matrix), step)])
-    bias = heads.named(weight).bias
-    if bias in made.arrays and made.arrays[bias].shape == matrix.shape[:1]:
-        products += widened(read(bias))[:, None]
-    slots = np.array(list(heads.slots(weight)))
-    values = products.reshape(len(slots), -1, len(_POSITIONS))[slots == part].swapaxes(1, 2)
-    channels = values.shape[2]
-    if norm is not None and made.arrays[norm].size in (channels, len(values) * channels):
-        values = values * widened(read(norm)).reshape(-1, 1, channels)
-    rotary = heads.rotary_dim or channels
-    factors = np.exp(1j * np.outer(_POSITIONS, 10000.0 ** (-np.arange(0, rotary, 2) / rotary)))
-    first = channels - rotary if heads.trailing else 0
-    return rotate(values, lambda start, stop: factors[start:stop], layout, layout, first_channel=first)
+    def _projected(self, heads: Heads, name: str, part: str, norm: str | None, converted: bool) -> Floats:
+        """(heads, positions, channels): random inputs, projected, and each rotated as at its position."""
+        read = self.array if converted else self.arrays.__getitem__
+        weight, matrix = Weight(name, self.arrays[name]), read(name)
+        inputs = np.random.default_rng(matrix.shape[1]).standard_normal((matrix.shape[1], len(_POSITIONS)))
+        step = max(1, (1 << 20) // matrix.shape[1])
+        products = np.concatenate([widened(matrix[row : row + step]) @ inputs for row in range(0, len(matrix), step)])
+        bias = heads.named(weight).bias
+        if bias in self.arrays and self.arrays[bias].shape == matrix.shape[:1]:
+            products += widened(read(bias))[:, None]
+        slots = np.array(list(heads.slots(weight)))
+        values = products.reshape(len(slots), -1, len(_POSITIONS))[slots == part].swapaxes(1, 2)
+        channels = values.shape[2]
+        if norm is not None and self.arrays[norm].size in (channels, len(values) * channels):
+            values = values * widened(read(norm)).reshape(-1, 1, channels)
+        rotary = heads.rotary_dim or channels
+        factors = np.exp(1j * np.outer(_POSITIONS, 10000.0 ** (-np.arange(0, rotary, 2) / rotary)))
+        layout = (self.conversion.target if converted else self.conversion.source) or ""
+        first = channels - rotary if heads.trailing else 0
+        return rotate(values, lambda start, stop: factors[start:stop], layout, layout, first_channel=first)

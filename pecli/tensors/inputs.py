@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,14 +9,13 @@ from pecli.engine.application import FLOATS
 from pecli.engine.arrays import Array, dtype_name
 from pecli.engine.schemes import Parameter
 from pecli.errors import FileError, KindError, ParameterError, listed, nearest, quoted
-from pecli.files.load import LoadedFile, load_file, open_tensors, split_name
+from pecli.files.contents import LoadedFile
+from pecli.files.load import load_file, name_of, open_tensors, split_name
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import KEY
 
-MAX_LISTED = 8
-"""Tensors that an error names."""
-SEQ_AXIS = -2
-"""The axis of positions in (…, L, D)."""
+MAX_LISTED = 8  # tensors that an error names
+SEQ_AXIS = -2  # the axis of positions in (…, L, D)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +25,7 @@ class Input:
     array: Array
     label: str
     name: str = ""
-    unnamed: bool = False
-    """Whether the file has no name for it: one array in a .npy."""
+    unnamed: bool = False  # whether the file has no name for it: one array in a .npy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,59 +67,57 @@ def open_inputs(files: Sequence[str], chosen: Sequence[str] = ()) -> tuple[list[
     inputs: list[Input] = []
     metadata: dict[str, str] = {}
     for text in files:
-        path, name = split_name(text)
-        loaded = load_file(path)
-        loaded.check(None if name is None else [name])
-        found = [_input(loaded, label, array) for label, array in loaded.tensors.items()]
-        inputs += found if name is None else _named([name], found, path)
-        for key, value in loaded.metadata.items():
-            metadata.setdefault(key, value)
+        loaded, found = _opened(text)
+        inputs += found
+        metadata = loaded.metadata | metadata
     metadata.pop(KEY, None)
     if chosen:
         inputs = _named(chosen, inputs, ", ".join(files))
     if not inputs:
         raise ParameterError("FILE", ", ".join(files), "there is no tensor in it")
     labels: dict[str, str] = {}
-    for each in inputs:
-        if each.name in labels:
-            rule = f"{labels[each.name]} has the same name, and a file holds one tensor of a name"
-            raise ParameterError(each.label, "given too", rule, "apply to one after the other")
-        labels[each.name] = each.label
+    for tensor in inputs:
+        if tensor.name in labels:
+            rule = f"{labels[tensor.name]} has the same name, and a file holds one tensor of a name"
+            raise ParameterError(tensor.label, "given too", rule, "apply to one after the other")
+        labels[tensor.name] = tensor.label
     return inputs, metadata
 
 
-def _input(loaded: LoadedFile, name: str, array: Array) -> Input:
-    if loaded.format != "npy":
-        return Input(array, f"{name} of {loaded.path}", name)
-    stem = os.path.splitext(os.path.basename(os.fsencode(loaded.path)))[0].decode("utf-8", "replace")
-    is_file = loaded.path != "standard input"
-    return Input(array, f"the array of {loaded.path}", stem if is_file and stem else name, unnamed=True)
+def _opened(text: str) -> tuple[LoadedFile, list[Input]]:
+    """A file, and its tensors, or the one of `FILE:NAME`, their checksums compared."""
+    path, name = split_name(text)
+    loaded = load_file(path)
+    loaded.check(None if name is None else [name])
+    unnamed = loaded.format == "npy"
+    inputs = [
+        Input(array, f"{'the array' if unnamed else label} of {loaded.path}", name_of(loaded, label), unnamed)
+        for label, array in loaded.tensors.items()
+    ]
+    return loaded, inputs if name is None else _named([name], inputs, path)
 
 
 def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[Input]:
     """The inputs of those names, in the order of the files; every name has to be there."""
-    known = {each.name for each in inputs} | {ARRAY_NAME for each in inputs if each.unnamed}
+    known = {tensor.name for tensor in inputs} | {ARRAY_NAME for tensor in inputs if tensor.unnamed}
     for name in names:
         if name not in known:
-            rule = f"{files} has {_listed({each.name: each.array for each in inputs})}"
+            rule = f"{files} has {_listed({tensor.name: tensor.array for tensor in inputs})}"
             raise ParameterError("the tensor", repr(name), rule, nearest(name, known))
-    return [each for each in inputs if each.name in names or (each.unnamed and ARRAY_NAME in names)]
+    return [tensor for tensor in inputs if tensor.name in names or (tensor.unnamed and ARRAY_NAME in names)]
 
 
 def open_file(text: str) -> LoadedFile:
     """Open `FILE`, or one tensor of it with `FILE:NAME`."""
-    path, name = split_name(text)
-    loaded = load_file(path)
-    loaded.check(None if name is None else [name])
-    if name is None:
-        if loaded.unread:
-            first = loaded.unread[0]
-            problem = f"tensor {quoted(first.name)} is stored as {first.dtype}, which is not read"
-            raise FileError(path, problem, "name a tensor: FILE:NAME")
-        return loaded
-    unnamed = loaded.format == "npy"
-    inputs = [Input(array, label, label, unnamed) for label, array in loaded.tensors.items()]
-    return replace(loaded, tensors={each.name: each.array for each in _named([name], inputs, path)})
+    loaded, inputs = _opened(text)
+    if text not in (loaded.path, "-"):
+        names = [ARRAY_NAME if tensor.unnamed else tensor.name for tensor in inputs]
+        return replace(loaded, tensors={name: loaded.tensors[name] for name in names})
+    if loaded.unread:
+        first = loaded.unread[0]
+        problem = f"tensor {quoted(first.name)} is stored as {first.dtype}, which is not read"
+        raise FileError(loaded.path, problem, "name a tensor: FILE:NAME")
+    return loaded
 
 
 def only_tensor(name: str, file: str, tensors: Mapping[str, Array]) -> Array:
@@ -137,14 +132,10 @@ def _listed(tensors: Mapping[str, Array]) -> str:
     return listed([f"{name} {array.shape}" for name, array in tensors.items()], MAX_LISTED) or "no tensors"
 
 
-VECTORS = ("positions",)
-"""Parameters that are vectors, which a text file may hold with one number per line."""
-
-
 def read_numbers(name: str, text: str) -> Array:
     """The one array of a file that is given for a parameter; float64 where the file has no dtype of its own."""
     loaded = open_tensors(text)
     loaded.check()
     array = only_tensor(name, text, loaded.read_as("float64").tensors)
-    is_column = name in VECTORS and loaded.format == "csv" and array.shape[1:] == (1,)
+    is_column = name == "positions" and loaded.format == "csv" and array.shape[1:] == (1,)
     return array[:, 0] if is_column else array

@@ -14,14 +14,12 @@ from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.table import work_through
 from pecli.errors import KindError, ParameterError
 
-_ELEMENTS = 1 << 20
-"""About as many are made at once, so that float64 copies stay small."""
+_ELEMENTS = 1 << 20  # about as many are made at once, so that float64 copies stay small
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _KEPT = Whole(help="rows", low=0, high=1 << 24)
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
 _FLAG = Flag(help="whether to average over more rows when shrinking")
-_CROSS = re.compile("[xX×]")
-"""What people write between the sides of a grid."""
+_CROSS = re.compile("[xX×]")  # what people write between the sides of a grid
 
 Grid = tuple[int, int]
 
@@ -126,8 +124,7 @@ def row_norms(table: Array) -> Floats:
         return np.concatenate([np.sqrt(np.square(block).sum(axis=1)) for block in blocks])
 
 
-KERNELS = {"linear": 1, "cubic": 2}
-"""The kernels, with how far they reach."""
+KERNELS = {"linear": 1, "cubic": 2}  # the kernels, with how far they reach
 
 
 class Taps(NamedTuple):
@@ -161,25 +158,18 @@ def taps(old: int, new: int, kernel: str, antialias: bool = False, part: slice =
     if old == new:
         return Taps(wanted[:, None], np.ones((len(wanted), 1)))
     ratio = old / new
-    centre = (wanted.astype(np.float64) + 0.5) * ratio - 0.5
-    if not antialias:
-        return _plain(centre, old, kernel)
-    stretch = max(ratio, 1.0)
+    stretch = max(ratio, 1.0) if antialias else 1.0
     reach = KERNELS[kernel] * stretch
-    first = np.floor(centre - reach + 1).astype(np.intp)
-    rows = first[:, None] + np.arange(math.ceil(2 * reach) + 1)
-    weights = _kernel((rows - centre[:, None]) / stretch, kernel, -0.5)
-    weights[(rows < 0) | (rows >= old)] = 0  # rows outside of the table have no weight
-    return Taps(np.clip(rows, 0, old - 1), weights / weights.sum(axis=1, keepdims=True))
-
-
-def _plain(centre: Floats, old: int, kernel: str) -> Taps:
-    """As many taps as the kernel is wide; outside the table its first and last row go on."""
-    if kernel == "linear":
+    centre = (wanted.astype(np.float64) + 0.5) * ratio - 0.5
+    if kernel == "linear" and not antialias:
         centre = np.clip(centre, 0, old - 1)
-    reach = KERNELS[kernel]
-    rows = np.floor(centre).astype(np.intp)[:, None] + np.arange(1 - reach, 1 + reach)
-    return Taps(np.clip(rows, 0, old - 1), _kernel(rows - centre[:, None], kernel, -0.75))
+    first = np.floor(centre - reach + 1).astype(np.intp)
+    rows = first[:, None] + np.arange(math.ceil(2 * reach) + antialias)
+    weights = _kernel((rows - centre[:, None]) / stretch, kernel, -0.5 if antialias else -0.75)
+    if antialias:  # rows outside of the table have no weight; else its first and last row go on
+        weights[(rows < 0) | (rows >= old)] = 0
+        weights /= weights.sum(axis=1, keepdims=True)
+    return Taps(np.clip(rows, 0, old - 1), weights)
 
 
 def _kernel(distance: Floats, kernel: str, a: float) -> Floats:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.checks.compare import Comparison, problems_of
+from pecli.checks.verify.verification import Verification
 from pecli.errors import PecliError, listed, spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.checks.compare import ErrorMap
-    from pecli.checks.diff import Difference
+    from pecli.checks.diff import Difference, ErrorMap
     from pecli.checks.identify import Identification, Match
-    from pecli.checks.verify.verification import Verification
     from pecli.views.pictures.panels import HeatmapPanel
 
 _LAYER = re.compile(r"\.\d+\.")
@@ -49,100 +48,97 @@ def printed(result: Any) -> str:
     from contextlib import redirect_stdout
     from io import StringIO
 
-    with redirect_stdout(StringIO()) as output:
-        match type(result).__name__:
-            case "Verification":
-                show_verification(result)
-            case "Difference":
-                show_difference(result)
-            case "Identification":
-                show_identification(result)
-            case name:
-                from pecli.views import drift
+    from pecli.views import drift
 
-                drift.show_audit({"": result}) if name == "Audit" else drift.show_runtimes(result)
+    shown: dict[str, Callable[[Any], None]] = {
+        "Verification": show_verification,
+        "Difference": show_difference,
+        "Identification": show_identification,
+        "Audit": lambda audit: drift.show_audit({"": audit}),
+        "RuntimeComparison": drift.show_runtimes,
+    }
+    with redirect_stdout(StringIO()) as output:
+        shown[type(result).__name__](result)
     return output.getvalue().rstrip("\n")
 
 
 def show_verification(result: Verification, status: str = "") -> None:
-    """The verdict first, then one line per finding, then the tensors: passed ones in one line, others in detail."""
+    """The verdict first, then what is behind it; `status` is another than that of the tensors."""
     verdict = VERDICTS[status or ("passed" if result.passed else "failed")]
     screen.say_labelled(*verdict, f"  {result.file}  {result.scheme}")
-    for line in _reasons(result):
-        screen.say_wrapped(f"  {line}")
-    say_weak(result.weak)
-    for line in _grouped(result):
-        screen.say(f"  {line}")
-    for parts in _failed_tensors(result):
-        say_parts(parts)
+    say_findings(result)
     if result.unchecked:
         screen.say_wrapped(f"  not checked: {listed(result.unchecked, MAX_LISTED)}")
 
 
-def say_weak(lines: Sequence[str], indent: str = "  ") -> None:
-    """What makes a pass weak."""
-    for line in lines:
+def show_difference(result: Difference) -> None:
+    """The verdict, one line per finding, one per tensor."""
+    exact = all(tensor.worst_index is None for tensor in result.tensors)
+    verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
+    screen.say_labelled(verdict, "bold green" if result.passed else "bold red", f"  A: {result.a}  B: {result.b}")
+    say_findings(result)
+    if not (result.passed or result.diagnosis):
+        screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
+
+
+def say_findings(result: Verification | Difference, indent: str = "  ", *, passed: bool = True) -> None:
+    """Reasons, what makes a pass weak, and tensors: each in one line, or where that is long, in one line per part."""
+    width = min(MAX_LINE, screen.console().width - len(indent)) if screen.is_terminal() else MAX_LINE
+    for line in reasons(result):
+        screen.say_wrapped(indent + line)
+    for line in result.weak:
         screen.say_labelled(f"{indent}weak", "bold yellow", f": {line}")
+    for parts in tensor_lines(result, passed=passed):
+        whole = "  ".join(parts)
+        for line in [whole] if len(whole) <= width else [parts[0], *(f"    {part}" for part in parts[1:])]:
+            screen.say_wrapped(indent + line)
 
 
-def _grouped(result: Verification) -> list[str]:
-    """Tensors that passed, one line each; those of identical layers in one: «80 layers: inv_freq, exact»."""
-    groups: dict[tuple[str, ...], list[Comparison]] = {}
+def reasons(result: Verification | Difference) -> list[str]:
+    """What is known beside the shapes and numbers of the tensors."""
+    said = problems_of(result.tensors)
+    known = result.sentences if isinstance(result, Verification) else result.diagnosis
+    return [line for line in known if line not in said]
+
+
+def tensor_lines(result: Verification | Difference, *, passed: bool = True) -> list[list[str]]:
+    """Of every tensor, how it was read, and its errors, in parts. Those that a verification passed are told in a few
+    words, those of identical layers in one line: «80 layers: inv_freq, exact».
+    """
+    readings = {tensor.name: result.readings.get(tensor.name, "") for tensor in result.tensors}
+    verified = isinstance(result, Verification)
+    sides, same = (("expected", "found"), "exact") if verified else (("A", "B"), "equal")
+    lines = [[line] for line in _passed_tensors(result.tensors, readings)] if verified and passed else []
     for tensor in result.tensors:
-        if tensor.passed:
-            reading = result.readings.get(tensor.name, "")
-            alike = _LAYER.sub(".N.", tensor.name), screen.shape(tensor.shape), reading, _passed(tensor)
-            groups.setdefault(alike, []).append(tensor)
-    lines = []
-    for (name, shape, reading, verdict), tensors in groups.items():
-        if len(tensors) > 1:
-            last = name.removesuffix(".weight").rpartition(".")[2]
-            lines.append(f"{len(tensors)} layers: {', '.join(filter(None, (last, reading, verdict)))}")
-        else:
-            lines.append(", ".join(filter(None, (f"{tensors[0].name}  {shape}", reading, verdict))))
+        if not (verified and tensor.passed):
+            head, *rest = parts_of(tensor, sides, same)
+            lines.append([", ".join(filter(None, [head, readings[tensor.name]])), *rest])
     return lines
 
 
-def _passed(tensor: Comparison) -> str:
-    """How well a tensor passed, without counts of units."""
-    if tensor.max_abs_error is None:
-        return ""
-    return f"max error {tensor.max_abs_error:.3g}" if tensor.worst_index is not None else "exact"
-
-
-def say_parts(parts: Sequence[str], indent: str = "  ") -> None:
-    """What there is to say of a tensor: one line, or where that is long, one line per part."""
-    whole = "  ".join(parts)
-    width = min(MAX_LINE, screen.console().width - len(indent)) if screen.is_terminal() else MAX_LINE
-    for line in [whole] if len(whole) <= width else [parts[0], *(f"    {part}" for part in parts[1:])]:
-        screen.say_wrapped(indent + line)
-
-
-def say_failures(result: Verification, indent: str) -> None:
-    """Why a check failed, where that is known, then the tensors that did not pass."""
-    for parts in [*([line] for line in _reasons(result)), *_failed_tensors(result)]:
-        say_parts(parts, indent)
+def _passed_tensors(tensors: Sequence[Comparison], readings: Mapping[str, str]) -> list[str]:
+    groups: dict[tuple[str, ...], list[Comparison]] = {}
+    for tensor in tensors:
+        if tensor.passed:
+            verdict = "exact" if tensor.worst_index is None else f"max error {tensor.max_abs_error:.3g}"
+            verdict = "" if tensor.max_abs_error is None else verdict
+            alike = _LAYER.sub(".N.", tensor.name), screen.shape(tensor.shape), readings[tensor.name], verdict
+            groups.setdefault(alike, []).append(tensor)
+    lines = []
+    for (name, shape, *words), group in groups.items():
+        last = name.removesuffix(".weight").rpartition(".")[2]
+        head = f"{len(group)} layers: {last}" if len(group) > 1 else f"{group[0].name}  {shape}"
+        lines.append(", ".join(filter(None, [head, *words])))
+    return lines
 
 
 def failures(result: Verification | PecliError) -> list[str]:
-    """The same, a line each; of a check that passed, what makes it weak."""
+    """Why a check did not pass, a line each; of one that did, what makes it weak."""
     if isinstance(result, PecliError):
         return [str(result)]
     if result.passed:
         return [f"weak: {line}" for line in result.weak]
-    return [*_reasons(result), *map("  ".join, _failed_tensors(result))]
-
-
-def _reasons(result: Verification) -> list[str]:
-    """What is known beside the shapes and numbers of the tensors."""
-    said = problems_of(result.tensors)
-    return [line for line in result.sentences if line not in said]
-
-
-def _failed_tensors(result: Verification) -> list[list[str]]:
-    """Of every tensor that did not pass, how it was read, and its errors."""
-    described = [(parts_of(each), result.readings.get(each.name, "")) for each in result.tensors if not each.passed]
-    return [[f"{head}, {reading}" if reading else head, *rest] for (head, *rest), reading in described]
+    return [*reasons(result), *map("  ".join, tensor_lines(result, passed=False))]
 
 
 def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact") -> list[str]:
@@ -153,8 +149,7 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     if tensor.mismatched is None:
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
-        parts.append(f"every element is {'equal' if tensor.problem else same}")
-        return parts
+        return [*parts, f"every element is {'equal' if tensor.problem else same}"]
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance")
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {_place(tensor.first_index)}"
@@ -188,34 +183,14 @@ def _place(index: tuple[int, ...] | None) -> str:
     return f"[{', '.join(map(str, index or ()))}]"
 
 
-def show_difference(result: Difference) -> None:
-    """The verdict, one line per finding, one per tensor."""
-    exact = all(tensor.worst_index is None for tensor in result.tensors)
-    verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
-    style = "bold green" if result.passed else "bold red"
-    screen.say_labelled(verdict, style, f"  A: {result.a}  B: {result.b}")
-    problems = problems_of(result.tensors)
-    for line in result.diagnosis:
-        if line not in problems:
-            screen.say_wrapped(f"  {line}")
-    for tensor in result.tensors:
-        head, *rest = parts_of(tensor, ("A", "B"), "equal")
-        note = result.readings.get(tensor.name, "")
-        say_parts([f"{head}, {note}" if note else head, *rest])
-    say_weak(result.weak)
-    if not (result.passed or result.diagnosis):
-        screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
-
-
 def show_errors(errors: ErrorMap) -> None:
     """The errors of a tensor in the terminal."""
-    from dataclasses import replace
-
-    from pecli.views.pictures.terminal_render import heatmap_lines
+    from pecli.views.pictures import terminal_render
+    from pecli.views.pictures.panels import Picture
 
     screen.say()
-    panel = replace(_error_panel(errors), title=f"|A − B| of {errors.name}")
-    print("\n".join(heatmap_lines(panel, screen.terminal(), height=PICTURE_LINES)))
+    picture = Picture(f"|A − B| of {errors.name}", [error_panel("", errors)])
+    print("\n".join(terminal_render.lines(picture, screen.terminal()._replace(lines=PICTURE_LINES))))
 
 
 def save_errors(
@@ -231,24 +206,23 @@ def save_errors(
 
     title = f"A: {screen.printable(names[0])}, B: {screen.printable(names[1])}"
     nothing = "" if maps else "no element to draw, as all are equal, or none can be compared"
-    picture = Picture(title, [_error_panel(errors, atol) for errors in maps], subtitle=nothing)
+    picture = Picture(title, [error_panel(errors.name, errors, atol) for errors in maps], subtitle=nothing)
     figure.save(mpl_render.render(picture, height=1.0 + 3.2 * len(maps) + (not maps)), path, about=about)
 
 
-def _error_panel(errors: ErrorMap, atol: float = 0.0) -> HeatmapPanel:
+def error_panel(title: str, errors: ErrorMap, atol: float = 0.0) -> HeatmapPanel:
     """Errors on a logarithmic scale, with the tolerance on it; what is infinite cannot be drawn to scale."""
     from pecli.views.pictures.panels import HeatmapPanel
 
     cells = np.where(np.isfinite(errors.cells), errors.cells, np.nan)
-    found = [*cells[cells > 0].tolist(), *([atol] if atol > 0 else [])]
-    low, high = (min(found), max(*found, MIN_ERROR)) if found else (0.1, 1.0)
+    known = [*cells[cells > 0].tolist(), *([atol] if atol > 0 else [])]
+    low, high = (min(known), max(*known, MIN_ERROR)) if known else (0.1, 1.0)
     return HeatmapPanel(
-        errors.name,
+        title,
         cells,
         rows="position" if errors.positions > 1 else "",
         columns="channel" if errors.positions > 1 else "element",
-        row_count=errors.positions,
-        column_count=errors.channels,
+        table_shape=(errors.positions, errors.channels),
         limits=(min(max(low, high * MIN_SHARE), high / 10), high),
         meaning="|A − B|, none: blank",
         log=True,

@@ -12,30 +12,27 @@ from pecli.errors import FileError
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
-from pecli.views.check_results import VERDICTS, failures, say_failures, say_weak, units
+from pecli.views.check_results import VERDICTS, failures, say_findings, units
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-_HEADS = ("status", "check", "worst error")
-_INDENT = " " * (len(_HEADS[0]) + 2)
-
-
 def show(outcomes: Sequence[Outcome]) -> None:
     """One line per check, what is wrong below it, and the count at the end."""
-    rows = [
-        (VERDICTS[outcome.status][0], screen.printable(outcome.check.label), _worst(outcome)) for outcome in outcomes
-    ]
-    heads, *lines = screen.aligned([_HEADS, *rows])
-    screen.say_styled((heads, "dim"))
-    for outcome, (status, *_), line in zip(outcomes, rows, lines, strict=True):
-        screen.say_styled((status, VERDICTS[outcome.status][1]), (line.removeprefix(status), ""))
+    labels = [screen.printable(outcome.check.label) for outcome in outcomes]
+    width = max(map(len, ["check", *labels]))
+    screen.say_styled((f"status  {'check':<{width}}  worst error", "dim"))
+    for outcome, label in zip(outcomes, labels, strict=True):
+        word, style = VERDICTS[outcome.status]
+        screen.say_styled((f"{word:<8}", style), (f"{label:<{width}}  {_worst(outcome)}", ""))
         if isinstance(outcome.result, Verification):
-            if not outcome.result.passed:
-                say_failures(outcome.result, _INDENT)
-            say_weak(outcome.result.weak, _INDENT)
-    screen.say(_count(outcomes))
+            say_findings(outcome.result, " " * 8, passed=False)
+    found = [outcome.status for outcome in outcomes]
+    counts = {status: found.count(status) for status in ("passed", "skipped", "weak", "failed", "error")}
+    words = {**{status: status for status in counts}, "error": "errors" if counts["error"] > 1 else "error"}
+    parts = ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count)
+    screen.say(f"{screen.counted(len(found), 'check')}: {parts}")
 
 
 def _worst(outcome: Outcome) -> str:
@@ -56,23 +53,14 @@ def _worst(outcome: Outcome) -> str:
     return f"{worst.max_abs_error:.3g}{in_units and f' ({in_units})'}"
 
 
-def _count(outcomes: Sequence[Outcome]) -> str:
-    found = [outcome.status for outcome in outcomes]
-    counts = {status: found.count(status) for status in ("passed", "skipped", "weak", "failed", "error")}
-    plural = {"error": "errors"} if counts["error"] > 1 else {}
-    parts = ", ".join(f"{count} {plural.get(status, status)}" for status, count in counts.items() if count)
-    return f"{screen.counted(len(found), 'check')}: {parts}"
-
-
 _ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML cannot hold, or would not give back: control characters, halves of pairs, undecodable bytes of names."""
 
 
 def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
     """Write the report, whole or not at all."""
-    text = junit_report(outcomes)
     with open_output(path) as output:
-        output.write(text)
+        output.write(junit_report(outcomes))
 
 
 def junit_report(outcomes: Sequence[Outcome]) -> bytes:
@@ -120,8 +108,8 @@ def _xml_text(text: str) -> str:
     return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
-_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 
 def annotate(outcomes: Sequence[Outcome]) -> None:
@@ -138,10 +126,6 @@ def annotation(outcome: Outcome) -> str:
         file = split_name(check.file)[0]
     except FileError:
         file = check.file
-    message = "\n".join(failures(outcome.result))
-    title = f"pecli verify: {check.label}"
-    return f"::error file={_escaped(file, _PROPERTY)},title={_escaped(title, _PROPERTY)}::{_escaped(message, _DATA)}"
-
-
-def _escaped(text: str, signs: dict[str, str]) -> str:
-    return "".join(signs.get(sign, sign) for sign in text)
+    title = f"pecli verify: {check.label}".translate(_PROPERTY)
+    message = "\n".join(failures(outcome.result)).translate(_DATA)
+    return f"::error file={file.translate(_PROPERTY)},title={title}::{message}"

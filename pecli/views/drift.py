@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from pecli.engine.arrays import Floats
 from pecli.errors import spelled
 from pecli.views import screen
-from pecli.views.pictures.labels import short
+from pecli.views.screen import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pecli.checks.audit import Audit, Drift
+    from pecli.checks.audit import Audit
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
     from pecli.views.pictures.panels import Chart
 
@@ -29,24 +29,25 @@ SUMMARY = ("", "max", "mean", "kept", "equal", "worst at")
 
 def show_audit(audits: Mapping[str, Audit]) -> None:
     """The tables of an audit; of each kind of layer, where a model has several."""
-    for number, (name, audit) in enumerate(audits.items()):
-        if number:
+    for place, (name, audit) in enumerate(audits.items()):
+        if place:
             screen.say()
-        screen.say_labelled(" ".join(part for part in (name, _subject(audit)) if part), "bold")
+        given = audit.scheme.spec()["parameters"]
+        names = ("style", "seq_len", "heads", "dim", "base", "scaling", "offset", "dtype")
+        said = [f"{key}={spelled(given[key])}" for key in names if given.get(key) not in (None, "none", 0)]
+        screen.say_labelled(" ".join(filter(None, [name, audit.scheme.name, *said])), "bold")
         title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
-        colours = ["green" if drift.first_beyond is None else "yellow" for drift in audit.drifts]
         rows: list[list[screen.Cell]] = [[*row] for row in summary_rows(audit)]
-        for row, drift, colour in zip(rows, audit.drifts, colours, strict=True):
-            row[1] = (_error(drift.max_abs_error), colour)
+        for row, drift in zip(rows, audit.drifts, strict=True):
+            row[1] = (_error(drift.max_abs_error), "green" if drift.first_beyond is None else "yellow")
         _show(title, SUMMARY, rows)
         decades = audit.decades()
-        heads = ["", *(_position(first) for first, _ in decades)]
+        heads = [_position(first) for first, _ in decades]
         for which, word in enumerate(("largest", "mean")):
             cells = [[_error(audit.in_decade(each, decade)[which]) for decade in decades] for each in audit.drifts]
-            _show(f"{word} error, by positions from", heads, _named(audit, cells))
+            _show(f"{word} error, by positions from", ["", *heads], _named(audit, cells))
         values = audit.numbers.values
-        last = len(values) - 1
-        chosen = sorted({round(k * last / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
+        chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
         cells = [[_error(float(drift.by_frequency[k])) for k in chosen] for drift in audit.drifts]
         title = f"largest error, by {_COLUMNS[audit.numbers.kind]}"
         _show(title, ["", *(_error(values[k]) for k in chosen)], _named(audit, cells))
@@ -64,44 +65,20 @@ def _named(audit: Audit, cells: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def summary_rows(audit: Audit) -> list[list[str]]:
     """One row per recipe: its errors, the positions within the tolerance, and where rows repeat."""
-    return [
-        [
-            drift.recipe,
-            _error(drift.max_abs_error),
-            _error(audit.mean(drift)),
-            "all" if drift.first_beyond is None else f"{audit.kept_positions(drift):,}",
-            "–" if drift.first_equal is None else f"{drift.first_equal:,}",
-            _worst(audit, drift),
-        ]
-        for drift in audit.drifts
-    ]
-
-
-def _worst(audit: Audit, drift: Drift) -> str:
-    if drift.worst is None:
-        return ""
-    where = "head" if audit.numbers.kind == "slopes" else drift.worst.part
-    return f"{drift.worst.position} {where} {drift.worst.frequency}"
-
-
-def _subject(audit: Audit) -> str:
-    """The scheme and its parameters, those that say something."""
-    given = audit.scheme.spec()["parameters"]
-    names = ("style", "seq_len", "heads", "dim", "base", "scaling", "offset", "dtype")
-    said = (f"{name}={spelled(given[name])}" for name in names if given.get(name) not in (None, "none", 0))
-    return " ".join([audit.scheme.name, *said])
+    rows = []
+    for drift in audit.drifts:
+        kept = "all" if drift.first_beyond is None else f"{audit.kept_positions(drift):,}"
+        equal = "–" if drift.first_equal is None else f"{drift.first_equal:,}"
+        place = ""
+        if drift.worst is not None:
+            part = "head" if audit.numbers.kind == "slopes" else drift.worst.part
+            place = f"{drift.worst.position} {part} {drift.worst.frequency}"
+        rows.append([drift.recipe, _error(drift.max_abs_error), _error(audit.mean(drift)), kept, equal, place])
+    return rows
 
 
 def _error(value: float) -> str:
-    """A number in two digits.
-
-    >>> _error(0.00123), _error(0), _error(0.5)
-    ('1.2e-3', '0', '0.5')
-    """
-    if value == 0 or 0.01 <= value < 1000:
-        return f"{value:.2g}"
-    mantissa, _, power = f"{value:.1e}".partition("e")
-    return f"{mantissa}e{int(power)}" if power else mantissa
+    return number(value, 2)
 
 
 def _position(value: int) -> str:
@@ -125,10 +102,8 @@ def audit_picture(audits: Mapping[str, Audit]) -> Figure:
         return _figure(titles[0], [], f"no error to draw: {recipes} equals the exact table everywhere")
     charts = []
     for title, audit in zip(titles, audits.values(), strict=True):
-        curves = {
-            drift.recipe if drift.max_abs_error else f"{drift.recipe} (no error)": audit.curve(drift)
-            for drift in audit.drifts
-        }
+        names = [drift.recipe + " (no error)" * (not drift.max_abs_error) for drift in audit.drifts]
+        curves = dict(zip(names, map(audit.curve, audit.drifts), strict=True))
         charts.append(_chart(title if len(audits) > 1 else "", curves, audit.tolerance, axis))
     return _figure(shows.capitalize() if len(audits) > 1 else titles[0], charts)
 
@@ -146,7 +121,7 @@ def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: f
     """Errors over positions, both on logarithmic scales, with the tolerance."""
     from pecli.views.pictures.panels import Chart, Curve
 
-    levels = [(f"tolerance {short(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
+    levels = [(f"tolerance {number(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
     lines = [Curve(name, *points) for name, points in curves.items()]
     return Chart(title, lines, axis, "largest absolute error", log_x=True, log_y=True, levels=levels)
 
@@ -155,8 +130,7 @@ def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
     from pecli.views.pictures import mpl_render
     from pecli.views.pictures.panels import Picture
 
-    heights = {0: 2.0, 1: 5.0}
-    height = heights.get(len(charts), 1.0 + 3.8 * len(charts))
+    height = {0: 2.0, 1: 5.0}.get(len(charts), 1.0 + 3.8 * len(charts))
     return mpl_render.render(Picture(title, charts, subtitle=subtitle), height=height)
 
 
@@ -167,14 +141,22 @@ def show_runtimes(found: RuntimeComparison) -> None:
         if name:
             screen.say()
             screen.say_styled((name, "bold cyan"))
-        width = max(len(f"{each.runtime} ({each.version})") for each in results)
-        for result in results:
-            head = f"{result.runtime} ({result.version})"
-            screen.say_styled((f"{head:<{width}}  ", ""), verdict(result))
-            for cause in reasons(result):
-                screen.say_wrapped(f"  {cause}")
+        say_runtimes(results)
+    departing = dict.fromkeys(each.runtime for results in found.layers.values() for each in results if each.departs)
     screen.say()
-    screen.say(summary(found))
+    if departing:
+        screen.say(f"Not as defined: {', '.join(departing)} (tolerance {found.tolerance:g}).")
+    else:
+        screen.say("All agree up to float32 rounding.")
+
+
+def say_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
+    """What each runtime does, and why."""
+    width = max(len(f"{each.runtime} ({each.version})") for each in results)
+    for result in results:
+        screen.say_styled((f"{indent}{f'{result.runtime} ({result.version})':<{width}}  ", ""), verdict(result))
+        for reason in reasons(result):
+            screen.say_wrapped(f"{indent}  {reason}")
 
 
 def runtime_rows(found: RuntimeComparison) -> list[list[str]]:
@@ -190,12 +172,12 @@ def verdict(result: RuntimeResult) -> tuple[str, str]:
     """What a runtime does, and the style of saying it."""
     if result.lacks:
         return "lacks it", "red"
+    departure = f"deviates by up to {_error(result.departure)}"
     if result.first_beyond is not None:
         first, last = result.pairs or (0, 0)
         pairs = f"pair {first}" if first == last else f"pairs {first}–{last}"
-        size = _error(result.departure)
-        return f"deviates by up to {size}, from position {result.first_beyond:,}, {pairs}", "yellow"
-    words = "as defined" if not result.causes else f"deviates by up to {_error(result.departure)}"
+        return f"{departure}, from position {result.first_beyond:,}, {pairs}", "yellow"
+    words = departure if result.causes else "as defined"
     return f"{words}; float32 off by up to {_error(result.max_abs_error)}", "green"
 
 
@@ -203,12 +185,3 @@ def reasons(result: RuntimeResult) -> list[str]:
     """Why, and what else is worth knowing."""
     ends = [] if result.rows is None else [f"its table ends at position {result.rows - 1:,}"]
     return [*filter(None, [result.lacks]), *result.causes, *ends, *result.notes]
-
-
-def summary(found: RuntimeComparison) -> str:
-    """All of it in one sentence."""
-    results = [result for layer in found.layers.values() for result in layer]
-    departing = list(dict.fromkeys(result.runtime for result in results if result.departs))
-    if not departing:
-        return "All agree up to float32 rounding."
-    return f"Not as defined: {', '.join(departing)} (tolerance {found.tolerance:g})."

@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from pecli.engine.schemes import scheme_named
-from pecli.errors import ParameterError, spelled
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
@@ -25,7 +26,8 @@ def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> N
     said = screen.counted(count, "encoding") if count else "no encodings"
     screen.say_styled((f"{model.file}  {model.model_type or 'no model_type'}  {said}", "bold"))
     for encoding in model.encodings:
-        _show_encoding(encoding, seq_len)
+        head = f"{encoding.layer_type or 'all layers'}: {encoding.scheme}"
+        screen.say_table((head, "value", "source"), rows_of(encoding, seq_len), indent="  ")
     for warning in model.warnings:
         screen.say_labelled("warning", "bold yellow", f"  {warning}")
 
@@ -66,36 +68,19 @@ def _ends(values: Sequence[float]) -> str:
     return " ".join(shown)
 
 
-def _show_encoding(encoding: Encoding, seq_len: int | None) -> None:
-    where = encoding.layer_type or "all layers"
-    screen.say_table((f"{where}: {encoding.scheme}", "value", "source"), rows_of(encoding, seq_len), indent="  ")
-
-
 def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:
     """What is not the same in all models, side by side."""
-    tables = [_flat(model, seq_len) for model in models]
-    names = list(dict.fromkeys(name for table in tables for name in table))
-    rows = []
-    for name in names:
-        values = [table.get(name, "–") for table in tables]
-        if len(set(values)) > 1:
-            rows.append([name, *values])
+    values: dict[str, list[str]] = {}
+    for place, model in enumerate(models):
+        for encoding in model.encodings:
+            prefix = f"{encoding.layer_type}." if encoding.layer_type else ""
+            for name, value, _ in [("scheme", encoding.scheme, ""), *rows_of(encoding, seq_len)]:
+                values.setdefault(prefix + name, ["–"] * len(models))[place] = value
+    rows = [[name, *cells] for name, cells in values.items() if len(set(cells)) > 1]
     screen.say()
-    if not rows:
-        screen.say_styled(("no differences", "bold"))
-        return
-    screen.say_styled(("differences", "bold"))
-    screen.say_table(["", *(model.file for model in models)], rows, indent="  ")
-
-
-def _flat(model: ModelEncodings, seq_len: int | None) -> dict[str, str]:
-    found = {}
-    for encoding in model.encodings:
-        prefix = f"{encoding.layer_type}." if encoding.layer_type else ""
-        found[f"{prefix}scheme"] = encoding.scheme
-        for name, value, _ in rows_of(encoding, seq_len):
-            found[prefix + name] = value
-    return found
+    screen.say_styled(("differences" if rows else "no differences", "bold"))
+    if rows:
+        screen.say_table(["", *(model.file for model in models)], rows, indent="  ")
 
 
 def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
@@ -145,38 +130,31 @@ def commands(model: ModelEncodings, given: str, length: int | None = None, conte
     Rotary tables end at the length that the encodings are read at, since some scalings depend on it; without one,
     within the model's context.
     """
+    from pecli.explain.words import options  # which takes all that is known about mistakes
+
     rows, keys = (length or min(most, context or most) for most in (_ROWS, _KEYS))
     lines = []
     schemes = [encoding.scheme for encoding in model.encodings]
     for encoding in model.encodings:
-        if not encoding.is_rotary:
-            lines.append(_command(encoding, keys, alone=schemes.count(encoding.scheme) == 1))
-        elif encoding.extra.get("style"):
-            lines.append(_on_grid(encoding))
-        elif not encoding.extra.get("axes"):  # whose positions are those of an image
-            lines.append(f"pecli rope {given} --seq-len {rows} -o rope.safetensors")
+        axes, style = encoding.extra.get("axes"), encoding.extra.get("style")
+        if encoding.is_rotary and not style:
+            lines += [] if axes else [f"pecli rope {given} --seq-len {rows} -o rope.safetensors"]  # else an image's
+            continue
+        with suppress(ParameterError):  # of a configuration that says too little
+            scheme = _scheme(encoding, keys)
+            alone = not encoding.layer_type or (schemes.count(encoding.scheme) == 1 and not style)
+            file = scheme.name if alone else f"{scheme.name}-{encoding.layer_type}"
+            words = [*options(scheme), "-o", f"{file}.{'safetensors' if style else 'npy'}"]
+            lines.append(shlex.join(["pecli", scheme.name, *words]))
     return list(dict.fromkeys(lines))
 
 
-def _on_grid(encoding: Encoding) -> str:
-    """The rotation of a whole head over a grid; images have sizes of their own."""
-    from pecli.explain.words import options  # which takes all that is known about mistakes
-
-    layout = encoding.layout if encoding.layout in ("halves", "interleaved") else "halves"
-    name = f"rope-{encoding.layer_type}" if encoding.layer_type else "rope"
-    words = options(encoding.rope(grid=_GRID, layout=layout))
-    return shlex.join(["pecli", "rope", *words, "-o", f"{name}.safetensors"])
-
-
-def _command(encoding: Encoding, keys: int, *, alone: bool) -> str:
-    """The options in full; the file is called by its layers, too, where others have tables of the same scheme."""
-    name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
-    kind = scheme_named(name)
+def _scheme(encoding: Encoding, keys: int) -> Scheme:
+    """What makes the tables of one encoding: a rotation over a grid, or a table whose size the model says itself."""
+    if encoding.is_rotary:
+        return encoding.rope(grid=_GRID, layout="interleaved" if encoding.layout == "interleaved" else "halves")
+    kind = scheme_named("learned-init" if encoding.scheme == "learned" else encoding.scheme)
     size = {"seq_len": keys} if "form" in encoding.parameters else {}
-    settings = {key: value for key, value in {**encoding.parameters, **size}.items() if key in kind.parameters()}
-    with suppress(ParameterError):  # the command itself says what is wrong
-        settings = {key: value for key, value in settings.items() if key not in kind(**settings).inert_parameters}
-    options = {f"--{key.replace('_', '-')}": value for key, value in settings.items() if value is not False}
-    words = [word for name, value in options.items() for word in (name, *([] if value is True else [spelled(value)]))]
-    file = name if alone or not encoding.layer_type else f"{name}-{encoding.layer_type}"
-    return shlex.join(["pecli", name, *words, "-o", f"{file}.npy"])
+    settings = {**encoding.parameters, **size}
+    scheme: Scheme = kind(**{key: value for key, value in settings.items() if key in kind.parameters()})
+    return scheme

@@ -23,25 +23,20 @@ def show_extension(found: Extension) -> None:
         "config.json": json.dumps(found.config)[1:-1],
         "config.json, transformers 5": json.dumps({"rope_parameters": found.rope_parameters})[1:-1],
         **found.commands,
+        "GGUF": ", ".join(f"ARCH.{key} = {value}" for key, value in (found.gguf or {}).items()),
     }
-    if found.gguf:
-        spellings["GGUF"] = ", ".join(f"ARCH.{key} = {value}" for key, value in found.gguf.items())
     for name, text in spellings.items():
-        screen.say()
-        screen.say_styled((name, "bold cyan"))
-        screen.say(f"  {text}")
+        if text:
+            screen.say()
+            screen.say_styled((name, "bold cyan"))
+            screen.say(f"  {text}")
     screen.say()
     screen.say_styled(("runtimes", "bold cyan"))
-    for result in found.runtimes:
-        screen.say_styled((f"  {result.runtime.ljust(14)}", ""), drift.verdict(result))
-        for cause in drift.reasons(result):
-            screen.say_wrapped(f"    {cause}")
+    drift.say_runtimes(found.runtimes, "  ")
     waves = found.wavelengths()
     screen.say()
-    screen.say(
-        f"{screen.counted(waves['kept'], 'wavelength')} kept, {waves['blended']} stretched by less, "
-        f"{waves['stretched']} by {found.factor:g}"
-    )
+    kept = screen.counted(waves["kept"], "wavelength")
+    screen.say(f"{kept} kept, {waves['blended']} stretched by less, {waves['stretched']} by {found.factor:g}")
     for note in found.notes:
         screen.say_wrapped(note)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
@@ -73,18 +73,14 @@ def show(found: dict[str, Any]) -> None:
     of_all = f" of {found['tensor_count']:,}" if len(tensors) < found["tensor_count"] else ""
     count = f"{len(tensors):,}{of_all} tensor{'' if found['tensor_count'] == 1 else 's'}"
     screen.say_styled((found["file"], "bold"), (f"  {found['format']}  {count}  {screen.size(total)}", ""))
-    columns = [
-        "name",
-        "dtype",
-        "shape",
-        "bytes",
-        *(name for name in STATISTICS if any(name in each for each in tensors)),
-    ]
+    heads = ["name", "dtype", "shape", "bytes", *(name for name in STATISTICS if any(name in each for each in tensors))]
     if tensors:
-        screen.say_table(columns, [[_cell(tensor.get(column)) for column in columns] for tensor in tensors])
+        screen.say_table(heads, rows_of(tensors, heads))
     for tensor in tensors:
-        for lines in (_profile(tensor), _numbers(tensor)):
-            _say_below(tensor["name"], lines)
+        if "sha256" in tensor:
+            _show_profile(tensor)
+        if "numbers" in tensor:
+            _show_numbers(tensor["name"], tensor["numbers"])
     for match in found.get("matches", ()):
         screen.say_wrapped(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
     for key, value in found["metadata"].items():
@@ -97,58 +93,41 @@ def show(found: dict[str, Any]) -> None:
         screen.say_styled(holds if found["sha256_holds"] else lost)
 
 
-def _say_below(name: str, lines: Sequence[str]) -> None:
-    """Lines about a tensor under its name; nothing where there are none."""
-    if lines:
-        screen.say()
-        screen.say_styled((name, "bold"))
-    for line in lines:
-        screen.say_wrapped(line)
+def rows_of(tensors: list[dict[str, Any]], heads: list[str]) -> list[list[str]]:
+    """A line about each tensor."""
+    return [[_cell(tensor.get(head)) for head in heads] for tensor in tensors]
 
 
-def _profile(tensor: dict[str, Any]) -> list[str]:
+def _show_profile(tensor: dict[str, Any]) -> None:
     """The distribution of a tensor's data, one line per subject."""
-    if "sha256" not in tensor:
-        return []
-    lines = []
+    screen.say()
+    screen.say_styled((tensor["name"], "bold"))
     if tensor["quantiles"]:
         parts = (f"{float(share):.0%} {_cell(value)}" for share, value in tensor["quantiles"].items())
-        lines.append(f"  quantiles   {'   '.join(parts)}")
-    lines.append(f"  zeros {tensor['zeros']:,}   NaN {tensor['nan']:,}   inf {tensor['inf']:,}")
+        screen.say_wrapped(f"  quantiles   {'   '.join(parts)}")
+    screen.say_wrapped(f"  zeros {tensor['zeros']:,}   NaN {tensor['nan']:,}   inf {tensor['inf']:,}")
     if "rows" in tensor:
-        lines += _rows(tensor["rows"])
-    return [*lines, f"  sha256      {tensor['sha256']}"]
+        if norm := tensor["rows"]["norm"]:
+            low, high, mean = (_cell(norm[name]) for name in ("min", "max", "mean"))
+            screen.say_wrapped(f"  norm of a row   {low} … {high}, mean {mean}")
+        screen.say_wrapped(f"  constant rows {tensor['rows']['constant']:,}")
+    screen.say_wrapped(f"  sha256      {tensor['sha256']}")
 
 
-def _rows(rows: dict[str, Any]) -> list[str]:
-    lines = []
-    if norm := rows["norm"]:
-        lines.append(f"  norm of a row   {_cell(norm['min'])} … {_cell(norm['max'])}, mean {_cell(norm['mean'])}")
-    lines.append(f"  constant rows {rows['constant']:,}")
-    return lines
-
-
-def _numbers(tensor: dict[str, Any]) -> list[str]:
-    """The elements that were asked for, in aligned columns."""
-    if "numbers" not in tensor:
-        return []
-    shown = tensor["numbers"]
-    heads = ["", *(str(column) for column in shown["columns"])]
-    lines = [[str(row), *map(_cell, values)] for row, values in zip(shown["rows"], shown["values"], strict=True)]
-    return [line for block in _blocks([heads, *lines]) for line in screen.aligned(block, right=True)]
-
-
-def _blocks(lines: Sequence[Sequence[str]]) -> Iterator[list[list[str]]]:
-    """On a terminal, as many columns at a time as fit, each time beside the numbers of the rows."""
-    widths = [max(map(len, column)) + 2 for column in zip(*lines, strict=True)]
-    room = screen.console().width - widths[0] + 2 if screen.is_terminal() else sum(widths)
-    start = 1
-    while start < len(widths) or start == 1:
-        stop = start + 1
-        while stop < len(widths) and sum(widths[start : stop + 1]) <= room:
-            stop += 1
-        yield [[line[0], *line[start:stop]] for line in lines]
-        start = stop
+def _show_numbers(name: str, shown: dict[str, Any]) -> None:
+    """The elements that were asked for; on a terminal, as many columns at a time as fit."""
+    screen.say()
+    screen.say_styled((name, "bold"))
+    heads = list(map(str, shown["columns"]))
+    rows = [list(map(_cell, values)) for values in shown["values"]]
+    labels = list(map(str, shown["rows"]))
+    margin = max(map(len, labels), default=0)
+    widest = max((len(text) for line in [heads, *rows] for text in line), default=1)
+    fitting = max(1, (screen.console().width - margin) // (widest + 2)) if screen.is_terminal() else len(heads)
+    for start in range(0, max(1, len(heads)), max(1, fitting)):
+        part = slice(start, start + max(1, fitting))
+        lines = [[label.rjust(margin), *row[part]] for label, row in zip(labels, rows, strict=True)]
+        screen.say_table([" " * margin, *heads[part]], lines, right=True)
 
 
 def _cell(value: Any) -> str:

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
-MIN_LAST = 16
-"""Characters that a last column needs, so that its cells are wrapped in it."""
-MAX_GROUP = 24
-"""Letters that stay in one line between gaps of several spaces."""
 _LEADING = re.compile(r"^(\s*)::")
 """What GitHub Actions take for one at the beginning of a line, spaces aside."""
 
@@ -42,7 +38,7 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     >>> printable("a\x1b[2J")
     'a\\\\x1b[2J'
     """
-    shown = _COMMAND.sub(lambda found: "\\x23" + found[0][1:], escaped(text))
+    shown = _COMMAND.sub(lambda match: "\\x23" + match[0][1:], escaped(text))
     encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     return shown.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -54,15 +50,22 @@ def escaped(text: str) -> str:
 
 def say(text: str = "") -> None:
     """A line on standard output; a name from a file at its beginning is no command to a CI system, as `::error` is."""
-    shown = printable(text)
-    print(_LEADING.sub(r"\1\\x3a:", shown))
+    print(_LEADING.sub(r"\1\\x3a:", printable(text)))
+
+
+def say_styled(*parts: tuple[str, str]) -> None:
+    """A line of texts, each with its style, which shows on a terminal."""
+    if not is_terminal():
+        say("".join(text for text, _ in parts).rstrip())
+        return
+    from rich.text import Text
+
+    console().print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
 
 
 def say_wrapped(text: str) -> None:
     """A line on standard output; on a terminal that is too narrow, several, broken between words."""
-    indent = text[: len(text) - len(text.lstrip())]
-    for line in _wrapped(text, indent) if is_terminal() else [text]:
-        say(line)
+    say_labelled("", "", text)
 
 
 def say_labelled(label: str, style: str, text: str = "") -> None:
@@ -70,46 +73,21 @@ def say_labelled(label: str, style: str, text: str = "") -> None:
     if not is_terminal():
         say(label + text)
         return
-    first, *rest = _wrapped(label + text, label[: len(label) - len(label.lstrip())])
-    if text and first.startswith(label):
-        say_styled((label, style), (first.removeprefix(label), ""))
-    else:
-        say_styled((first, style))
+    indent = " " * (len(label + text) - len((label + text).lstrip()))
+    first, *rest = _filled(label + text, indent) or [""]
+    is_whole = bool(text) and first.startswith(label)
+    say_styled((label if is_whole else first, style), (first.removeprefix(label) if is_whole else "", ""))
     for line in rest:
         say_styled((line, "" if text else style))
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
-    """Lines broken between words; what is short and stands between wider gaps stays in one line, as «99% 0.5» does."""
-    parts = re.split("( {2,})", printable(text.strip()))
-    kept = [part.replace(" ", "\xa0") if part.strip() and len(part) <= MAX_GROUP else part for part in parts]
-    return filled("".join(kept) if len(parts) > 1 else parts[0], indent, f"{indent}  ")
-
-
-def filled(text: str, indent: str, next_indent: str) -> list[str]:
-    """Lines as wide as the terminal, broken at spaces alone."""
+def _filled(text: str, indent: str) -> list[str]:
+    """Lines as wide as the terminal, broken at spaces alone, all but the first indented further."""
     import textwrap
 
-    width = max(20, console().width)
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=next_indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [line.replace("\xa0", " ") for line in lines]
-
-
-def say_styled(*parts: tuple[str, str]) -> None:
-    """A line of texts, each with its style, which shows on a terminal."""
-    if not is_terminal():
-        say("".join(text for text, _ in parts))
-        return
-    from rich.text import Text
-
-    console().print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
+    further = f"{indent}  "
+    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": further}
+    return textwrap.wrap(printable(text.strip()), max(20, console().width), initial_indent=indent, **how)
 
 
 Cell = str | tuple[str, str]
@@ -119,51 +97,26 @@ Cell = str | tuple[str, str]
 def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
     """Columns of text under their heads, nothing cut; `right` aligns all but the first column for numbers.
 
-    Where a terminal is too narrow, the last cell takes several lines, or the first cell has a line of its own.
+    Where a line is too long for a terminal, its first cell has a line of its own, and the others are below it.
     """
-    lines = [[(head, "dim") for head in heads], *([_styled(cell) for cell in row] for row in rows)]
-    if not any(heads):
-        lines = lines[1:]
-    widths = [max(len(line[k][0]) for line in lines) for k in range(len(heads))]
+    styled = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
+    styled = [[(head, "dim") for head in heads], *styled] if any(heads) else styled
+    lines = [[(printable(text), style) for text, style in line] for line in styled]
+    widths = [max(len(line[k][0]) for line in lines) for k in range(len(heads))] if lines else []
     room = console().width if is_terminal() else sys.maxsize
-    before = len(indent) + sum(widths[:-1]) + 2 * (len(widths) - 1)
     for line in lines:
-        sides = [str.rjust if right and k else str.ljust for k in range(len(line))]
-        padded = [(side(text, width), style) for side, (text, style), width in zip(sides, line, widths, strict=True)]
-        if before + len(line[-1][0] if not right else padded[-1][0]) <= room:
-            parts = [part for text, style in padded for part in (("  ", ""), (text, style))][1:]
-            while parts[1:] and not parts[-1][0].strip():
-                parts.pop()
-            parts[-1] = (parts[-1][0].rstrip(), parts[-1][1])
-            say_styled((indent, ""), *parts)
-        elif not right and room - before >= max([MIN_LAST, *map(len, line[-1][0].split())]):
-            first, *others = filled(line[-1][0], " " * before, " " * before)
-            parts = [part for text, style in padded[:-1] for part in ((text, style), ("  ", ""))]
-            say_styled((indent, ""), *parts, (first.strip(), line[-1][1]))
-            for other in others:
-                say_styled((other, line[-1][1]))
-        else:
-            say_styled((indent + line[0][0], line[0][1]))
-            for part in filled(
-                "  ".join(text for text, _ in (padded if right else line)[1:]), f"{indent}  ", f"{indent}    "
-            ):
-                say_styled((part, line[-1][1]))
-
-
-def _styled(cell: Cell) -> tuple[str, str]:
-    text, style = (cell, "") if isinstance(cell, str) else cell
-    return printable(text), style
-
-
-def aligned(lines: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
-    """Lines of cells, each column as wide as its longest cell.
-
-    >>> aligned([["a", "b"], ["10", "2"]], right=True)
-    [' a  b', '10  2']
-    """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    side = str.rjust if right else str.ljust
-    return ["  ".join(map(side, line, widths)).rstrip() for line in lines]
+        parts = [(indent, "")]
+        for k, ((text, style), width) in enumerate(zip(line, widths, strict=True)):
+            last = k == len(line) - 1
+            padded = text.rjust(width) if right and k else text if last else text.ljust(width)
+            parts += [(padded, style), ("" if last else "  ", "")]
+        if sum(len(text) for text, _ in parts) <= room:
+            say_styled(*parts)
+            continue
+        say_styled((indent, ""), line[0])
+        others = "  ".join(text for text, _ in (parts[3::2] if right else line[1:]))
+        for text in _filled(others, f"{indent}  "):
+            say_styled((text, line[-1][1]))
 
 
 def say_json(value: Any) -> None:
@@ -171,7 +124,7 @@ def say_json(value: Any) -> None:
     import json
 
     text = json.dumps(finite(value), allow_nan=False)
-    print(_COMMAND.sub(lambda found: "\\u0023" + found[0][1:], text))  # which only a string can hold
+    print(_COMMAND.sub(lambda match: "\\u0023" + match[0][1:], text))  # which only a string can hold
 
 
 def finite(value: Any) -> Any:
@@ -194,6 +147,20 @@ def say_written(path: str, about: str = "", after: str = "") -> None:
     if not is_stream(path):
         inside = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]  # of a store
         say_wrapped(f"{path}: {about}{size(sum(map(os.path.getsize, inside or [path])))}{after}")
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number in a few digits, those before the point all the same, up to a million.
+
+    >>> number(0.6000000000000001), number(-1.0), number(1048576), number(1.5e-7), number(65536), number(0.00123, 2)
+    ('0.6', '-1', '1.049e6', '1.5e-7', '65536', '0.0012')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    if 1e-3 <= abs(value) < 1e6:
+        return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"
 
 
 def size(count: int) -> str:
@@ -255,28 +222,7 @@ def terminal() -> Terminal:
         unicode = False
     if not sys.stdout.isatty():
         return Terminal(unicode=unicode)
-    columns, lines = _size()
-    return Terminal(max(columns, MIN_SIZE[0]), max(lines, MIN_SIZE[1]), _colours(), unicode)
-
-
-def _size() -> tuple[int, int]:
-    """COLUMNS and LINES where they are set, else what the terminal says, else 80 × 24."""
-    try:
-        said = os.get_terminal_size(sys.stdout.fileno())
-    except (OSError, ValueError):
-        said = os.terminal_size((0, 0))
-    return _from_environment("COLUMNS") or said.columns or 80, _from_environment("LINES") or said.lines or 24
-
-
-def _from_environment(name: str) -> int:
-    text = os.environ.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
-
-
-def _colours() -> int:
-    kind = os.environ.get("TERM", "")
-    if os.environ.get("NO_COLOR") or kind in ("", "dumb"):
-        return 0
-    if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or kind.endswith("-direct"):
-        return 1 << 24
-    return 256 if "256color" in kind else 0
+    screen = console()
+    colours = {"truecolor": 1 << 24, "256": 256}.get(screen.color_system or "", 0)
+    columns, lines = max(screen.width, MIN_SIZE[0]), max(screen.height, MIN_SIZE[1])
+    return Terminal(columns, lines, 0 if screen.no_color else colours, unicode)

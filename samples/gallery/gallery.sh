@@ -4,6 +4,5 @@ set -e
 pecli plot sinusoidal --seq-len 96 --dim 64 --size 6.4x4 -o sinusoidal.png
 pecli plot rope --model llama-3.1-8b --kind wavelengths --size 6.4x4 -o llama.png
 pecli plot rope --model gpt-oss-20b --against rope --model deepseek-v3 --against rope --model gemma-3-12b --kind wavelengths --size 6.4x4 -o models.png
-pecli plot sinusoidal --seq-len 100 --dim 128 --kind similarity --size 6.4x4 -o similarity.png
 pecli plot rope --seq-len 4096 --dim 128 --against rope --theta 500000 --kind decay --size 6.4x4 -o decay.png
 pecli plot alibi --heads 8 --seq-len 32 --size 6.4x4 -o alibi.png

@@ -29,7 +29,7 @@ def errors(rope: Rope, recipe: str) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"])
 @pytest.mark.sample(9)
 def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
-    monkeypatch.setattr(module, "_BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(module, "BLOCK_ELEMENTS", elements)
     rope = Rope(700, 16, offset=offset, layout="halves")
     found = audit(rope, [recipe], tolerance=1e-4)
     (drift,) = found.drifts

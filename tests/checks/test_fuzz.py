@@ -1,24 +1,17 @@
-"""Cases of the fuzzer: some in every run, thousands in a thorough one."""
+"""Cases of the attack by independent formulas: some in every run, thousands in a thorough one."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.tools.fuzz import problem_of
+from tests.tools.attack import attack
 
 
-def problems(folder: Path, first: int, count: int, thorough: float) -> list[str]:
-    found = [problem_of(12, number, folder, thorough) for number in range(first, first + count)]
-    return [problem for problem in found if problem]
-
-
-def test_fuzz_sample(tmp_path: Path) -> None:
-    assert problems(tmp_path, 0, 100, thorough=0.005) == []
+def test_verdicts_of_random_dumps() -> None:
+    assert attack((12, 60, False)) == []
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", range(6))
-def test_fuzz_thorough(tmp_path: Path, part: int) -> None:
-    assert problems(tmp_path, 100 + 500 * part, 500, thorough=0.05) == []
+def test_verdicts_of_many_random_dumps(part: int) -> None:
+    assert attack((100 + part, 500, False)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,18 @@ from pecli.checks.manifest import read_manifest
 from pecli.checks.run import Check, is_manifest, run_all
 from pecli.checks.verify.verification import Verification
 from pecli.engine.table import share_of_threads, thread_count
-from pecli.errors import DefectError, FileError, ParameterError
+from pecli.errors import DefectError, FileError, ParameterError, PecliError
+from tests.checks.waves import powers, waves
 
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}
-ANGLES = np.arange(6)[:, None] * 10000.0 ** (-np.arange(0, 16, 2) / 16)
-COS = np.cos(ANGLES).astype(np.float32)
+TABLES = waves(6, powers(10000.0, 16))
+ROPE = {"scheme": "rope", "seq_len": 6, "dim": 16}
+
+
+def check(file: str = "cos.npy", **keys: Any) -> str:
+    """One check of a manifest."""
+    lines = (f"{name} = {json.dumps(value)}" for name, value in {"file": file, **keys}.items())
+    return "\n".join(["[[check]]", *lines, ""])
 
 
 @pytest.fixture
@@ -27,12 +35,12 @@ def manifest(tmp_path):
     folder = tmp_path / "sub"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    np.save(folder / "cos.npy", COS)
-    np.savez(folder / "both.npz", cos=COS, sin=np.sin(ANGLES).astype(np.float32))
+    np.save(folder / "cos.npy", TABLES["cos"])
+    np.savez(folder / "both.npz", **TABLES)
     pecli.save(folder / "own.safetensors", pecli.Alibi(4, 5))
 
-    def write(text: str):
-        (folder / "pecli.toml").write_text(text, encoding="utf-8")
+    def write(*texts: str):
+        (folder / "pecli.toml").write_text("".join(texts), encoding="utf-8")
         return str(folder / "pecli.toml")
 
     return write
@@ -43,48 +51,22 @@ def verdicts(path: str, tolerances=None) -> list[bool]:
 
 
 def test_every_kind_of_check(manifest, tmp_path) -> None:
-    path = manifest("""
-        [defaults]
-        atol = 1e-6
-        [[check]]
-        name = "cosines"
-        file = "cos.npy"
-        config = "config.json"
-        [[check]]
-        file = "both.npz:sin"
-        config = "config.json"
-        max_ulp = 1
-        [[check]]
-        file = "cos.npy"
-        scheme = "rope"
-        seq_len = 6
-        dim = 16
-        base = 10000
-        [[check]]
-        file = "own.safetensors"
-        [[check]]
-        file = "cos.npy"
-        model = "llama-3.1-8b"
-        [[check]]
-        file = "cos.npy"
-        config = "config.json"
-        offset = 1
-        [[check]]
-        file = "cos.npy"
-        scheme = "rope"
-        dtype = "float16"
-        seq_len = 6
-        dim = 16
-        [[check]]
-        file = "not there.npy"
-        [[check]]
-        file = "cos.npy"
-        config = "not there.json"
-    """)
+    config = {"config": "config.json"}
+    path = manifest(
+        "[defaults]\natol = 1e-6\n",
+        check(name="cosines", **config),
+        check("both.npz:sin", max_ulp=1, **config),
+        check(base=10000, **ROPE),
+        check("own.safetensors"),
+        check(model="llama-3.1-8b"),
+        check(offset=1, **config),
+        check(dtype="float16", **ROPE),
+        check("not there.npy"),
+        check(config="not there.json"),
+    )
     checks = read_manifest(path)
-    labels = ["cosines", "both.npz:sin", "cos.npy", "own.safetensors", "cos.npy", "cos.npy", "cos.npy",
-              "not there.npy", "cos.npy"]  # fmt: skip
-    assert [check.label for check in checks] == labels
+    files = ["both.npz:sin", "cos.npy", "own.safetensors", *["cos.npy"] * 3, "not there.npy", "cos.npy"]
+    assert [check.label for check in checks] == ["cosines", *files]
     assert checks[0].file == str(tmp_path / "sub" / "cos.npy")
     assert {check.manifest for check in checks} == {path}
     assert verdicts(path) == [True] * 4 + [False] * 5
@@ -93,34 +75,30 @@ def test_every_kind_of_check(manifest, tmp_path) -> None:
     assert "not there.json" in str(last.result)
 
 
-def test_whose_tolerance_wins(manifest) -> None:
-    wrong = """
-        [defaults]
-        atol = {0}
-        [[check]]
-        file = "cos.npy"
-        scheme = "rope"
-        seq_len = 6
-        dim = 16
-        base = 9990
-        {1}
-    """
-    assert verdicts(manifest(wrong.format("1e-2", ""))) == [True]
-    assert verdicts(manifest(wrong.format("1e-6", ""))) == [False]
-    assert verdicts(manifest(wrong.format("1e-6", "")), {"atol": 1e-2}) == [True]
-    assert verdicts(manifest(wrong.format("1e-6", "atol = 1e-2"))) == [True]
-    assert verdicts(manifest(wrong.format("1e-2", "atol = 1e-6")), {"atol": 1e-2}) == [False]
+@pytest.mark.parametrize(
+    ("default", "own", "given", "passes"),
+    [
+        (1e-2, {}, {}, True),
+        (1e-6, {}, {}, False),
+        (1e-6, {}, {"atol": 1e-2}, True),
+        (1e-6, {"atol": 1e-2}, {}, True),
+        (1e-2, {"atol": 1e-6}, {"atol": 1e-2}, False),
+    ],
+)
+def test_whose_tolerance_wins(manifest, default, own, given, passes) -> None:
+    path = manifest(f"[defaults]\natol = {default}\n", check(base=9990, **ROPE, **own))
+    assert verdicts(path, given) == [passes]
 
 
 def test_parameters_of_schemes_are_keys(manifest, tmp_path) -> None:
     pecli.save(tmp_path / "sub" / "pe.npy", pecli.Sinusoidal(5, 6, style="whisper", dtype="float16"))
-    text = '[[check]]\nfile = "pe.npy"\nscheme = "sinusoidal"\nseq_len = 5\ndim = 6\nstyle = "whisper"\n'
-    assert verdicts(manifest(text)) == [True]
-    assert verdicts(manifest(text.replace("whisper", "paper"))) == [False]
-    factors = '[[check]]\nfile = "cos.npy"\nscheme = "rope"\nseq_len = 6\ndim = 16\nscaling = "longrope"\n'
-    factors += "original_max_position_embeddings = 64\nfactor = 1\n"
-    factors += f"short_factor = {[1.0] * 8}\nlong_factor = {[2] * 8}\natol = 1e-6"
-    assert verdicts(manifest(factors)) == [True]
+    styles = [check("pe.npy", scheme="sinusoidal", seq_len=5, dim=6, style=style) for style in ("whisper", "paper")]
+    factors = {"scaling": "longrope", "original_max_position_embeddings": 64, "factor": 1, "atol": 1e-6}
+    long = check(**ROPE, **factors, short_factor=[1.0] * 8, long_factor=[2] * 8)
+    thetas = [check("both.npz", **ROPE, theta=theta, atol=1e-6) for theta in (10000, 10001)]
+    assert verdicts(manifest(*styles, long, *thetas)) == [True, False, True, True, False]
+    with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
+        read_manifest(manifest(check(**ROPE, theta=1, base=1)))
 
 
 CHECK = '[[check]]\nfile = "cos.npy"\n'
@@ -230,27 +208,6 @@ def test_manifests_go_by_their_suffix() -> None:
     assert not is_manifest("a.toml.npy")
 
 
-def test_other_names_of_options_are_keys_too(manifest) -> None:
-    path = manifest("""
-        [[check]]
-        file = "both.npz"
-        scheme = "rope"
-        seq_len = 6
-        dim = 16
-        theta = 10000
-        [[check]]
-        file = "both.npz"
-        scheme = "rope"
-        seq_len = 6
-        dim = 16
-        theta = 10001
-        """)
-    assert verdicts(path, {"atol": 1e-6}) == [True, False]
-    twice = '[[check]]\nfile = "both.npz"\nscheme = "rope"\nseq_len = 6\ndim = 16\ntheta = 1\nbase = 1'
-    with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
-        read_manifest(manifest(twice))
-
-
 def good(name: str) -> Verification:
     return Verification(name, "rope", ())
 
@@ -296,23 +253,23 @@ def test_a_share_ends_with_its_block(monkeypatch) -> None:
     assert thread_count() == 5
 
 
-def test_memory_that_runs_out_is_the_problem_of_one_check() -> None:
-    def greedy() -> Verification:
-        raise MemoryError
-
-    outcomes = list(run_all([Check("a", greedy), Check("b", lambda: good("b"))]))
-    assert [outcome.passed for outcome in outcomes] == [False, True]
-    assert "memory" in str(outcomes[0].result)
-
-
-def test_what_pecli_does_not_raise_is_a_defect_with_its_cause() -> None:
+@pytest.mark.parametrize(
+    ("raised", "kind", "words"),
+    [
+        (MemoryError, PecliError, "memory"),
+        (ZeroDivisionError, DefectError, "unexpected ZeroDivisionError; this is a defect of pecli"),
+    ],
+)
+def test_what_a_check_raises_is_its_own_problem(raised, kind, words) -> None:
     def broken() -> Verification:
-        raise ZeroDivisionError
+        raise raised
 
-    for outcome in run_all([Check("a", broken), Check("b", broken)]):
-        assert isinstance(outcome.result, DefectError)
-        assert isinstance(outcome.result.__cause__, ZeroDivisionError)
-        assert str(outcome.result).startswith("unexpected ZeroDivisionError; this is a defect of pecli")
+    outcomes = list(run_all([Check("a", broken), Check("b", lambda: good("b"))]))
+    assert [outcome.passed for outcome in outcomes] == [False, True]
+    assert isinstance(outcomes[0].result, kind)
+    assert words in str(outcomes[0].result)
+    if kind is DefectError:
+        assert isinstance(outcomes[0].result.__cause__, raised)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])

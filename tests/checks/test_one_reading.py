@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,24 +13,15 @@ import pytest
 from safetensors.numpy import save_file
 
 import pecli
+from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
 
 LENGTH, DIM, BASE = 12, 16, 500000.0
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": BASE}
 ROPE = pecli.Rope(seq_len=LENGTH, dim=DIM, theta=BASE)
 ROTATED = pecli.Rope(seq_len=LENGTH, dim=DIM, theta=BASE, layout="halves")
 ATOL = 1e-3
-INV_FREQ = np.array([math.pow(BASE, -2 * i / DIM) for i in range(DIM // 2)])
-ANGLES = np.arange(LENGTH)[:, None] * INV_FREQ
-COS, SIN = np.cos(ANGLES).astype(np.float32), np.sin(ANGLES).astype(np.float32)
-Array = np.ndarray[Any, Any]
-
-
-def halves(table: Array) -> Array:
-    return np.concatenate([table, table], -1)
-
-
-def interleaved(table: Array) -> Array:
-    return np.repeat(table, 2, -1)
+INV_FREQ = powers(BASE, DIM)
+COS, SIN = waves(LENGTH, INV_FREQ).values()
 
 
 def both(change: Callable[[Array], Array], cos: Array = COS, sin: Array = SIN) -> dict[str, Array]:
@@ -44,8 +34,7 @@ def spoilt(table: Array, *place: int) -> Array:
     return changed
 
 
-OTHER = np.arange(LENGTH)[:, None] * np.array([math.pow(10000, -2 * i / DIM) for i in range(DIM // 2)])
-OTHERS = np.cos(OTHER).astype(np.float32), np.sin(OTHER).astype(np.float32)
+OTHERS = tuple(waves(LENGTH, powers(10000.0, DIM)).values())
 POSITION_0 = np.ones_like(COS), np.zeros_like(SIN)
 
 
@@ -90,7 +79,7 @@ DUMPS: dict[str, tuple[dict[str, Array], bool]] = {
     "vLLM, flat": (cache(np.concatenate([COS, SIN], -1).ravel()), True),
     "SGLang: both, then both, doubled": (cache(np.concatenate([halves(COS), halves(SIN)], -1)), True),
     "pairs": (cache(np.stack([COS, SIN], -1)), True),
-    "pairs, interleaved": (cache(np.stack([COS, SIN], -1).reshape(LENGTH, -1)), True),
+    "pairs, interleaved": (cache(woven(COS, SIN)), True),
     "pairs with axes of torchtune": (cache(np.stack([COS, SIN], -1)[None, :, None]), True),
     "complex": ({"freqs_cis": (COS + 1j * SIN).astype(np.complex64)}, True),
     "rotation matrices": (cache(matrices(COS, SIN)), True),
@@ -126,42 +115,33 @@ DUMPS: dict[str, tuple[dict[str, Array], bool]] = {
 }  # fmt: skip
 
 
-def _passes(pecli_cli: Any, *words: object) -> bool:
-    outcome = pecli_cli(*words, "--atol", ATOL, "--json")
-    assert outcome.code in (0, 1), outcome.err
-    assert outcome.json["passed"] == (outcome.code == 0)
-    return bool(outcome.json["passed"])
-
-
-def _save(file: Path, arrays: dict[str, Array]) -> None:
-    if any(array.dtype.kind == "c" for array in arrays.values()):
-        np.savez(file, **arrays)
-    else:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
-
-
 @pytest.mark.parametrize("dump", DUMPS)
 def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
+    def passes(*words: object) -> bool:
+        outcome = pecli_cli(*words, "--atol", ATOL, "--json")
+        assert outcome.code in (0, 1), outcome.err
+        assert outcome.json["passed"] == (outcome.code == 0)
+        return bool(outcome.json["passed"])
+
     arrays, right = DUMPS[dump]
     is_complex = any(array.dtype.kind == "c" for array in arrays.values())
-    file, golden = tmp_path / f"dump.{'npz' if is_complex else 'safetensors'}", tmp_path / "golden.safetensors"
-    _save(file, arrays)
+    file, golden, config = (tmp_path / name for name in ("dump.npz", "golden.safetensors", "config.json"))
+    if is_complex:
+        np.savez(file, **arrays)
+    else:
+        file = tmp_path / "dump.safetensors"
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
     pecli.save(golden, ROTATED)
-    config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG))
     scheme = ("rope", "--seq-len", LENGTH, "--dim", DIM, "--theta", BASE, "--layout", "halves")
     verdicts = {
-        "verify": _passes(pecli_cli, "verify", file, "--config", config),
-        "--verify": _passes(pecli_cli, *scheme, "--verify", file),
-        "diff": _passes(pecli_cli, "diff", golden, file),
+        "verify": passes("verify", file, "--config", config),
+        "--verify": passes(*scheme, "--verify", file),
+        "diff": passes("diff", golden, file),
         "pecli.verify": pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed,
         "pecli.diff, the other way round": pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed,
     }
     assert verdicts == dict.fromkeys(verdicts, right)
-
-
-def test_there_are_forty_dumps() -> None:
-    assert len(DUMPS) >= 40
 
 
 def test_another_doubling_passes_where_it_is_meant() -> None:

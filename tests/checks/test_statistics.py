@@ -16,7 +16,6 @@ from pecli.engine.table import table_of
 
 @pytest.fixture(params=[1 << 16, 60], ids=["one slice", "many"])
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics._slices, "__defaults__", (request.param,))
     monkeypatch.setattr(statistics, "SLICE_ELEMENTS", request.param)
 
 

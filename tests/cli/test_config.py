@@ -26,29 +26,19 @@ def config(tmp_path):
 
 def test_json_has_the_fields_of_the_contract(pecli_cli, config) -> None:
     outcome = pecli_cli("config", config(), "--json")
-    assert outcome.code == 0
-    assert outcome.err == ""
     found = outcome.json
+    assert (outcome.code, outcome.err, found["warnings"]) == (0, "", [])
     assert set(found) == {"file", "model_type", "context", "encodings", "warnings"}
     (encoding,) = found["encodings"]
     assert set(encoding) == FIELDS
-    assert encoding["layer_type"] == ""
-    assert encoding["scheme"] == "rope"
-    assert len(encoding["inv_freq"]) == 32
-    assert encoding["attention_factor"] == 1.0
+    assert (encoding["layer_type"], encoding["scheme"], len(encoding["inv_freq"])) == ("", "rope", 32)
+    assert (encoding["attention_factor"], encoding["sources"]["base"]) == (1.0, "rope_theta")
     assert (encoding["rotary_dim"], encoding["head_dim"], encoding["layout"]) == (64, 64, "halves")
-    assert encoding["sources"]["base"] == "rope_theta"
-    assert found["warnings"] == []
 
 
 def test_what_turns_nothing_has_no_frequencies(pecli_cli, config) -> None:
     (encoding,) = pecli_cli("config", config(model_type="bloom", n_head=8, rope_theta=None), "--json").json["encodings"]
     assert (encoding["scheme"], encoding["inv_freq"], encoding["attention_factor"]) == ("alibi", None, None)
-
-
-def test_a_model_that_is_not_there_goes_by_what_was_typed(pecli_cli) -> None:
-    assert pecli_cli("config", "--model", "no-such-model").err.startswith("pecli: error: --model is 'no-such-model'; ")
-    assert pecli_cli("config", "no-such-model").err.startswith("pecli: error: MODEL is 'no-such-model'; ")
 
 
 def test_several_files_are_json_lines(pecli_cli, config) -> None:
@@ -76,9 +66,7 @@ def test_strict_makes_warnings_exit_1(pecli_cli, config) -> None:
 
 def test_the_worst_exit_code_counts_and_the_others_are_shown(pecli_cli, config, tmp_path) -> None:
     outcome = pecli_cli("config", tmp_path / "none.json", config(), config("b.json", head_dim=15), "--json")
-    assert outcome.code == 3
-    assert len(outcome.out.splitlines()) == 1
-    assert len(outcome.err.splitlines()) == 2
+    assert (outcome.code, len(outcome.out.splitlines()), len(outcome.err.splitlines())) == (3, 1, 2)
 
 
 def test_a_person_sees_values_beside_their_sources(pecli_cli, config) -> None:
@@ -99,45 +87,21 @@ def test_two_models_side_by_side_show_what_differs(pecli_cli, config) -> None:
     assert "no differences" in pecli_cli("config", config("a.json"), config("c.json")).out
 
 
-def test_presets_and_folders(pecli_cli, config, tmp_path) -> None:
-    config()
+def test_presets_files_and_folders_are_taken_in_each_other_s_place(pecli_cli, config, tmp_path) -> None:
+    path = config()
     assert pecli_cli("config", tmp_path, "--json").json["model_type"] == "llama"
-    assert pecli_cli("config", "--config", config()).out == pecli_cli("config", config()).out
+    assert pecli_cli("config", "--model", tmp_path, "--json").json["model_type"] == "llama"
+    assert pecli_cli("config", "--config", path).out == pecli_cli("config", path).out
     found = pecli_cli("config", "--model", "llama-3.1-8b", "--json").json
     assert found["encodings"][0]["parameters"]["scaling"] == "llama3"
-    outcome = pecli_cli("config", "--model", "llama-3.1-8", "--json")
-    assert outcome.code == 2
-    assert "did you mean 'llama-3.1-8b'?" in outcome.err
-
-
-@pytest.mark.parametrize("words", [[], ["x.json", "--seq-len", "0"], ["x.json", "--seq-len", "y"]])
-def test_wrong_command_lines(pecli_cli, words) -> None:
-    outcome = pecli_cli("config", *words)
-    assert outcome.code == 2
-    assert outcome.err.count("\n") == 1
+    assert pecli_cli("config", "Llama-3.1-8B").out == pecli_cli("config", "--model", "Llama-3.1-8B").out
 
 
 def test_words_from_a_config_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "a\\u001b[2Jb", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}')
     outcome = pecli_cli("config", path)
-    assert outcome.code == 0
-    assert "\x1b" not in outcome.out
-
-
-def test_a_preset_and_a_file_are_taken_in_each_other_s_place(pecli_cli, tmp_path) -> None:
-    (tmp_path / "config.json").write_text(
-        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
-    )
-    assert pecli_cli("config", "Llama-3.1-8B").out == pecli_cli("config", "--model", "Llama-3.1-8B").out
-    assert pecli_cli("config", "--model", tmp_path, "--json").json["encodings"][0]["parameters"]["dim"] == 16
-
-
-def test_part_of_a_name_lists_the_presets_that_have_it(pecli_cli) -> None:
-    outcome = pecli_cli("config", "--model", "qwen3-vl")
-    assert outcome.code == 2
-    assert "these have it: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b" in outcome.err
-    assert "did you mean 'gpt-neox-20b'?" in pecli_cli("config", "--model", "gpt-neox").err
+    assert (outcome.code, "\x1b" in outcome.out) == (0, False)
 
 
 def test_length_is_called_so_here_too(pecli_cli) -> None:
@@ -160,6 +124,6 @@ def test_the_command_that_is_printed_reads_the_model_at_the_same_length(pecli_cl
 def test_a_flag_has_no_value_in_a_command(pecli_cli, config, tmp_path) -> None:
     path = config(model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None)
     line = pecli_cli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", str(tmp_path / "pe.npy"))
-    assert "--cos-first -o" in line
+    assert "--cos-first --freq-shift 1 -o" in line
     assert pecli_cli(*line.split()[1:], "-q").code == 0
     assert np.load(tmp_path / "pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32

@@ -27,9 +27,8 @@ COMMANDS = {
 
 
 @pytest.fixture(autouse=True)
-def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def damaged(here: Path) -> None:
     """Of three members, one bit of `a` and one of `ids` are other than they were written."""
-    monkeypatch.chdir(tmp_path)
     whole, ids = np.arange(16, dtype=np.float32).reshape(4, 4), np.arange(4)
     np.save("whole.npy", whole)
     np.savez("damaged.npz", a=whole, ids=ids, b=whole[:3])
@@ -39,24 +38,19 @@ def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("damaged.npz").write_bytes(data)
 
 
-@pytest.mark.parametrize(("command", "member"), COMMANDS.items())
-def test_data_that_is_not_what_was_written_is_never_used(pecli_cli, command: str, member: str) -> None:
-    outcome = pecli_cli(*command.split())
-    problem = f"pecli: error: damaged.npz: member '{member}.npy' is damaged: its checksum does not match\n"
-    assert (outcome.code, outcome.out, outcome.err) == (3, "", problem)
+def test_data_that_is_not_what_was_written_is_never_used(pecli_cli) -> None:
+    for command, member in COMMANDS.items():
+        outcome = pecli_cli(*command.split())
+        problem = f"pecli: error: damaged.npz: member '{member}.npy' is damaged: its checksum does not match\n"
+        assert (outcome.code, outcome.out, outcome.err) == (3, "", problem), command
     assert not list(Path().glob("out.*"))
-
-
-def test_the_library_refuses_it_too() -> None:
     with pytest.raises(FileError, match="its checksum does not match"):
         pecli.load("damaged.npz")
     with pytest.raises(FileError, match="its checksum does not match"):
         pecli.identify("damaged.npz:a")
 
 
-@pytest.mark.parametrize(
-    "command", ["identify damaged.npz:b", "apply rope damaged.npz:b -o out.npy", "plot damaged.npz:b"]
-)
-def test_damage_elsewhere_in_the_file_does_not_matter(pecli_cli, command: str) -> None:
-    assert pecli_cli(*command.split()).code in (0, 1)
+def test_damage_elsewhere_in_the_file_does_not_matter(pecli_cli) -> None:
+    for command in ("identify damaged.npz:b", "apply rope damaged.npz:b -o out.npy", "plot damaged.npz:b"):
+        assert pecli_cli(*command.split()).code in (0, 1)
     assert pecli.load("damaged.npz:b")["b"].tolist() == np.arange(12).reshape(3, 4).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +14,11 @@ from safetensors.numpy import save_file
 import pecli
 
 
-def test_json_names_tensors_and_spec(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.safetensors"
+def test_json_names_tensors_and_spec(pecli_cli) -> None:
+    path = "t.safetensors"
     pecli.save(path, pecli.Rope(8, 6, dtype="bfloat16"))
-    outcome = pecli_cli("inspect", path, "--json")
-    assert outcome.code == 0
-    found = outcome.json
-    assert found["file"] == str(path)
-    assert found["format"] == "safetensors"
+    found = pecli_cli("inspect", path, "--json").json
+    assert (found["file"], found["format"]) == ("t.safetensors", "safetensors")
     tensors = {tensor["name"]: (tensor["dtype"], tensor["shape"], tensor["bytes"]) for tensor in found["tensors"]}
     assert tensors == {
         "cos": ("bfloat16", [8, 3], 48),
@@ -30,8 +28,8 @@ def test_json_names_tensors_and_spec(pecli_cli, tmp_path) -> None:
     assert found["metadata"]["pecli"]["parameters"]["seq_len"] == 8
 
 
-def test_statistics_only_when_asked_for(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.npy"
+def test_statistics_only_when_asked_for(pecli_cli) -> None:
+    path = "t.npy"
     array = np.array([[1.5, -2.0], [0.25, 8.0]], np.float16)
     np.save(path, array)
     assert "min" not in pecli_cli("inspect", path, "--json").json["tensors"][0]
@@ -40,8 +38,8 @@ def test_statistics_only_when_asked_for(pecli_cli, tmp_path) -> None:
     assert tensor["sha256"] == hashlib.sha256(array.tobytes()).hexdigest()
 
 
-def test_any_tensors_are_described(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.safetensors"
+def test_any_tensors_are_described(pecli_cli) -> None:
+    path = "t.safetensors"
     save_file(
         {"a": np.arange(3), "empty": np.zeros((0, 4), np.float32), "flag": np.array([True]), "one": np.float32([7])},
         path,
@@ -54,23 +52,27 @@ def test_any_tensors_are_described(pecli_cli, tmp_path) -> None:
 NOT_FINITE = {"mean": [np.nan, np.inf], "max": [1 + 2j, 3], "std": [[1.0, np.nan], [2.0, 3.0]]}
 
 
-def test_what_is_not_finite_or_has_no_order_is_null_in_json(pecli_cli, tmp_path) -> None:
+def test_what_is_not_finite_or_has_no_order_is_null_in_json(pecli_cli) -> None:
     for name, values in {**NOT_FINITE, "total": np.full((4, 4), 1.7e308)}.items():
-        np.save(tmp_path / f"{name}.npy", np.array(values))
-        outcome = pecli_cli("inspect", tmp_path / f"{name}.npy", "--stats", "--json")
+        np.save(f"{name}.npy", np.array(values))
+        outcome = pecli_cli("inspect", f"{name}.npy", "--stats", "--json")
         assert (outcome.code, outcome.err) == (0, "")
         (tensor,) = outcome.json["tensors"]
         assert tensor["mean"] is None
         assert tensor["max"] == (1.7e308 if name == "total" else None)
 
 
-def test_text_on_a_terminal_is_styled(pecli_cli, tmp_path, monkeypatch) -> None:
-    """The same words; heads are dim, names bold, and a hash that no longer holds is red."""
-    path = tmp_path / "t.safetensors"
-    pecli.save(path, pecli.Sinusoidal(8, 6))
-    data = bytearray(path.read_bytes())
+def damage(name: str) -> None:
+    data = bytearray(Path(name).read_bytes())
     data[-1] ^= 1
-    path.write_bytes(data)
+    Path(name).write_bytes(data)
+
+
+def test_text_on_a_terminal_is_styled(pecli_cli, monkeypatch) -> None:
+    """The same words; heads are dim, names bold, and a hash that no longer holds is red."""
+    path = "t.safetensors"
+    pecli.save(path, pecli.Sinusoidal(8, 6))
+    damage(path)
     plain = pecli_cli("inspect", path, "--stats").out
     assert "\x1b" not in plain
     assert ["pe", "float32", "8", "×", "6", "192"] in [line.split()[:6] for line in plain.splitlines()]
@@ -84,78 +86,52 @@ def test_text_on_a_terminal_is_styled(pecli_cli, tmp_path, monkeypatch) -> None:
         assert f"\x1b[{style}m{words}" in styled
 
 
-REFUSED = [(["no.npy"], 3), (["empty"], 3), (["t.npy:name"], 3)]
-REFUSED += [(["t.npy", *words.split()], 2) for words in ("--rows x", "--rows 12", "--cols 1:2:3", "--rows -13")]
-REFUSED += [(["many.npy", "--rows", ":", "--cols", ":"], 2)]
-
-
-def test_what_cannot_be_read_or_shown_is_one_line(pecli_cli, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    np.save("t.npy", np.arange(60.0).reshape(3, 4, 5))
-    np.save("many.npy", np.zeros((1000, 1000), np.int8))
-    (tmp_path / "empty").mkdir()
-    for words, code in REFUSED:
-        outcome = pecli_cli("inspect", *words)
-        assert (outcome.code, outcome.err.count("\n")) == (code, 1), words
-
-
-def test_names_from_a_file_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.safetensors"
+def test_names_from_a_file_cannot_act_on_the_terminal(pecli_cli) -> None:
+    path = "t.safetensors"
     save_file({"a\x1b[2J\nforged": np.zeros(2, np.float32)}, path, {"note": "\x1b]0;title\x07"})
-    outcome = pecli_cli("inspect", path)
-    assert "\x1b" not in outcome.out
-    assert "\x07" not in outcome.out
-    assert not any(line.startswith("forged") for line in outcome.out.splitlines())
+    out = pecli_cli("inspect", path).out
+    assert ("\x1b" in out, "\x07" in out, "\nforged" in out) == (False, False, False)
 
 
 @pytest.mark.parametrize("parameters", [[], None, "x", 1])
-def test_a_spec_without_parameters_is_the_text_it_is(pecli_cli, tmp_path, parameters) -> None:
-    path, text = tmp_path / "t.npz", json.dumps({"scheme": "rope", "parameters": parameters})
+def test_a_spec_without_parameters_is_the_text_it_is(pecli_cli, parameters) -> None:
+    path, text = "t.npz", json.dumps({"scheme": "rope", "parameters": parameters})
     np.savez(path, cos=np.ones((2, 4)), pecli=np.array(text))
     found = pecli_cli("inspect", path, "--stats")
-    assert found.code == 0
-    assert text in found.out
-    turned = pecli_cli("convert", path, "--from", "halves", "--to", "interleaved", "-o", tmp_path / "o.npz")
-    assert turned.code == 3
-    assert turned.err.endswith("the parameters in its pecli metadata are not a JSON object\n")
+    assert (found.code, text in found.out) == (0, True)
+    turned = pecli_cli("convert", path, "--from", "halves", "--to", "interleaved", "-o", "o.npz")
+    said = "the parameters in its pecli metadata are not a JSON object\n"
+    assert (turned.code, turned.err.endswith(said)) == (3, True)
 
 
-def test_the_stored_hash_is_held_against_the_data(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.safetensors"
+def test_the_stored_hash_is_held_against_the_data(pecli_cli) -> None:
+    path = "t.safetensors"
     pecli.save(path, pecli.Rope(8, 6))
     assert pecli_cli("inspect", path, "--stats", "--json").json["sha256_holds"] is True
     assert "sha256_holds" not in pecli_cli("inspect", f"{path}:cos", "--stats", "--json").json
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    damage(path)
     outcome = pecli_cli("inspect", path, "--stats")
-    assert outcome.code == 0
-    assert "stored SHA-256 does NOT match" in outcome.out
+    assert (outcome.code, "stored SHA-256 does NOT match" in outcome.out) == (0, True)
 
 
-def test_a_filter_chooses_names(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.safetensors"
+def test_a_filter_chooses_names(pecli_cli) -> None:
+    path = "t.safetensors"
     save_file({f"layers.{k}.{name}": np.zeros(2) for k in range(3) for name in ("wpe", "up")}, path)
     outcome = pecli_cli("inspect", path, "--filter", "*.wpe")
     assert "3 of 6 tensors" in outcome.out
     assert "up" not in outcome.out.split("tensors")[1]
-    assert pecli_cli("inspect", path, "--filter", "*.wpx").code == 3
 
 
-def test_numbers_of_rows_and_columns(pecli_cli, tmp_path) -> None:
-    np.save(tmp_path / "t.npy", np.arange(60.0).reshape(3, 4, 5))
-    outcome = pecli_cli("inspect", tmp_path / "t.npy", "--rows", "-2:", "--cols", "1:3")
-    assert [line.split() for line in outcome.out.splitlines()[-3:]] == [
-        ["1", "2"],
-        ["10", "51", "52"],
-        ["11", "56", "57"],
-    ]
-    (tensor,) = pecli_cli("inspect", tmp_path / "t.npy", "--rows", "7", "--json").json["tensors"]
+def test_numbers_of_rows_and_columns(pecli_cli) -> None:
+    np.save("t.npy", np.arange(60.0).reshape(3, 4, 5))
+    lines = pecli_cli("inspect", "t.npy", "--rows", "-2:", "--cols", "1:3").out.splitlines()[-3:]
+    assert [line.split() for line in lines] == [["1", "2"], ["10", "51", "52"], ["11", "56", "57"]]
+    (tensor,) = pecli_cli("inspect", "t.npy", "--rows", "7", "--json").json["tensors"]
     assert tensor["numbers"] == {"rows": [7], "columns": [0, 1, 2, 3, 4], "values": [[35.0, 36.0, 37.0, 38.0, 39.0]]}
 
 
-def test_what_made_a_table_is_said_with_the_statistics(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.npz"
+def test_what_made_a_table_is_said_with_the_statistics(pecli_cli) -> None:
+    path = "t.npz"
     np.savez(path, cos=pecli.Rope(64, 32).tables()["cos"], noise=np.random.default_rng(0).standard_normal((64, 32)))
     assert "matches" not in pecli_cli("inspect", path, "--json").json
     (match,) = pecli_cli("inspect", path, "--stats", "--json").json["matches"]
@@ -164,17 +140,17 @@ def test_what_made_a_table_is_said_with_the_statistics(pecli_cli, tmp_path) -> N
 
 
 @pytest.mark.parametrize(("shape", "cols"), [((3, 0), "0:8"), ((3, 4), "8:"), ((0, 4), "0:2")])
-def test_rows_without_columns_are_rows_still(pecli_cli, tmp_path, shape, cols) -> None:
-    np.save(tmp_path / "t.npy", np.zeros(shape))
-    outcome = pecli_cli("inspect", tmp_path / "t.npy", "--rows", ":", "--cols", cols, "--json")
+def test_rows_without_columns_are_rows_still(pecli_cli, shape, cols) -> None:
+    np.save("t.npy", np.zeros(shape))
+    outcome = pecli_cli("inspect", "t.npy", "--rows", ":", "--cols", cols, "--json")
     (tensor,) = outcome.json["tensors"]
     assert len(tensor["numbers"]["values"]) == len(tensor["numbers"]["rows"]) == shape[0]
-    assert pecli_cli("inspect", tmp_path / "t.npy", "--rows", ":", "--cols", cols).code == 0
+    assert pecli_cli("inspect", "t.npy", "--rows", ":", "--cols", cols).code == 0
 
 
-def test_empty_rows_are_not_listed_by_the_million(pecli_cli, tmp_path) -> None:
-    np.save(tmp_path / "t.npy", np.zeros((2**31 - 1, 0)))
-    outcome = pecli_cli("inspect", tmp_path / "t.npy", "--rows", ":")
+def test_empty_rows_are_not_listed_by_the_million(pecli_cli) -> None:
+    np.save("t.npy", np.zeros((2**31 - 1, 0)))
+    outcome = pecli_cli("inspect", "t.npy", "--rows", ":")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    outcome = pecli_cli("convert", tmp_path / "t.npy", "-o", tmp_path / "t.json")
+    outcome = pecli_cli("convert", "t.npy", "-o", "t.json")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 
 def test_one_object_names_all_presets_and_their_sources(pecli_cli) -> None:
     outcome = pecli_cli("models", "--json")
@@ -11,37 +9,24 @@ def test_one_object_names_all_presets_and_their_sources(pecli_cli) -> None:
     models = outcome.json["models"]
     by_name = {model["name"]: model for model in models}
     assert by_name["llama-3.1-8b"]["repository"] == "meta-llama/Llama-3.1-8B-Instruct"
-    assert by_name["gpt2"]["encodings"][0]["parameters"]["max_len"] == 1024
-    assert all(model["source"] for model in models)
-
-
-def test_a_person_sees_a_table(pecli_cli) -> None:
-    outcome = pecli_cli("models")
-    assert outcome.code == 0
-    (line,) = (line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b")
-    context, *encodings, family, repository = line[1:9]
-    assert (context, encodings) == ("131,072", ["rope", "128,", "base", "500000", "llama3"])
-    assert (family, repository) == ("Llama", "meta-llama/Llama-3.1-8B-Instruct")
-    assert line[9:], "where it was read"
-    assert "…" not in outcome.out
-
-
-def test_they_are_listed_by_family_with_their_context(pecli_cli, monkeypatch) -> None:
-    models = pecli_cli("models", "--json").json["models"]
-    families = [model["family"] for model in models]
-    assert families == [each for family in dict.fromkeys(families) for each in [family] * families.count(family)]
-    by_name = {model["name"]: model for model in models}
     assert by_name["llama-3.1-8b"]["context"] == 131072
     assert "meta-llama/Llama-3.1-8B" in by_name["llama-3.1-8b"]["aliases"]
+    assert by_name["gpt2"]["encodings"][0]["parameters"]["max_len"] == 1024
+    assert all(model["source"] for model in models)
+    families = [model["family"] for model in models]
+    assert families == [name for family in dict.fromkeys(families) for name in [family] * families.count(family)]
+
+
+def test_a_person_sees_a_table_by_family(pecli_cli, monkeypatch) -> None:
+    outcome = pecli_cli("models")
+    assert (outcome.code, "…" in outcome.out) == (0, False)
+    (line,) = (line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b")
+    assert line[1:7] == ["131,072", "rope", "128,", "base", "500000", "llama3"]
+    assert line[7:9] == ["Llama", "meta-llama/Llama-3.1-8B-Instruct"]
+    assert line[9:], "where it was read"
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     shown = pecli_cli("models").out
     assert shown.index("Llama ") < shown.index("llama-3.1-8b") < shown.index("Qwen ") < shown.index("qwen3-8b")
-
-
-def test_the_shell_completes_a_model(process) -> None:
-    words = {"_PECLI_COMPLETE": "complete_bash", "COMP_WORDS": "pecli rope --model llama-3.1", "COMP_CWORD": "3"}
-    found = process(env={**os.environ, **words}).stdout.decode().split()
-    assert found == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
 
 
 def test_words_choose_among_them(pecli_cli) -> None:
@@ -64,7 +49,3 @@ def test_other_schemes_take_their_part_of_a_model(pecli_cli, tmp_path) -> None:
     assert made("sinusoidal", "--model", "whisper-large-v3")["dim"] == 1280
     assert made("learned-init", "--model", "gpt2", "--max-len", "16")["max_len"] == 16
     assert made("relative", "--model", "t5-small", "--layer-type", "decoder")["causal"] is True
-    several = pecli_cli("relative", "--model", "t5-small")
-    assert (several.code, "'encoder', 'decoder'" in several.err) == (2, True)
-    none = pecli_cli("alibi", "--model", "gpt2")
-    assert (none.code, "it has no alibi table, but learned" in none.err) == (2, True)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
-import pytest
 
 import pecli
 from tests.explain.test_recipe_search import config, dump
 
 
-def written(tmp_path, case: str) -> str:
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(config(case)))
-    return str(path)
+def written(case: str) -> str:
+    Path("config.json").write_text(json.dumps(config(case)))
+    return "config.json"
 
 
 def test_one_screen_of_80_columns(pecli_cli) -> None:
@@ -24,92 +23,59 @@ def test_one_screen_of_80_columns(pecli_cli) -> None:
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert lines[0] == "gpt-oss-20b, served with a context of 131,072"
-    assert lines[1].startswith("transformers (5.22.2)    as defined; float32 off by up to 6.3e-3")
+    assert lines[1].startswith("transformers (5.22.2)    as defined; float32 off by up to 0.0063")
     assert lines[3] == "llama.cpp (ggml 0.25.3)  deviates by up to 2.7, from position 4, pairs 9–17"
     assert lines[4] == "  rounds YaRN's limits to 8 and 18; the config says truncate: false"
     assert lines[-1] == "Not as defined: llama.cpp, mlx-lm (tolerance 0.001)."
 
 
-CAUSES = {
-    "phi-3-mini-128k, context 4096": ["takes the long factors at any length"],
-    "dynamic-2, context 8192": [
-        "its dynamic NTK is not dynamic",
-        "its table ends at position 4,095",
-        "it has no dynamic scaling: GGUF files have none",
-    ],
-}
-
-
-@pytest.mark.parametrize("case", CAUSES)
-def test_departures_and_their_causes(pecli_cli, tmp_path, case: str) -> None:
-    length = case.rpartition(" ")[2]
-    outcome = pecli_cli("runtimes", "--config", written(tmp_path, case), "--length", length)
-    assert not [said for said in CAUSES[case] if said not in outcome.out]
-    assert max(map(len, outcome.out.splitlines()[1:])) <= 80
-
-
 def test_strictly(pecli_cli) -> None:
-    assert pecli_cli("runtimes", "gpt-oss-20b", "--length", 64, "--strict", "-q").code == 1
-    assert pecli_cli("runtimes", "gpt-oss-20b", "--length", 64, "--strict", "-q", "--tolerance", 3).code == 0
-    assert pecli_cli("runtimes", "gpt-oss-20b", "--length", 64, "--strict", "-q", "--runtime", "vllm").code == 0
+    words = ("runtimes", "gpt-oss-20b", "--length", 64, "--strict", "-q")
+    assert pecli_cli(*words).code == 1
+    assert pecli_cli(*words, "--tolerance", 3).code == 0
+    assert pecli_cli(*words, "--runtime", "vllm").code == 0
     agreed = pecli_cli("runtimes", "--model", "llama-3.1-8b", "--length", 4096, "--strict")
     assert (agreed.code, agreed.out.splitlines()[-1]) == (0, "All agree up to float32 rounding.")
 
 
-def test_json_and_a_picture(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "drift.png"
+def test_json_and_a_picture(pecli_cli) -> None:
+    path = "drift.png"
     found = pecli_cli("runtimes", "gpt-oss-20b", "--length", 256, "--json", "-o", path).json
-    assert path.read_bytes()[:4] == b"\x89PNG"
+    assert Path(path).read_bytes()[:4] == b"\x89PNG"
     assert (found["model"], found["length"], found["agree"]) == ("gpt-oss-20b", 256, False)
     by_name = {each["runtime"]: each for each in found["layers"][0]["runtimes"]}
     assert by_name["llama.cpp"]["first_beyond_tolerance"] == 4
     assert by_name["vllm"]["departs"] is False
 
 
-def test_what_is_wrong_with_a_command_line(pecli_cli) -> None:
-    for words in ((), ("gpt-oss-20b", "--model", "llama-3.1-8b")):
-        outcome = pecli_cli("runtimes", *words)
-        assert (outcome.code, outcome.out) == (2, "")
-    assert pecli_cli("runtimes", "gpt-oss-20b", "-o", "drift.txt").code == 2
-    assert "error: --runtime is 'sglang'; it must be one of" in pecli_cli("runtimes", "gpt2", "--runtime", "sglang").err
-
-
-def test_a_table_that_carries_its_runtime(pecli_cli, tmp_path) -> None:
+def test_a_table_that_carries_its_runtime(pecli_cli) -> None:
     """The numbers are the runtime's own; the file verifies by itself, against the model, and against the options."""
-    path, model = tmp_path / "rope.safetensors", ("--config", written(tmp_path, "gpt-oss-20b"))
+    path, model = "rope.safetensors", ("--config", written("gpt-oss-20b"))
     assert pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "-o", path).code == 0
     np.testing.assert_allclose(pecli.load(path)["cos"], dump("gpt-oss-20b", "llama.cpp")["cos"], rtol=0, atol=1.3e-7)
     assert pecli_cli("verify", path).code == 0
     assert pecli_cli("verify", path, *model, "--runtime", "llama.cpp").code == 0
     assert pecli_cli("verify", path, *model, "--runtime", "vllm", "--atol", "1e-5").code == 1
     assert pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "--verify", path).code == 0
-    (tmp_path / "pecli.toml").write_text(
+    Path("pecli.toml").write_text(
         '[[check]]\nfile = "rope.safetensors"\nconfig = "config.json"\nruntime = "llama.cpp"\n'
     )
-    assert pecli_cli("verify", tmp_path / "pecli.toml").code == 0
+    assert pecli_cli("verify", "pecli.toml").code == 0
 
 
-def test_what_a_runtime_lacks_is_an_answer(pecli_cli, tmp_path) -> None:
-    outcome = pecli_cli(
-        "rope", "--config", written(tmp_path, "dynamic-2, context 8192"), "--seq-len", 8, "--runtime", "llama.cpp"
-    )
-    assert outcome.code == 1
-    assert outcome.err.startswith("pecli: error: --runtime is llama.cpp; it has no dynamic scaling")
-
-
-def test_apply_rotates_by_the_runtime_s_table(pecli_cli, tmp_path) -> None:
+def test_apply_rotates_by_the_runtime_s_table(pecli_cli) -> None:
     """A unit vector comes out as a row of cosines and sines."""
     x = np.zeros((32, 64), np.float32)
     x[:, :32] = 1
-    np.save(tmp_path / "x.npy", x)
-    words = ("--config", written(tmp_path, "gpt-oss-20b"), "--runtime", "mlx-lm")
-    assert pecli_cli("apply", "rope", tmp_path / "x.npy", *words, "-o", tmp_path / "y.npy").code == 0
+    np.save("x.npy", x)
+    words = ("--config", written("gpt-oss-20b"), "--runtime", "mlx-lm")
+    assert pecli_cli("apply", "rope", "x.npy", *words, "-o", "y.npy").code == 0
     expected = dump("gpt-oss-20b", "mlx-lm")
-    rotated = np.load(tmp_path / "y.npy")
+    rotated = np.load("y.npy")
     np.testing.assert_allclose(rotated[:, :32], expected["cos"], rtol=0, atol=2e-7)
     np.testing.assert_allclose(rotated[:, 32:], expected["sin"], rtol=0, atol=2e-7)
-    pecli_cli("apply", "rope", tmp_path / "y.npy", *words, "--inverse", "-o", tmp_path / "z.npy")
-    np.testing.assert_allclose(np.load(tmp_path / "z.npy"), x, rtol=0, atol=3e-7)
+    pecli_cli("apply", "rope", "y.npy", *words, "--inverse", "-o", "z.npy")
+    np.testing.assert_allclose(np.load("z.npy"), x, rtol=0, atol=3e-7)
 
 
 def test_audit_measures_a_runtime(pecli_cli) -> None:
@@ -120,14 +86,14 @@ def test_audit_measures_a_runtime(pecli_cli) -> None:
     assert [each["recipe"] for each in both] == ["float32", "mlx-lm"]
 
 
-def test_plot_and_report_take_one(pecli_cli, tmp_path) -> None:
-    picture, page = tmp_path / "rope.png", tmp_path / "report.html"
+def test_plot_and_report_take_one(pecli_cli) -> None:
+    picture, page = "rope.png", "report.html"
     words = ("--model", "gpt-oss-20b", "--seq-len", 32, "--runtime", "llama.cpp")
     assert pecli_cli("plot", "rope", *words, "-o", picture).code == 0
-    pecli_cli("rope", *words, "-o", tmp_path / "rope.npz")
-    words = ("report", "gpt-oss-20b", tmp_path / "rope.npz", "--runtime", "llama.cpp", "-o", page)
+    pecli_cli("rope", *words, "-o", "rope.npz")
+    words = ("report", "gpt-oss-20b", "rope.npz", "--runtime", "llama.cpp", "-o", page)
     assert pecli_cli(*words).code == 0
-    text = page.read_text()
+    text = Path(page).read_text()
     assert "What runtimes compute" in text
     assert "--model gpt-oss-20b --runtime llama.cpp" in text
     assert '<span class="good">passed</span>' in text

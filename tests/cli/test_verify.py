@@ -1,8 +1,9 @@
-"""`pecli verify`: files that carry their spec."""
+"""`pecli verify`: files that carry their spec, and files against a model."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,48 +32,27 @@ def rewrite(path, change) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors"])
-@pytest.mark.parametrize("scheme", SPECS, ids=lambda scheme: scheme.name)
-def test_what_was_saved_verifies(pecli_cli, tmp_path, scheme, suffix) -> None:
-    path = tmp_path / f"t.{suffix}"
-    pecli.save(path, scheme)
-    outcome = pecli_cli("verify", path, "--json")
-    assert outcome.code == 0
-    assert outcome.json["passed"] is True
-    assert pecli.verify(str(path)).passed
+def test_what_was_saved_verifies(pecli_cli, suffix) -> None:
+    for scheme in SPECS:
+        pecli.save(f"t.{suffix}", scheme)
+        outcome = pecli_cli("verify", f"t.{suffix}", "--json")
+        assert (outcome.code, outcome.json["passed"]) == (0, True), scheme
 
 
 @pytest.mark.parametrize("file", ["x.safetensors", "x.safetensors:pe", "link.safetensors", "pecli.toml"])
-def test_a_report_never_replaces_what_is_verified(pecli_cli, tmp_path, monkeypatch, file) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_report_never_replaces_what_is_verified(pecli_cli, file) -> None:
     pecli.save("x.safetensors", pecli.Sinusoidal(4, 8))
-    (tmp_path / "link.safetensors").symlink_to("x.safetensors")
-    (tmp_path / "pecli.toml").write_text('[[check]]\nfile = "x.safetensors"\n')
-    report = "pecli.toml" if file == "pecli.toml" else "x.safetensors"
-    before = (tmp_path / report).read_bytes()
+    Path("link.safetensors").symlink_to("x.safetensors")
+    Path("pecli.toml").write_text('[[check]]\nfile = "x.safetensors"\n')
+    report = Path("pecli.toml" if file == "pecli.toml" else "x.safetensors")
+    before = report.read_bytes()
     refused = pecli_cli("verify", file, "--junit", report)
-    assert (refused.code, refused.out) == (2, "")
-    assert "one of the files to verify" in refused.err
-    assert (tmp_path / report).read_bytes() == before
+    assert (refused.code, refused.out, "one of the files to verify" in refused.err) == (2, "", True)
+    assert report.read_bytes() == before
 
 
-def test_one_changed_element_fails(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "t.safetensors"
-    pecli.save(path, pecli.Rope(9, 6))
-
-    def change(tensors, metadata) -> None:
-        tensors["cos"][3, 1] += 2.0**-20
-
-    rewrite(path, change)
-    outcome = pecli_cli("verify", path, "--json")
-    assert outcome.code == 1
-    by_name = {tensor["name"]: tensor for tensor in outcome.json["tensors"]}
-    assert by_name["cos"]["mismatched"] == 1
-    assert by_name["cos"]["worst_index"] == [3, 1]
-    assert by_name["cos"]["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
-    assert by_name["sin"]["mismatched"] == 0
-    text = pecli_cli("verify", path)
-    assert text.out.startswith("FAILED")
-    assert "[3, 1]" in text.out
+def off(tensors, metadata) -> None:
+    tensors["cos"][3, 1] += 2.0**-20
 
 
 def negative_zero(tensors, metadata) -> None:
@@ -93,92 +73,92 @@ CHANGES = {negative_zero: ["sha256"], claim_a_huge_table: ["1099511627776"]}
 CHANGES[rename] = ["tan: rope has no such tensor", "sin: the tensor is missing"]
 
 
+def test_one_changed_element_fails(pecli_cli) -> None:
+    pecli.save("t.safetensors", pecli.Rope(9, 6))
+    rewrite("t.safetensors", off)
+    outcome = pecli_cli("verify", "t.safetensors", "--json")
+    cos, sin = (next(t for t in outcome.json["tensors"] if t["name"] == name) for name in ("cos", "sin"))
+    assert (outcome.code, cos["mismatched"], cos["worst_index"], sin["mismatched"]) == (1, 1, [3, 1], 0)
+    assert cos["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
+    shown = pecli_cli("verify", "t.safetensors").out
+    assert (shown.startswith("FAILED"), "[3, 1]" in shown) == (True, True)
+
+
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_that_is_not_what_its_spec_says_fails(pecli_cli, tmp_path, change) -> None:
-    path = tmp_path / "t.safetensors"
-    pecli.save(path, pecli.Rope(4, 4))
-    alone = pecli_cli("verify", f"{path}:cos", "--json")
+def test_a_file_that_is_not_what_its_spec_says_fails(pecli_cli, change) -> None:
+    pecli.save("t.safetensors", pecli.Rope(4, 4))
+    alone = pecli_cli("verify", "t.safetensors:cos", "--json")
     assert (alone.code, [tensor["name"] for tensor in alone.json["tensors"]]) == (0, ["cos"])
-    rewrite(path, change)
-    outcome = pecli_cli("verify", path, "--json")
+    rewrite("t.safetensors", change)
+    outcome = pecli_cli("verify", "t.safetensors", "--json")
     assert outcome.code == 1
     assert all(said in " ".join(outcome.json["diagnosis"]) for said in CHANGES[change])
     if change is negative_zero:
         assert not any(tensor["mismatched"] for tensor in outcome.json["tensors"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "null", '{"scheme": NaN}', "[" * 100_000, '{"scheme": "rope"}',
-     '{"scheme": "rope", "parameters": 3}',
-     '{"scheme": "rope", "parameters": {"dim": 4}}', '{"scheme": "rope", "parameters": {"seq_len": -1}}',
-     '{"scheme": ["rope"], "parameters": {}}', '{"scheme": "sinusoidal", "parameters": {"style": "paper"}}'],
-)  # fmt: skip
-def test_a_spec_that_makes_no_table_is_a_broken_file(pecli_cli, tmp_path, text) -> None:
-    path = tmp_path / "t.safetensors"
-    save_file({"pe": np.zeros((2, 2), np.float32)}, path, {"pecli": text})
-    outcome = pecli_cli("verify", path)
-    assert outcome.code == 3
-    assert outcome.err.count("\n") == 1
-    assert outcome.err.startswith(f"pecli: error: {path}: ")
+BROKEN = ["", "{", "[]", "null", '{"scheme": NaN}', "[" * 100_000, '{"scheme": "rope"}',
+          '{"scheme": "rope", "parameters": 3}', '{"scheme": "rope", "parameters": {"dim": 4}}',
+          '{"scheme": "rope", "parameters": {"seq_len": -1}}', '{"scheme": ["rope"], "parameters": {}}',
+          '{"scheme": "sinusoidal", "parameters": {"style": "paper"}}']  # fmt: skip
 
 
-def test_a_file_without_spec_says_what_to_do(pecli_cli, tmp_path) -> None:
-    np.save(tmp_path / "t.npy", np.zeros((2, 2), np.float32))
-    outcome = pecli_cli("verify", tmp_path / "t.npy")
-    assert outcome.code == 3
-    assert "carries no pecli spec" in outcome.err
-    assert "--verify" in outcome.err
+def test_a_spec_that_makes_no_table_is_a_broken_file(pecli_cli) -> None:
+    for text in BROKEN:
+        save_file({"pe": np.zeros((2, 2), np.float32)}, "t.safetensors", {"pecli": text})
+        outcome = pecli_cli("verify", "t.safetensors")
+        assert (outcome.code, outcome.err.count("\n")) == (3, 1), text[:99]
+        assert outcome.err.startswith("pecli: error: t.safetensors: ")
 
 
-def test_several_files_give_json_lines_and_the_worst_code(pecli_cli, tmp_path) -> None:
-    good, bad = tmp_path / "good.npz", tmp_path / "bad.safetensors"
-    pecli.save(good, pecli.Alibi(4, 4))
-    pecli.save(bad, pecli.Alibi(4, 4))
-
-    def change(tensors, metadata) -> None:
-        tensors["slopes"][0] = 1
-
-    rewrite(bad, change)
-    both = pecli_cli("verify", good, bad, "--json")
-    assert both.code == 1
-    assert [json.loads(line)["passed"] for line in both.out.splitlines()] == [True, False]
-    missing = pecli_cli("verify", tmp_path / "no.npz", good, bad, "-q")
-    assert missing.code == 3
-    assert missing.out == ""
-    assert missing.err.count("\n") == 1
+def test_a_file_without_spec_says_what_to_do(pecli_cli) -> None:
+    np.save("t.npy", np.zeros((2, 2), np.float32))
+    outcome = pecli_cli("verify", "t.npy")
+    assert (outcome.code, "carries no pecli spec" in outcome.err, "--verify" in outcome.err) == (3, True, True)
 
 
-def test_python_takes_paths_and_refuses_bare_numbers(tmp_path) -> None:
-    pecli.save(tmp_path / "t.npz", pecli.Rope(4, 4))
-    assert pecli.verify(tmp_path / "t.npz").passed
+def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
+    pecli.save("good.npz", pecli.Rope(9, 6))
+    pecli.save("bad.safetensors", pecli.Rope(9, 6))
+    rewrite("bad.safetensors", off)
+    both = pecli_cli("verify", "good.npz", "bad.safetensors", "--json")
+    assert (both.code, [json.loads(line)["passed"] for line in both.out.splitlines()]) == (1, [True, False])
+    missing = pecli_cli("verify", "no.npz", "good.npz", "bad.safetensors", "-q")
+    assert (missing.code, missing.out, missing.err.count("\n")) == (3, "", 1)
+
+
+def test_python_takes_paths_and_refuses_bare_numbers(here) -> None:
+    pecli.save("t.npz", pecli.Rope(4, 4))
+    assert pecli.verify(here / "t.npz").passed
     with pytest.raises(TypeError, match="Tolerance"):
-        pecli.verify(tmp_path / "t.npz", tolerance=1e-3)
+        pecli.verify("t.npz", tolerance=1e-3)
 
 
-def test_a_single_frequency_gives_no_base_away(pecli_cli, tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
-    np.save(tmp_path / "inv_freq.npy", np.array([0.125]))
-    outcome = pecli_cli("verify", tmp_path / "inv_freq.npy", "--config", tmp_path / "config.json")
-    assert (outcome.code, outcome.err) == (1, "")
-    assert "base" not in outcome.out
+def test_a_single_frequency_gives_no_base_away(pecli_cli):
+    Path("config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
+    for value, code in (([0.125], 1), (0.125, 1), (1.0, 0)):
+        np.save("inv_freq.npy", np.array(value))
+        outcome = pecli_cli("verify", "inv_freq.npy", "--config", "config.json")
+        assert (outcome.code, outcome.err, "base" in outcome.out) == (code, "", False)
 
 
-def test_a_scalar_is_held_against_the_one_frequency_there_is(pecli_cli, tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
-    for value, code in ((1.0, 0), (0.125, 1)):
-        np.save(tmp_path / "t.npy", np.array(value))
-        outcome = pecli_cli("verify", tmp_path / "t.npy", "--config", tmp_path / "config.json")
-        assert (outcome.code, outcome.err) == (code, "")
-
-
-def test_advice_is_not_to_do_what_was_done(pecli_cli, tmp_path) -> None:
+def test_advice_is_not_to_do_what_was_done(pecli_cli) -> None:
     """HF computes angles in float32, and so does the recipe; what is left is the last place of other sines."""
-    path = tmp_path / "cos.npy"
     table = pecli.Rope(64, 128, base=500_000.0, recipe="float32").tables()["cos"]
-    np.save(path, np.nextafter(table, np.float32(0)))
-    words = ("verify", path, "--model", "llama-3-8b")
+    np.save("cos.npy", np.nextafter(table, np.float32(0)))
+    words = ("verify", "cos.npy", "--model", "llama-3-8b")
     assert "verify with --recipe float32" in pecli_cli(*words).out
-    assert "the last place differs, as sines and powers of other libraries do; allow --max-ulp 1\n" in (
-        pecli_cli(*words, "--recipe", "float32").out
-    )
+    assert "allow --max-ulp 1\n" in pecli_cli(*words, "--recipe", "float32").out
+
+
+def test_files_against_a_configuration(pecli_cli) -> None:
+    Path("config.json").write_text('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}')
+    angles = np.tile(np.arange(9)[:, None] * 10000.0 ** (-np.arange(0, 16, 2) / 16), 2)
+    np.savez("t.npz", cos_cached=np.cos(angles).astype(np.float32), sin_cached=np.sin(angles).astype(np.float32))
+    words = ["--config", "config.json", "--atol", "1e-6"]
+    outcome = pecli_cli("verify", "t.npz", *words)
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[1].startswith("  cos_cached  9 × 16, two columns per frequency (c0 c1 … c0 c1 …), ")
+    outcome = pecli_cli("verify", "t.npz:sin_cached", *words, "--offset", 1, "--json")
+    assert (outcome.code, [tensor["name"] for tensor in outcome.json["tensors"]]) == (1, ["sin_cached"])
+    assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}

@@ -84,17 +84,6 @@ def test_threads_change_nothing(layout, shape, dtype, monkeypatch):
     assert found.tobytes() == whole.tobytes()
 
 
-def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
-    monkeypatch.setattr(application, "_MIN_THREADED_BYTES", 0)
-    monkeypatch.setenv("PECLI_THREADS", "2")
-
-    def refuse(start: int, stop: int) -> np.ndarray:
-        raise MemoryError
-
-    with pytest.raises(MemoryError):
-        rotate(np.ones((4, 4000, 64), np.float32), refuse, "halves", "halves")
-
-
 def test_infinities_and_large_values_pass_without_a_word():
     rows = np.array([[np.inf, 1.0, np.nan, 3e38], [1.0, 3e38, 2.0, 3e38]], np.float32)
     found = rotate(rows, factors_of(np.full((2, 2), np.pi / 4)), "halves", "halves")

@@ -16,7 +16,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, stacked, table_of, thread_count, work_through
+from pecli.engine.table import Table, table_of, thread_count, work_through
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -85,19 +85,6 @@ def test_a_reader_that_stops_early_leaves_nothing_running(monkeypatch, threads):
     assert threading.active_count() == before
 
 
-def test_an_error_while_filling_reaches_the_caller(monkeypatch):
-    monkeypatch.setenv("PECLI_THREADS", "4")
-
-    def fill(start, out):
-        raise ArithmeticError("no")
-
-    table = Table("t", "float32", (10**6, 4), fill)
-    with pytest.raises(ArithmeticError):
-        table.array()
-    with pytest.raises(ArithmeticError):
-        list(table.blocks(rows=1000))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("shape", "rows", "width"), [((7,), 7, 1), ((3, 5), 3, 5), ((2, 3, 5), 6, 5), ((4, 1, 9), 4, 9)]
@@ -124,16 +111,6 @@ def test_picked_rows_are_read_in_runs(rows):
     np.testing.assert_array_equal(picked, array[rows])
     if len(rows) > 4:
         assert asked == [(0, 3), (7, 2), (3, 1), (3, 2)]
-
-
-ARRAY = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
-
-
-@pytest.mark.parametrize("rows", [1, 5, 12, 1000])
-def test_one_after_the_other(rows) -> None:
-    table = stacked("both", [table_of("a", ARRAY[0]), table_of("b", ARRAY[1])])
-    assert (table.name, table.shape, table.dtype) == ("both", ARRAY.shape, "float32")
-    np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(ARRAY.shape), ARRAY)
 
 
 def test_thread_count_is_what_was_wished_for_or_the_cores(monkeypatch):

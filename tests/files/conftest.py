@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from pecli.engine.table import Table, table_of
+from pecli.errors import FileError
+from pecli.files.load import load_file
 
 SPEC = {"scheme": "rope", "parameters": {"base": 10000.0, "dim": 8, "note": "a*/b/*c"}, "version": "0.1.0"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+"""Of a process that imports the same pecli."""
 
 
 @pytest.fixture
@@ -37,3 +44,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, which is the working folder of the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def is_read(path: str) -> bool:
+    """Whether a file is read, data and checksums too; if not, it is refused in one short line, and in no other way."""
+    try:
+        loaded = load_file(path)
+        for array in loaded.tensors.values():
+            array.copy()
+        loaded.check()
+    except FileError as error:
+        said = str(error)
+    else:
+        return True
+    assert "\n" not in said
+    assert len(said) < 300
+    return False
+
+
+def refusals(
+    good: bytes, path: str, step: int = 1, others: Callable[[int], Iterable[int]] = lambda byte: [byte ^ 1]
+) -> int:
+    """How many files of which one byte is another are refused."""
+    refused = 0
+    for place in range(0, len(good), step):
+        for other in others(good[place]):
+            with open(path, "r+b" if os.path.exists(path) else "wb") as file:  # emptied first, it would be synced
+                file.write(good[:place] + bytes([other]) + good[place + 1 :])
+                file.truncate()
+            refused += not is_read(path)
+    return refused

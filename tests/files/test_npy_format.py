@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pecli.engine import table as table_module
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import save_tables
@@ -39,20 +38,12 @@ def test_the_bytes_are_those_of_np_save(folder: Path) -> None:
         assert Path("a.npy").read_bytes() == saved(array), (dtype, shape)
 
 
-def test_the_block_size_does_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    array = numbers((1000, 7), "f4")
-    for size in (1, 100, 5000, 1 << 23):
-        monkeypatch.setattr(table_module, "BLOCK_BYTES", size)
-        seen: list[NDArray[np.generic]] = []
-        save_tables("a.npy", [table_of("a", array)], None, on_block=lambda _, block: seen.append(block))  # noqa: B023
-        assert Path("a.npy").read_bytes() == saved(array)
-        assert np.array_equal(np.vstack(seen), array)
-
-
-def test_what_np_save_writes_is_read(folder: Path) -> None:
+def test_what_numpy_writes_is_read_in_every_version(folder: Path) -> None:
+    versions = [(1, 0), (2, 0), (3, 0)]
     for dtype, shape, order, layout in product(DTYPES, SHAPES, "<>", "CF"):
         array = np.array(numbers(shape, dtype), order + np.dtype(dtype).str[1:], order=layout)  # type: ignore[call-overload]
-        np.save("a.npy", array)
+        with open("a.npy", "wb") as file:
+            np.lib.format.write_array(file, array, versions[len(shape) % 3])
         loaded = load_file("a.npy")
         found = loaded.tensors["array"]
         assert (loaded.format, found.shape, found.dtype) == ("npy", shape, np.dtype(dtype))
@@ -65,15 +56,6 @@ def test_rows_without_elements_take_no_time(folder: Path, fortran: str) -> None:
     Path("a.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
     with load_file("a.npy") as loaded:
         assert loaded.tensors["array"].shape == (2147483647, 0)
-
-
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_every_version_is_read(folder: Path, version: tuple[int, int]) -> None:
-    array = numbers((3, 4), "f4")
-    with open("a.npy", "wb") as file:
-        np.lib.format.write_array(file, array, version)
-    with load_file("a.npy") as loaded:
-        assert np.array_equal(loaded.tensors["array"], array)
 
 
 @pytest.mark.parametrize(

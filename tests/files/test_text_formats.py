@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
-from pecli.files import number_text, save_tables
+from pecli.files import save_tables, text_output
 
 Arrays = dict[str, NDArray[np.generic]]
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
@@ -49,7 +49,7 @@ def test_sixteen_bits_are_written_in_few_digits(bits: NDArray[np.uint16]) -> Non
         array = bits.view(dtype)
         with np.errstate(invalid="ignore"):  # signalling NaNs
             finite = array[np.isfinite(array.astype(float))]
-        texts = number_text.numerals(finite)
+        texts = text_output.numerals(finite)
         assert np.array([float(text) for text in texts]).astype(dtype).tobytes() == finite.tobytes()
         assert all(
             len(f"{float(text):e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) <= most for text in texts
@@ -77,7 +77,7 @@ def singles() -> dict[str, NDArray[np.float32]]:
 @pytest.mark.parametrize("name", singles())
 def test_float32_is_written_in_as_few_digits_as_numpy_writes(name: str) -> None:
     array = singles()[name]
-    texts = number_text.numerals(array)
+    texts = text_output.numerals(array)
     np.testing.assert_array_equal(np.array(texts, np.float64).astype(np.float32), array)
     assert list(map(significant, texts)) == list(map(significant, array.astype("U").tolist()))
 
@@ -85,13 +85,6 @@ def test_float32_is_written_in_as_few_digits_as_numpy_writes(name: str) -> None:
 def significant(text: str) -> str:
     """The digits of a number, without zeros before and after them."""
     return text.partition("e")[0].replace(".", "").strip("-0")
-
-
-def test_rows_are_cut_where_they_end() -> None:
-    array = np.sin(np.arange(35.0)).reshape(5, 7).astype(np.float32)
-    for block in (array, array.astype(np.float64), array.astype(np.float16), (100 * array).astype(np.int16)):
-        rows = [row.decode().split(",") for row in number_text.decimal_rows(block)]
-        assert np.array(rows).astype(np.float64).astype(block.dtype).tobytes() == block.tobytes()
 
 
 def test_json_reads_back_as_the_same_lists(
@@ -118,17 +111,6 @@ def test_any_shape_in_json(tmp_path_factory: pytest.TempPathFactory, array: NDAr
     path = tmp_path_factory.mktemp("json") / "a.json"
     save_tables(str(path), [table_of("a", array)], None)
     assert json.loads(path.read_text())["tensors"]["a"]["data"] == array.tolist()
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
-def test_the_same_bytes_whatever_the_blocks(
-    folder: Path, arrays: Arrays, spec: dict[str, object], suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = table_of("bias", arrays["bias"])
-    save_tables("a" + suffix, [table], spec)
-    monkeypatch.setattr(number_text, "ELEMENTS", 4)
-    save_tables("b" + suffix, [table], spec)
-    assert Path("a" + suffix).read_bytes() == Path("b" + suffix).read_bytes()
 
 
 def header_tables() -> list[Table]:

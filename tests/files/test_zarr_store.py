@@ -143,10 +143,3 @@ def test_pipes_and_links_are_no_chunks(tmp_path: Path, name: str, make: Callable
     make(store / name)
     with pytest.raises(FileError, match="not a plain file"):
         pecli.load(store)
-
-
-def test_a_url_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "s3:/bucket").mkdir(parents=True)
-    pecli.save("s3://bucket/t.zarr", SCHEME)
-    assert (tmp_path / "s3:/bucket/t.zarr/zarr.json").is_file()

@@ -1,4 +1,4 @@
-"""Adding sinusoidal tables, and the tables alone."""
+"""Sinusoidal and learned tables added, and biases of attention scores."""
 
 from __future__ import annotations
 
@@ -7,21 +7,8 @@ import numpy as np
 import pytest
 
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.layers import (
-    LearnedPosEmbedding,
-    SinusoidalPosEmbedding,
-    sinusoidal_pos_embedding,
-)
-from tests.layers.formulas import (
-    BF16,
-    FLOATS,
-    every_float,
-    near,
-    numerical_gradient,
-    random,
-    same_bits,
-    sinusoids,
-)
+from pecli.layers import AlibiBias, LearnedPosEmbedding, SinusoidalPosEmbedding, sinusoidal_pos_embedding
+from tests.layers.formulas import BF16, FLOATS, every_float, near, numerical_gradient, random, same_bits, sinusoids
 
 
 class TestSinusoidalFunction:
@@ -34,25 +21,13 @@ class TestSinusoidalFunction:
         assert table.dtype == np.float32
         np.testing.assert_array_equal(table, sinusoids(40, 6).astype(np.float32))
 
-    @pytest.mark.parametrize(
-        ("dtype", "expected"),
-        [
-            (None, "float32"),
-            ("float64", "float64"),
-            ("float16", "float16"),
-            ("bfloat16", "bfloat16"),
-            (np.float64, "float64"),
-            (float, "float64"),
-            ("f2", "float16"),
-            (np.dtype("float32"), "float32"),
-            (BF16, "bfloat16"),
-            (ml_dtypes.bfloat16, "bfloat16"),
-        ],
-    )
-    def test_dtypes(self, dtype, expected):
-        table = sinusoidal_pos_embedding(4, 6, dtype)
-        assert table.dtype.name == expected
-        near(table, sinusoids(4, 6))
+    def test_dtypes(self):
+        known = {None: "float32", "float64": "float64", "float16": "float16", "bfloat16": "bfloat16", "f2": "float16"}
+        known |= {float: "float64", np.float64: "float64", BF16: "bfloat16", ml_dtypes.bfloat16: "bfloat16"}
+        for dtype, expected in known.items():
+            table = sinusoidal_pos_embedding(4, 6, dtype)
+            assert table.dtype.name == expected
+            near(table, sinusoids(4, 6))
 
 
 class TestSinusoidalLayer:
@@ -74,17 +49,9 @@ class TestSinusoidalLayer:
         for length, dim, dtype in [(4, 6, "f4"), (9, 6, "f8"), (2, 8, "f8"), (30, 6, "f4"), (3, 6, "f4"), (5, 7, "f2")]:
             near(layer(np.zeros((length, dim), dtype)), sinusoids(length, dim))
 
-    def test_fixed_sizes(self):
-        layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=4)
-        assert layer(np.zeros((2, 5, 4))).shape == (2, 5, 4)
-        for shape in [(4, 4), (2, 6, 4), (0, 4)]:
-            with pytest.raises(ValueError, match="made for L = 5"):
-                layer(np.zeros(shape))
-        with pytest.raises(ValueError, match=r"x is of shape \(5, 3\); this layer was made for D = 4"):
-            layer(np.zeros((5, 3)))
-
     def test_get_encoding(self):
         layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=6)
+        assert layer(np.zeros((2, 5, 6))).shape == (2, 5, 6)
         same_bits(layer.get_encoding(3), sinusoidal_pos_embedding(3, 6))
         same_bits(layer.get_encoding(8), sinusoidal_pos_embedding(8, 6))
         same_bits(layer.get_encoding(), sinusoidal_pos_embedding(5, 6))
@@ -139,13 +106,6 @@ class TestLearned:
         assert (LearnedPosEmbedding(3, 4, seed=1).weight != LearnedPosEmbedding(3, 4, seed=2).weight).all()
 
     @every_float
-    def test_a_given_table_is_copied_in_its_dtype(self, dtype):
-        table = self.table.astype(dtype)
-        layer = LearnedPosEmbedding(6, 2, table)
-        table[...] = 99
-        same_bits(layer.weight, self.table.astype(dtype))
-
-    @every_float
     def test_table_and_input_may_differ_in_dtype(self, dtype):
         for other in FLOATS:
             x, table = random(4, 2, dtype=dtype), random(4, 2, dtype=other, seed=3)
@@ -155,9 +115,13 @@ class TestLearned:
         out = LearnedPosEmbedding(1, 1, np.array([[1 + 2.0**-24 + 2.0**-30]]))(np.array([[-1]], np.float32))
         assert out[0, 0] == np.float32(2.0**-24 + 2.0**-30)
 
-    def test_weight_can_be_trained(self):
-        layer = LearnedPosEmbedding(6, 2, self.table)
+    @every_float
+    def test_a_given_table_is_copied_in_its_dtype_and_can_be_trained(self, dtype):
+        table = self.table.astype(dtype)
+        layer = LearnedPosEmbedding(6, 2, table)
         layer.weight -= 1
+        assert layer.weight.dtype == dtype
+        np.testing.assert_array_equal(table, self.table)
         np.testing.assert_array_equal(layer(np.zeros((6, 2))), self.table - 1)
 
     @pytest.mark.parametrize("shape", [(3, 2), (4, 3, 2)])
@@ -177,15 +141,6 @@ class TestLearned:
         assert (grad_table[~used] == 0).all()
         assert (grad_table[used] != 0).all()
 
-    @every_float
-    @pytest.mark.parametrize("table_dtype", FLOATS, ids=str)
-    def test_gradients_keep_their_dtypes(self, dtype, table_dtype):
-        layer = LearnedPosEmbedding(6, 2, self.table.astype(table_dtype))
-        layer(np.zeros((3, 4, 2), dtype), offset=1)
-        grad_x, grad_table = layer.backward(np.ones((3, 4, 2), dtype))
-        assert (grad_x.dtype, grad_table.dtype) == (dtype, table_dtype)
-        assert grad_table.astype(float).tolist() == [[0, 0], *[[3, 3]] * 4, [0, 0]]
-
     def test_sums_over_the_batch_are_wide(self):
         layer = LearnedPosEmbedding(1, 1, np.zeros((1, 1), BF16))
         layer(np.zeros((1000, 1, 1), BF16))
@@ -197,3 +152,55 @@ class TestLearned:
         layer(np.zeros((1, 2)), offset=5)
         layer(np.zeros((1, 2)))
         assert layer.backward(np.ones((1, 2)))[1][:, 0].tolist() == [1, 0, 0, 0, 0, 0]
+
+
+class TestAlibi:
+    def test_slopes(self):
+        found = AlibiBias(12).slopes
+        assert found.dtype == np.float32
+        slopes = [*(2.0**-i for i in range(1, 9)), *(2.0 ** -(i + 0.5) for i in range(4))]
+        np.testing.assert_array_equal(found, np.array(slopes, np.float32))
+
+    @pytest.mark.parametrize("dtype", [None, "float64", np.float16, BF16])
+    def test_bias(self, dtype):
+        bias = AlibiBias(3).get_bias(4, dtype)
+        assert bias.dtype == np.dtype(dtype or np.float32)
+        expected = [[[-m * abs(i - j) for j in range(4)] for i in range(4)] for m in (2**-4, 2**-8, 2**-2)]
+        np.testing.assert_array_equal(bias.astype(float), expected)
+
+    def test_new_arrays_every_time(self):
+        layer = AlibiBias(2)
+        layer.slopes[...] = 7
+        layer.get_bias(3)[...] = 7
+        assert layer.slopes[0] == 2**-4
+        assert layer.get_bias(3)[0, 0, 1] == -(2**-4)
+
+    @every_float
+    @pytest.mark.parametrize("lead", [(), (2,), (2, 1, 3)])
+    def test_added_to_scores(self, dtype, lead):
+        scores = random(*lead, 3, 5, 5, dtype=dtype)
+        bias = np.array([[[-m * abs(i - j) for j in range(5)] for i in range(5)] for m in (2**-4, 2**-8, 2**-2)])
+        near(AlibiBias(3)(scores), scores.astype(float) + bias)
+
+    @pytest.mark.parametrize("dtype", ["float64", "float32"])
+    def test_to_zeros_it_is_the_bias_bit_for_bit(self, dtype):
+        layer = AlibiBias(12)  # some of its slopes are no powers of two
+        same_bits(layer(np.zeros((12, 40, 40), dtype)), layer.get_bias(40, dtype) + 0)  # −0 + 0 is 0
+
+    def test_backward_of_scores_that_get_bias_was_added_to(self):
+        layer, grad = AlibiBias(2), random(3, 2, 4, 4, dtype=np.float32)
+        layer.get_bias(4)
+        found = layer.backward(grad)
+        same_bits(found, grad)
+        assert not np.shares_memory(found, grad)
+        with pytest.raises(ValueError, match=r"grad is of shape \(3, 4, 4\); this layer was made for H = 2"):
+            layer.backward(np.zeros((3, 4, 4)))
+        with pytest.raises(TypeError, match="grad is of dtype int64"):
+            layer.backward(np.zeros((2, 4, 4), np.int64))
+
+    def test_a_mask_stays(self):
+        scores, seen = np.zeros((2, 4, 4)), np.tri(4, dtype=bool)
+        scores[:, ~seen] = -np.inf
+        out = AlibiBias(2)(scores)
+        assert np.isneginf(out[:, ~seen]).all()
+        assert np.isfinite(out[:, seen]).all()

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from pecli.engine.schemes.rope import Rope
-from pecli.layers import (
-    RotaryPosEmbedding,
-)
+from pecli.layers import RotaryPosEmbedding
 from tests.layers.formulas import (
     BF16,
     FLOATS,
@@ -40,19 +36,6 @@ class TestRotary:
         near(found, rotated(x, range(shape[-2]), interleaved))
 
     @both_layouts
-    def test_one_pair_by_hand(self, interleaved):
-        layer = RotaryPosEmbedding(4, interleaved=interleaved, base=100.0)
-        x = np.zeros((3, 4))
-        x[2] = [1, 0, 0, 0]
-        expected = [0.0] * 4
-        expected[0], expected[1 if interleaved else 2] = math.cos(2), math.sin(2)
-        np.testing.assert_allclose(layer(x)[2], expected, atol=1e-15)
-        x[2] = [0, 0, 0, 1]
-        expected = [0.0] * 4
-        expected[3], expected[2 if interleaved else 1] = math.cos(0.2), -math.sin(0.2)
-        np.testing.assert_allclose(layer(x)[2], expected, atol=1e-15)
-
-    @both_layouts
     @pytest.mark.parametrize("dtype", ["float64", "float32"])
     def test_of_unit_vectors_it_is_the_exact_table(self, interleaved, dtype):
         dim, length = 8, 300
@@ -66,39 +49,6 @@ class TestRotary:
             np.testing.assert_allclose(out[:, a], tables["cos"][:, i], rtol=0, atol=bound)
             np.testing.assert_allclose(out[:, b], tables["sin"][:, i], rtol=0, atol=bound)
 
-    def test_position_zero_turns_nothing(self):
-        x = random(3, 1, 8)
-        np.testing.assert_array_equal(RotaryPosEmbedding()(x), x)
-
-    @both_layouts
-    def test_more_than_a_block(self, interleaved, monkeypatch):
-        monkeypatch.setattr("pecli.engine.application._BLOCK", 24)
-        for shape in [(7, 4), (5, 7, 4), (9, 1, 4), (3, 2, 13, 4)]:
-            for dtype in FLOATS:
-                x = random(*shape, dtype=dtype)
-                layer = RotaryPosEmbedding(interleaved=interleaved)
-                near(layer(x), rotated(x, range(shape[-2]), interleaved))
-                ids = np.arange(shape[-2])[::-1]
-                near(layer(x, ids), rotated(x, ids, interleaved))
-                near(layer.backward(x), rotated(x, ids, interleaved, sign=-1))
-
-    @both_layouts
-    @settings(max_examples=20, deadline=None)
-    @given(data=st.data())
-    def test_norms_are_kept(self, interleaved, data):
-        *lead, half = data.draw(hnp.array_shapes(min_dims=2, max_dims=4, max_side=5))
-        x = data.draw(hnp.arrays(np.float64, (*lead, 2 * half), elements=st.floats(-1e3, 1e3)))
-        out = RotaryPosEmbedding(interleaved=interleaved)(x)
-        np.testing.assert_allclose(np.linalg.norm(out, axis=-1), np.linalg.norm(x, axis=-1), rtol=1e-13, atol=1e-12)
-
-    @both_layouts
-    @settings(max_examples=20, deadline=None)
-    @given(distance=st.integers(0, 50), start=st.integers(0, 10**6), far=st.integers(0, 10**6))
-    def test_scores_depend_on_distance_alone(self, interleaved, distance, start, far):
-        layer, q, k = RotaryPosEmbedding(interleaved=interleaved), random(1, 8), random(1, 8, seed=1)
-        scores = [float((layer(q, [at + distance]) @ layer(k, [at]).T).item()) for at in (start, far)]
-        assert math.isclose(*scores, rel_tol=1e-12, abs_tol=1e-12)
-
     @both_layouts
     @settings(max_examples=20, deadline=None)
     @given(ids=st.lists(st.integers(0, 500), min_size=1, max_size=12))
@@ -111,9 +61,6 @@ class TestRotary:
         layer, x = RotaryPosEmbedding(), random(3, 9, 4)
         order = np.random.default_rng(5).permutation(9)
         same_bits(layer(x[:, order], order.astype(dtype)), layer(x)[:, order])
-
-    def test_no_ids_for_no_rows(self):
-        assert RotaryPosEmbedding()(np.zeros((0, 4)), []).shape == (0, 4)
 
     def test_the_last_position(self):
         x = random(2, 4)
@@ -138,12 +85,6 @@ class TestRotaryApply:
         found = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=offset)
         for turned, x in zip(found, (q, k), strict=True):
             near(turned, rotated(x, range(offset, offset + 5), interleaved))
-
-    def test_without_offset_it_is_two_calls(self):
-        layer, q, k = RotaryPosEmbedding(), random(2, 5, 6), random(5, 6)
-        found = layer.apply(q, k)
-        same_bits(found[0], layer(q))
-        same_bits(found[1], layer(k))
 
     def test_dtypes_and_lengths_may_differ(self):
         q, k = random(1, 6, dtype=np.float64), random(4, 6, dtype=BF16)
@@ -226,3 +167,100 @@ class TestGivenRope:
         tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
         rotated = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]
         np.testing.assert_allclose(layer(x)[..., :64], rotated, rtol=1e-13, atol=1e-13)
+
+
+class TestRotaryCache:
+    def tables(self, layer):
+        return [factors.kept for factors in layer._cache.values()]
+
+    def test_reused_while_it_covers_the_call(self):
+        layer = RotaryPosEmbedding()
+        layer(np.zeros((16, 4)))
+        (table,) = self.tables(layer)
+        layer(np.zeros((16, 4)))
+        layer(np.zeros((2, 3, 4)))
+        layer(np.zeros((2, 4)), [15, 0])
+        layer.apply(np.zeros((4, 4)), np.zeros((2, 4)), offset=12)
+        layer.backward(np.zeros((2, 4)))
+        assert self.tables(layer)[0] is table
+        assert len(table) == 16
+
+    def test_grows_when_it_must_and_doubles(self):
+        x, true = random(1, 4), Rope(32, 4, dtype="float64").tables()
+        for call in (
+            lambda layer: layer(np.concatenate([x] * 17)),
+            lambda layer: layer(x, [16]),
+            lambda layer: layer.apply(x, x, offset=16)[0],
+        ):
+            layer = RotaryPosEmbedding()
+            layer(np.zeros((16, 4)))
+            near(call(layer)[-1:], rotated(x, [16]))
+            (table,) = self.tables(layer)
+            assert len(table) == 32
+            np.testing.assert_allclose([table.real, table.imag], [true["cos"], true["sin"]], rtol=0, atol=2**-53)
+
+    def test_a_few_positions_far_out_make_no_table(self):
+        ids, x = [2**39, 5, 2**40 - 1, 5], random(2, 4, 4)
+        layer = RotaryPosEmbedding()
+        out = layer(x, ids)
+        assert self.tables(layer)[0].size == 0
+        for row, position in enumerate(ids):
+            alone = x[:, row : row + 1]
+            near(out[:, row], RotaryPosEmbedding().apply(alone, alone, offset=position)[0][:, 0])
+        near(layer.backward(out), x)
+
+    def test_built_at_max_seq_len(self):
+        layer = RotaryPosEmbedding(max_seq_len=50)
+        layer(np.zeros((3, 4)))
+        (table,) = self.tables(layer)
+        assert len(table) == 50
+        x = random(50, 4)
+        near(layer(x), rotated(x, range(50)))
+        assert self.tables(layer)[0] is table
+
+    def test_a_limit_without_end_costs_nothing(self):
+        layer, x = RotaryPosEmbedding(max_seq_len=2**40), random(3, 4)
+        near(layer(x), rotated(x, range(3)))
+        assert len(self.tables(layer)[0]) == 3
+
+    def test_dims_and_dtypes_in_one_layer(self):
+        layer = RotaryPosEmbedding()
+        for _ in range(2):
+            for dim in (4, 2, 8):
+                for dtype in FLOATS:
+                    for length in (3, 9):
+                        x = random(length, dim, dtype=dtype)
+                        near(layer(x), rotated(x, range(length)))
+        kinds = {(rope.dim, dtype) for rope, dtype in layer._cache}
+        assert kinds == {(dim, kind) for dim in (2, 4, 8) for kind in ("float64", "float32")}
+
+    def test_results_are_not_the_cache(self):
+        layer = RotaryPosEmbedding()
+        x = np.tile([1.0, 0.0], (4, 2))
+        layer(x)[...] = 7
+        near(layer(x), rotated(x, range(4)))
+        with pytest.raises(ValueError, match="read-only"):
+            self.tables(layer)[0][...] = 0
+
+    def test_a_run_far_out_is_the_engines_table(self):
+        offset, length = 2**39 + 7, 200
+        layer, x = RotaryPosEmbedding(), np.tile(np.array([1, 0], np.float32), (length, 4))
+        q, _ = layer.apply(x, x[:1], offset=offset)
+        tables = Rope(length, 8, offset=offset).tables()
+        np.testing.assert_array_equal(q[:, ::2], tables["cos"])
+        np.testing.assert_array_equal(q[:, 1::2], tables["sin"])
+        same_bits(layer(x, np.arange(offset, offset + length)), q)
+        assert len(self.tables(layer)[0]) == length
+        layer(x)
+        assert len(self.tables(layer)[0]) == length  # the rows from 0 on took its place
+
+    def test_many_positions_may_have_a_large_table(self, monkeypatch):
+        monkeypatch.setattr("pecli.engine.schemes.rotation_factors.ALWAYS_CACHED_BYTES", 64)
+        layer, x = RotaryPosEmbedding(), random(100, 2)
+        near(layer(x[:2], [9, 99]), rotated(x[:2], [9, 99]))
+        assert self.tables(layer)[0].size == 0
+        layer(x)
+        assert len(self.tables(layer)[0]) == 100
+
+    def test_an_empty_batch_of_long_sequences_makes_no_table(self):
+        assert RotaryPosEmbedding()(np.zeros((0, 2**38, 4))).shape == (0, 2**38, 4)

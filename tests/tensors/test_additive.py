@@ -79,19 +79,6 @@ def test_biases(form, queries, keys, dtype):
     np.testing.assert_array_equal(found, expected.astype(dtype))
 
 
-def test_heads_that_are_no_power_of_two():
-    """n = 6 in the paper's rule."""
-    scores = np.zeros((6, 2, 2), np.float64)
-    found = apply(scores, Alibi(6))
-    assert (-found[:, 0, 1]).tolist() == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
-
-
-def test_the_symmetric_form_is_that_of_the_table():
-    """A slope times a distance, rounded twice in float64, is the same float32 as the exact table's."""
-    found = apply(np.zeros((12, 40, 40), np.float32), Alibi(12))
-    np.testing.assert_array_equal(found, Alibi(12, 40).tables()["bias"])
-
-
 def test_a_table_that_is_too_short_or_of_another_dim():
     x = given(random(2, 5, 4))
     with pytest.raises(ParameterError, match=r"offset is 5; with x of a test of shape \(2, 5, 4\) .* up to 10 of 9"):

@@ -116,10 +116,6 @@ def test_wrong_calls_are_errors_of_ours_in_a_line(x: Any, options: dict[str, Any
     assert "\n" not in str(problem.value)
 
 
-def test_a_mask_that_hides_nothing_is_no_matter() -> None:
-    assert np.array_equal(pecli.apply(np.ma.asarray(Q), pecli.Rope(6, 128)), pecli.apply(Q, pecli.Rope(6, 128)))
-
-
 def test_a_recipe_counts() -> None:
     """Angles rounded to float32 are off by up to 2**-24 of the position."""
     far = {"offset": 10**6}

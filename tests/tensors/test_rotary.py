@@ -11,7 +11,8 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pecli.engine import application, rotation_factors
+from pecli.engine import application
+from pecli.engine.schemes import rotation_factors
 from pecli.engine.schemes.rope import Rope
 from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import Input
@@ -158,11 +159,6 @@ def test_sections_take_a_position_an_axis(batch):
     c, s = (np.moveaxis(f(angles), 0, -1)[:, None] for f in (np.cos, np.sin))
     a, b = x[..., :8], x[..., 8:]
     np.testing.assert_allclose(found, np.concatenate([a * c - b * s, b * c + a * s], -1), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("shape", [(0, 5, 8), (2, 0, 8), (0, 0, 8)])
-def test_nothing_to_turn(shape):
-    assert turned(np.empty(shape, np.float32), Rope(5, 8)).shape == shape
 
 
 def test_not_a_number_stays_with_its_pair():

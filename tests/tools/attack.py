@@ -3,9 +3,10 @@
     python -m tests.tools.attack [--verdicts 50000] [--searches 5000] [--seed 1] [--processes 2] [--show]
 
 Nothing of pecli makes a table here: parameters of real models, formulas in plain NumPy float64, mistakes one or two at
-a time, storage, shape, tolerance and door are drawn at random. A verdict is wrong if it is not what comparing the
-numbers element by element says. A search is wrong if its first reason is not the planted mistakes, if a claim leaves
-more than the tolerance and its own storage explain, or if it takes more than two seconds of CPU.
+a time, damages that files have, storage, shape, tolerance and door are drawn at random. A verdict is wrong if it is
+not what comparing the numbers element by element says, or if anything is raised. A search is wrong if its first reason
+is not the planted mistakes, if a claim leaves more than the tolerance and its own storage explain, or if it takes more
+than two seconds of CPU.
 """
 
 from __future__ import annotations
@@ -248,6 +249,45 @@ UNITS = {
 """Distance between neighbours of order one."""
 
 
+def _taken(x: Array, axis: int, order: Callable[[int], Any]) -> Array:
+    return np.take(x, order(x.shape[axis]), axis)
+
+
+def _with_element(x: Array, rng: Random, value: float) -> Array:
+    changed = x.copy()
+    changed.reshape(-1)[rng.integers(x.size)] = value
+    return changed
+
+
+DAMAGES: Mapping[str, Callable[[Array, Random], Array]] = {
+    "rows shuffled": lambda x, rng: _taken(x, -2, rng.permutation),
+    "rows shuffled but the first": lambda x, rng: _taken(x, -2, lambda n: np.r_[0, 1 + rng.permutation(n - 1)]),
+    "rows rolled": lambda x, rng: np.roll(x, rng.integers(1, 4), -2),
+    "rows one late": lambda x, rng: _taken(x, -2, lambda n: np.maximum(0, np.arange(n) - 1)),
+    "rows repeated": lambda x, rng: _taken(x, -2, lambda n: np.arange(n) // 2),
+    "rows missing": lambda x, rng: x[..., :-1, :],
+    "columns shuffled": lambda x, rng: _taken(x, -1, rng.permutation),
+    "columns swapped": lambda x, rng: _taken(x, -1, lambda n: np.minimum(np.arange(n) ^ 1, n - 1)),
+    "halves as interleaved": lambda x, rng: _taken(x, -1, lambda n: np.argsort(np.arange(n) % 2, kind="stable")),
+    "scaled": lambda x, rng: x * rng.choice([1e-6, 0.5, 1.001, 8.0, 1e20]),
+    "denormal": lambda x, rng: x * 1e-310,
+    "half negated": lambda x, rng: np.concatenate([x[..., : x.shape[-1] // 2], -x[..., x.shape[-1] // 2 :]], -1),
+    "absolute": lambda x, rng: np.abs(x),
+    "squared": lambda x, rng: x * x,
+    "inverted": lambda x, rng: 1 / np.where(x == 0, 1, x),
+    "cast to integers": lambda x, rng: np.rint(x),
+    "fixed point": lambda x, rng: np.rint(np.clip(x, -1, 1) * 127),
+    "noise": lambda x, rng: x + 10.0 ** rng.integers(-9, 0) * rng.standard_normal(x.shape),
+    "an element": lambda x, rng: _with_element(x, rng, float(rng.choice([0.0, 0.5, -3.0, 1e3, np.nan, np.inf]))),
+    "all NaN": lambda x, rng: np.full_like(x, np.nan),
+    "all zero": lambda x, rng: np.zeros_like(x),
+    "all one": lambda x, rng: np.ones_like(x),
+    "bytes swapped": lambda x, rng: x.astype(np.float32).byteswap().astype(np.float64),
+    "other numbers": lambda x, rng: rng.standard_normal(x.shape),
+}
+"""What becomes of a file that has nothing to do with how tables are computed."""
+
+
 @dataclass(frozen=True)
 class Dump:
     """One random dump: what it should be, what it is, and how it is judged."""
@@ -261,12 +301,13 @@ class Dump:
     door: str
     right: tuple[Array, ...]
     found: tuple[Array, ...]
+    damage: str = ""
 
     def errors(self) -> tuple[float, float]:
         """The largest error against the true values, and against those rounded as the dump is."""
-        exact = max(float(np.abs(one - other).max()) for one, other in zip(self.right, self.found, strict=True))
-        rounded = stored(self.right, self.storage, self.shape)
-        return exact, max(float(np.abs(one - other).max()) for one, other in zip(rounded, self.found, strict=True))
+        return largest_error(self.right, self.found), largest_error(
+            stored(self.right, self.storage, self.shape), self.found
+        )
 
     def arrays(self) -> dict[str, Array]:
         made = shapes_of(self.case)[self.shape](*self.found)
@@ -275,8 +316,16 @@ class Dump:
         return {name: array.astype(kind) for name, array in made.items()}
 
     def __str__(self) -> str:
-        names = " + ".join(mistake.name for mistake in self.mistakes) or "right"
+        names = " + ".join(mistake.name for mistake in self.mistakes) or self.damage or "right"
         return f"{names}; {self.case}; {self.rows} rows, {self.shape}, {self.storage}, atol {self.atol:g}, {self.door}"
+
+
+def largest_error(right: Sequence[Array], found: Sequence[Array]) -> float:
+    """Infinite where shapes differ or a value is none."""
+    if any(one.shape != other.shape for one, other in zip(right, found, strict=True)):
+        return math.inf
+    error = max(float(np.abs(one - other).max()) for one, other in zip(right, found, strict=True))
+    return math.inf if math.isnan(error) else error
 
 
 def shapes_of(case: Any) -> Mapping[str, Callable[..., dict[str, Array]]]:
@@ -323,11 +372,20 @@ def draw(rng: Random, *, search: bool) -> Dump:
         tables = wrong_tables(case, mistakes, rows, seed)
         for left_out in mistakes:
             others = wrong_tables(case, [mistake for mistake in mistakes if mistake is not left_out], rows, seed)
-            if max(float(np.abs(one - other).max()) for one, other in zip(tables, others, strict=True)) < 30 * atol:
+            if largest_error(tables, others) < 30 * atol:
                 return draw(rng, search=search)
-    found = stored(wrong_tables(case, mistakes, rows, seed), storage, shape)
-    doors = [name for name in DOORS if type(case) is Waves or name in ("scheme", "diff")]
-    return Dump(case, mistakes, rows, shape, storage, atol, str(rng.choice(doors)), case.tables(rows), found)
+    tables = wrong_tables(case, mistakes, rows, seed)
+    doors = ["scheme", "diff", "model", "file"] if type(case) is Waves else ["scheme", "diff"]
+    damage = ""
+    if not mistakes and rng.random() < 0.6:
+        damage = str(rng.choice([*DAMAGES]))
+        doors = ["scheme", "diff", "identify", "inspect"]
+        shape = next(iter(shapes_of(case)))
+        with np.errstate(all="ignore"):
+            tables = tuple(DAMAGES[damage](part, np.random.default_rng(seed)) for part in tables)
+    with np.errstate(all="ignore"):
+        found = stored(tables, storage, shape)
+    return Dump(case, mistakes, rows, shape, storage, atol, str(rng.choice(doors)), case.tables(rows), found, damage)
 
 
 def _scheme_door(dump: Dump) -> dict[str, Any]:
@@ -356,7 +414,22 @@ def _file_door(dump: Dump) -> dict[str, Any]:
         return answer
 
 
-DOORS = {"scheme": _scheme_door, "model": _model_door, "diff": _diff_door, "file": _file_door}
+def _identify_door(dump: Dump) -> dict[str, Any]:
+    pecli.identify(dump.arrays())
+    return {}
+
+
+def _inspect_door(dump: Dump) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        pecli.save(Path(folder, "dump.safetensors"), dump.arrays())
+        assert run(["inspect", str(Path(folder, "dump.safetensors")), "--stats", "--json"]) == 0
+    return {}
+
+
+DOORS = {
+    **{"scheme": _scheme_door, "model": _model_door, "diff": _diff_door, "file": _file_door},
+    **{"identify": _identify_door, "inspect": _inspect_door},
+}
 
 
 def verdict_problem(dump: Dump) -> str:
@@ -365,8 +438,8 @@ def verdict_problem(dump: Dump) -> str:
     undecided = any(abs(error - dump.atol) < 1e-9 + 0.02 * dump.atol for error in errors)
     if undecided or (errors[0] <= dump.atol) != (errors[1] <= dump.atol):
         return ""
-    passed = bool(DOORS[dump.door](dump)["passed"])
     right = errors[0] <= dump.atol
+    passed = bool(DOORS[dump.door](dump).get("passed", right))
     if passed == right:
         return ""
     return f"false {'pass' if passed else 'failure'} (off by {errors[0]:.3g})"

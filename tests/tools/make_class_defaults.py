@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pecli.models import class_tables, families, layer_types, non_rotary, table_kinds
+from pecli.models import families, layer_types, non_rotary, table_kinds
+from pecli.models.keys import plain_name
 from pecli.models.rope import LENGTHS
 
 _MORE = """
@@ -35,7 +36,7 @@ KEYS = {
     *LENGTHS,
     *table_kinds.ROWS,
     *_MORE.split(),
-    *(key for rows in class_tables._tables().values() for row in rows if len(row) == 4 for key in (row[1], row[3])),
+    *(key for rows in non_rotary.class_tables().values() for row in rows if len(row) == 4 for key in (row[1], row[3])),
 } - {""}
 
 
@@ -149,11 +150,11 @@ def main() -> None:
     found: dict[str, str] = {}
     modules = rotary_modules()
     for config in classes():
-        name = families.plain_name(config.model_type)
+        name = plain_name(config.model_type)
         known = (
             families.family_of(name, vision="vision" in name)
             or name in non_rotary.FAMILIES
-            or class_tables.tables_of(name)
+            or non_rotary.tables_of(name)
         )
         if name and known and name not in found and set(values := sizes(config)) - {"pad_token_id"}:
             row: list[Any] = [config.__name__, values]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pecli.models import families, non_rotary
+from pecli.models.keys import plain_name
 
 NAMED = re.compile(r"pos_emb|position|rel_pos|relative|embed_positions|time_embed|shared_(image_)?embedding")
 OTHERS = re.compile(
@@ -93,7 +94,7 @@ def main() -> None:
     """Write the file, one model_type per line."""
     found = {}
     for model_type, model in models():
-        name = families.plain_name(model_type)
+        name = plain_name(model_type)
         known = {"roformer", *non_rotary.FAMILIES, *non_rotary.BESIDE}  # the first one's table is that of its rotation
         if name not in known and (rows := tables(model)):
             found[name] = f"{json.dumps(name)}: {json.dumps(rows, ensure_ascii=False)}"

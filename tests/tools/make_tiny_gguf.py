@@ -7,7 +7,7 @@ def main() -> None:
     import gguf
     import numpy as np
 
-    writer = gguf.GGUFWriter(Path(__file__).parents[1] / "files/checkpoints/data/tiny.gguf", "llama")
+    writer = gguf.GGUFWriter(Path(__file__).parents[1] / "files/data/tiny.gguf", "llama")
     writer.add_context_length(4096)
     writer.add_embedding_length(16)
     writer.add_head_count(2)

@@ -8,7 +8,7 @@ Its inv_freq is a buffer that is saved, as in checkpoints of transformers before
 
 from pathlib import Path
 
-HERE = Path(__file__).parents[1] / "files/checkpoints/data/tiny_llama"
+HERE = Path(__file__).parents[1] / "files/data/tiny_llama"
 SCALING = {
     "rope_type": "llama3",
     "factor": 8.0,

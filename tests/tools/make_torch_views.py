@@ -25,7 +25,7 @@ def main() -> None:
             "float8": numbers[:2].to(torch.float8_e4m3fn),
             "beside": [None, True, 1.5, -5, 10**30, "text", torch.float32, torch.device("cpu"), torch.Size([1])],
         },
-        Path(__file__).parents[1] / "files/checkpoints/data/torch_views.pt",
+        Path(__file__).parents[1] / "files/data/torch_views.pt",
     )
 
 

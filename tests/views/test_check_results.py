@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pecli.checks.compare import Comparison, ErrorMap
+from pecli.checks.compare import Comparison
+from pecli.checks.diff import ErrorMap
 from pecli.views import check_results
 from pecli.views.pictures import palettes
 from tests.pixels import decoded

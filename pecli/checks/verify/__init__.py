@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
@@ -15,7 +15,6 @@ from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.reading import Target, best_reading
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
-from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.targets import Place, scheme_targets
 from pecli.checks.verify.verification import Checked, Verification, conclusion
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Array, dtype_name
@@ -25,11 +24,11 @@ from pecli.errors import FileError, KindError, ParameterError, begun, bracketed,
 from pecli.files import LoadedFile
 from pecli.files.contents import INDEX, carried_spec
 from pecli.files.load import NO_FILE, opened, split_name
-from pecli.models.encoding import ModelEncodings
-from pecli.models.find import Model, config_file, load_model
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
+    from pecli.models.encoding import ModelEncodings
+    from pecli.models.find import Model
 
 __all__ = ["Verification", "verify"]
 
@@ -64,6 +63,8 @@ def verify(
     if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
         spec = Scheme.from_spec(spec)
     if spec is not None and not isinstance(spec, Scheme):
+        from pecli.models.find import load_model
+
         check = model_check(load_model(spec), spec, **model_options)
         found: Verification = check(given, tolerance=allowed, reasons=reasons)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
@@ -77,18 +78,19 @@ def verify(
             return _SchemeCheck(spec, any_dtype, allowed).verified(label, file.read_as(spec.dtype), named, reasons)
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
-        return verify_spec(label, file, allowed, complete=not named, reasons=reasons)
+        return _verify_carried(label, file, allowed, complete=not named, reasons=reasons)
 
 
 def _own_config(given: Given) -> str | None:
     """The configuration in a folder of tensors, beside an index of them, or in the header of a .gguf file; None for
     anything else.
     """
-    if not isinstance(given, (str, os.PathLike)):
+    path = split_name(os.fspath(given))[0] if isinstance(given, (str, os.PathLike)) else ""
+    if not (os.path.isdir(path) or path.lower().endswith((INDEX, ".gguf"))):
         return None
-    path = split_name(os.fspath(given))[0]
-    has_model = os.path.isdir(path) or path.lower().endswith((INDEX, ".gguf"))
-    return (config_file(path) or None) if has_model else None
+    from pecli.models.find import config_file
+
+    return config_file(path) or None
 
 
 def _own_factors(found: Verification, path: str) -> Verification:
@@ -99,12 +101,9 @@ def _own_factors(found: Verification, path: str) -> Verification:
     from pecli.models.dialects.gguf import known_factors
 
     known = known_factors(path)
-    weak = "the header cannot tell these factors from others: compare with --config MODEL"
-    return replace(
-        found,
-        readings={**found.readings, **{name: known for name in names if known}},
-        weak=(*found.weak, weak) if found.passed else found.weak,
-    )
+    weak = ("the header cannot tell these factors from others: compare with --config MODEL",) if found.passed else ()
+    readings = {**found.readings, **{name: known for name in names if known}}
+    return replace(found, readings=readings, weak=(*found.weak, *weak))
 
 
 class _SchemeCheck:
@@ -116,7 +115,7 @@ class _SchemeCheck:
 
     def verified(self, path: str, file: LoadedFile, named: bool, reasons: bool) -> Verification:
         tensors, missing, lines = file.tensors, [], file.format == "csv"
-        known = {name: some for name in tensors if (some := self._own_names(name, tensors))}
+        known = {name: own for name in tensors if (own := self._own_names(name, tensors))}
         if len(tensors) == 1 and (named or not known):
             (name,) = tensors
             checked = [self._checked(name, tensors[name], self._own_names(name, ()), "", lines)]
@@ -124,7 +123,11 @@ class _SchemeCheck:
             order = [target.name for target in self.targets(self.scheme.dtype)]
             names = sorted(known, key=lambda name: order.index(name) if name in order else len(order))
             checked = [self._checked(name, tensors[name], known[name], name, lines) for name in names]
-            missing = self._missing(checked, tensors)
+            # what follows from the other tensors may be absent, unless it is all there is
+            there = {name for each in checked for name in each.found} | self.scheme.derived_tensors
+            advice = f"the file has {begun(list(tensors), 8)}, and FILE:NAME checks one alone"
+            absent = [table.name for table in self.scheme.tensors() if table.name not in there]
+            missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
         return conclusion(path, self.scheme.name, checked, self.tolerance, missing, tensors, reasons=reasons)
 
     def _targets(self, dtype: str) -> list[Target]:
@@ -139,19 +142,16 @@ class _SchemeCheck:
         """A tensor as one of these, or as any table of the scheme, whichever it is closest to."""
         dtype = dtype_name(array.dtype)
         dtype = COMPLEX.get(dtype, dtype)
-        targets = self.targets(dtype if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme.dtype)
-        likely = [target for target in targets if not own or target.name in own]
+        likely = self.targets(dtype if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme.dtype)
         if own:
-            likely = [target for target in likely if target.names != ("sin", "cos")]
+            likely = [target for target in likely if target.name in own and target.names != ("sin", "cos")]
         reading = best_reading(array, likely, lines=lines)
         if reading is not None:
-            label = label or reading.name
-            return Checked.of(name, label, reading, self.tolerance, any_dtype=self.any_dtype)
+            return Checked.of(name, label or reading.name, reading, self.tolerance, any_dtype=self.any_dtype)
         expected = likely[0]
-        label = label or expected.name
-        shape = [length or 0 for length in expected.shape]
-        problem = f"its shape is {bracketed(array.shape)} where {bracketed(shape)} is expected"
-        return Checked(name, Comparison.impossible(label, array.shape, problem), self.scheme, {expected.name: array})
+        shape = bracketed([length or 0 for length in expected.shape])
+        result = Comparison.of_shape(label or expected.name, array.shape, shape)
+        return Checked(name, result, self.scheme, {expected.name: array})
 
     def _own_names(self, tensor: str, present: Collection[str]) -> list[str]:
         """What the scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its
@@ -163,15 +163,10 @@ class _SchemeCheck:
         parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]
         return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
 
-    def _missing(self, checked: Sequence[Checked], tensors: Collection[str]) -> list[str]:
-        """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
-        there = {name for each in checked for name in each.found} | self.scheme.derived_tensors
-        missing = [table.name for table in self.scheme.tensors() if table.name not in there]
-        advice = f"the file has {begun(list(tensors), 8)}, and FILE:NAME checks one alone"
-        return [f"{name}: the tensor is missing; {advice}" for name in missing]
 
-
-def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, complete: bool, reasons: bool) -> Verification:
+def _verify_carried(
+    path: str, file: LoadedFile, tolerance: Tolerance, *, complete: bool, reasons: bool
+) -> Verification:
     """Every tensor against its spec; where the file is `complete`, also that none is missing, and the sha256."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
@@ -190,9 +185,8 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, complete: 
             problems.append(f"{name}: {scheme.name} has no such tensor")
             continue
         result = compare_arrays(expected.pop(name), array, tolerance, name=name)
-        if hashed:
-            for rows in np.array_split(array, max(1, array.nbytes >> 22)):
-                digest.update(raw_bytes(rows))
+        for rows in np.array_split(array, max(1, array.nbytes >> 22)) if hashed else ():
+            digest.update(raw_bytes(rows))
         checked.append(Checked(name, result, scheme, {name: array}))
     if complete:
         problems += [f"{name}: the tensor is missing" for name in expected]
@@ -214,6 +208,8 @@ def model_check(
     """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
     place = Place.of(options)
     if before is None:
+        from pecli.checks.verify.against_model import verify_model
+
         if seq_axis is not None:
             raise ParameterError("seq_axis", seq_axis, "it is the axis of queries or keys", "give `before`, too")
         return partial(verify_model, model=found, layer_type=layer_type, **options)

@@ -17,7 +17,7 @@ from pecli.checks.verify.targets import Place, model_targets
 from pecli.checks.verify.verification import Checked, Verification, compared, conclusion
 from pecli.engine.arrays import COMPLEX, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import NoTablesError, ParameterError, begun, bracketed
+from pecli.errors import NoTablesError, ParameterError, begun
 from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.load import opened
@@ -28,10 +28,7 @@ from pecli.models.find import config_file
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
-MAX_UNNAMED = 16
-"""Tensors of a file that are recognised by their values when no name has a role."""
-
-_PARTS = ("vision", "audio")
+MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when no name has a role
 
 
 def verify_model(
@@ -46,9 +43,7 @@ def verify_model(
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
     Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
-    positions a table has, and how it is arranged, is up to the file; options are `offset`, `length`, `recipe`,
-    `runtime`, `layout`, and if rows are not one after the other `positions`, or `grid` with `keep`, `grid_base`,
-    `grid_scale`.
+    positions a table has, and how it is arranged, is up to the file; options are those of `Place`.
     """
     place = Place.of(options)
     encodings = model.encodings if layer_type is None else (model.one(layer_type),)
@@ -57,10 +52,7 @@ def verify_model(
     label, file = opened(path)
     with file:
         file.check()
-        layer_types = [encoding.layer_type for encoding in model.encodings]
-        tensors = _with_frequencies(file.read_as("float32"))
-        place = replace(place, ends=_ends(tensors, place.offset or 0))
-        search = _Search(label, file, tensors, encodings, layer_types, place)
+        search = _Search(label, file, encodings, [encoding.layer_type for encoding in model.encodings], place)
         return search.verified(tolerance.against_model(), reasons=reasons)
 
 
@@ -72,26 +64,22 @@ def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
     from pecli.models.dialects.gguf import factor_frequencies
 
     made = factor_frequencies(path)
-    known = {name: made[name] for name in file.tensors if name in made}
-    others = {name: array for name, array in file.tensors.items() if name not in made}
-    return {**others, **{table.name: table.array() for table in known.values()}}
+    tensors = {name: array for name, array in file.tensors.items() if name not in made}
+    return tensors | {table.name: table.array() for name, table in made.items() if name in file.tensors}
 
 
 class _Search:
     """The tensors of one file that belong to some encodings, each with its best reading."""
 
     def __init__(
-        self,
-        path: str,
-        file: LoadedFile,
-        tensors: Mapping[str, Array],
-        encodings: Sequence[Encoding],
-        layer_types: Sequence[str],
-        place: Place,
+        self, path: str, file: LoadedFile, encodings: Sequence[Encoding], layer_types: Sequence[str], place: Place
     ) -> None:
-        self.path, self.file, self.tensors, self.encodings, self.place = path, file, tensors, encodings, place
-        self._layer_types = layer_types  # of the whole model
-        self._several = len({encoding.layer_type for encoding in encodings}) > 1
+        self.path, self.file, self.encodings = path, file, encodings
+        self.layer_types = layer_types  # of the whole model
+        self.tensors = _with_frequencies(file.read_as("float32"))
+        rotary = (array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both"))
+        ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
+        self.place = replace(place, ends=tuple(sorted(ends)[:MAX_UNNAMED]))
 
     def verified(self, tolerance: Tolerance, *, reasons: bool) -> Verification:
         read = self._found()
@@ -102,24 +90,23 @@ class _Search:
         return conclusion(self.path, scheme, checked, tolerance, problems, self.tensors, reasons=reasons)
 
     def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
-        array = self.tensors[name]
+        shape = self.tensors[name].shape
         if reading is None:
             shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
-            problem = f"its shape is {bracketed(array.shape)} where {shapes} is expected"
-            return Checked(name, Comparison.impossible(name, array.shape, problem), *self._likeliest(name))
+            return Checked(name, Comparison.of_shape(name, shape, shapes), *self._likeliest(name))
         label = reading.name if name == ARRAY_NAME else name
-        layers = reading.encoding.layer_type if self._several and reading.encoding else ""
-        words = self._words(name, label, reading, layers)
-        found = Checked.of(name, label, reading, tolerance, words=words, layers=layers)
-        if found.result.passed:
-            return found
-        return replace(found, right_for=self._other_layers(name, reading, tolerance))
-
-    def _words(self, name: str, label: str, reading: Reading, layers: str) -> str:
-        """How a tensor was read: as what if its name does not say so, of which layers, in which form."""
+        several = len({encoding.layer_type for encoding in self.encodings}) > 1
+        layers = reading.encoding.layer_type if several and reading.encoding else ""
+        named = self._named(name)
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
-        fits = f"{layers} layers{'' if self._named(name) else ', which it fits best'}" if layers else ""
-        return ", ".join(filter(None, ("" if known else reading.name, fits, reading.words)))
+        fits = f"{layers} layers{'' if named else ', which it fits best'}" if layers else ""
+        words = ", ".join(filter(None, ("" if known else reading.name, fits, reading.words)))
+        checked = Checked.of(name, label, reading, tolerance, words=words, layers=layers)
+        for other in self.encodings if named and not checked.result.passed else ():
+            found = self._best(name, role_of(reading.name), [other]) if other.layer_type != named else None
+            if found is not None and compared(name, found, tolerance).passed:
+                return replace(checked, right_for=other.layer_type)
+        return checked
 
     def _likeliest(self, name: str) -> tuple[Scheme | None, dict[str, Array]]:
         """A tensor whose shape is that of no table, as one of the likeliest scheme."""
@@ -133,15 +120,6 @@ class _Search:
         rope = self._place(name).rope(ropes[0], max(array.shape, default=1), layout=layout)
         return rope, {role if role in ("cos", "sin", "inv_freq") else "cos_sin": array}
 
-    def _other_layers(self, name: str, reading: Reading, tolerance: Tolerance) -> str:
-        """The layers that a tensor would be right for, where its name says others."""
-        named = self._named(name)
-        for other in (each for each in self.encodings if named and each.layer_type != named):
-            found = self._best(name, role_of(reading.name), [other])
-            if found is not None and compared(name, found, tolerance).passed:
-                return other.layer_type
-        return ""
-
     def _found(self) -> list[tuple[str, Reading | None]]:
         """The tensors to check: the only one, or those whose names say so, or those that look like it."""
         tensors = self.tensors
@@ -149,13 +127,16 @@ class _Search:
             (name,) = tensors
             return [(name, self._best(name, self._role(name)) or self._best(name, None))]
         kinds = {encoding.scheme for encoding in self.encodings}
-        named = [(name, role_of(name)) for name in tensors if not self._is_foreign(name)]
-        ours = [
-            (name, role)
-            for name, role in named
-            if role and schemes_of(role) & kinds and _is_number(tensors[name], role)
-        ]
-        found = [(name, best) for name, role in ours if (best := self._best(name, role)) or _must_fit(role, kinds)]
+        found: list[tuple[str, Reading | None]] = []
+        for name, array in tensors.items():
+            role = role_of(name)
+            is_number = _is_number(array) or role in ("index", "cos", "sin", "both")
+            if not role or not is_number or not schemes_of(role) & kinds or self._is_foreign(name):
+                continue
+            best = self._best(name, role)
+            # a tensor of that name is wrong where its shape is; other names may mean other things
+            if best or (role != ANYTHING and (role != "rows" or kinds & {"sinusoidal", "learned"})):
+                found.append((name, best))
         if not found and len(tensors) <= MAX_UNNAMED:
             likely = [(name, self._best(name, None)) for name in tensors if _is_number(tensors[name])]
             found = [(name, best) for name, best in likely if best is not None and best.is_near]
@@ -169,10 +150,10 @@ class _Search:
 
     def _is_foreign(self, tensor: str) -> bool:
         """Whether it is of layers that were not asked for, or of a part that the configuration does not describe."""
-        named, name = self._named(tensor), _plain(tensor)
-        if named is not None:
+        if (named := self._named(tensor)) is not None:
             return all(each.layer_type != named for each in self.encodings)
-        return any(part in name and not any(part in each for each in self._layer_types) for part in _PARTS)
+        name = tensor.replace("visual", "vision")
+        return any(part in name and not any(part in each for each in self.layer_types) for part in ("vision", "audio"))
 
     def _role(self, name: str) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
@@ -199,18 +180,7 @@ class _Search:
         return [each for each in self.encodings if each.layer_type == self._named(name)] or self.encodings
 
     def _named(self, name: str) -> str | None:
-        return layer_named(_plain(name), self._layer_types)
-
-
-def _ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
-    """Where tables of cosines and sines may end, by their shapes."""
-    rotary = (array for name, array in tensors.items() if role_of(name) in ("cos", "sin", "both"))
-    return tuple(sorted({offset + count for array in rotary for count in array.shape[:-1]})[:MAX_UNNAMED])
-
-
-def _plain(name: str) -> str:
-    """A tensor's name, with the part that sees under one word."""
-    return name.replace("visual", "vision")
+        return layer_named(name.replace("visual", "vision"), self.layer_types)
 
 
 def _doubled_otherwise(readings: Sequence[Reading]) -> Iterator[str]:
@@ -225,13 +195,8 @@ def _doubled_otherwise(readings: Sequence[Reading]) -> Iterator[str]:
             yield f"{layers} cos is doubled as {cos}, sin as {sin}: no rotation takes both".strip()
 
 
-def _is_number(array: Array, role: str = "") -> bool:
-    return dtype_name(array.dtype).startswith(("float", "bfloat", "complex")) or role in ("index", "cos", "sin", "both")
-
-
-def _must_fit(role: str | None, kinds: set[str]) -> bool:
-    """Whether a tensor of that name is wrong where its shape is; other names may mean other things."""
-    return role != ANYTHING and (role != "rows" or bool(kinds & {"sinusoidal", "learned"}))
+def _is_number(array: Array) -> bool:
+    return dtype_name(array.dtype).startswith(("float", "bfloat", "complex"))
 
 
 def _shapes_of(encoding: Encoding) -> str:

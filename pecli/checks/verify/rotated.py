@@ -30,8 +30,7 @@ from pecli.models.find import Model, load_model
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
-STILL = ((Rotation("none"),), (Rows("constant", 0),))
-"""Mistakes that leave the values as they are."""
+STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
 
 
 def verify_rotated(
@@ -54,11 +53,11 @@ def verify_rotated(
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
     label, pairs = _both_sides(after, before)
     checks = []
-    for one in pairs:
-        shape = one.after.shape
-        axis, width = _position_axis(shape, model, layer_type) if seq_axis is None else seq_axis, shape[-1]
-        likely = [each for each in encodings if width in (each.head_dim, each.rotary_dim)] or encodings[:1]
-        every = [_RotatedCheck(one, each, found.file, axis, place, tolerance, reasons) for each in likely]
+    for sides in pairs:
+        shape = sides.after.shape
+        axis = _position_axis(shape, model, layer_type) if seq_axis is None else seq_axis
+        likely = [each for each in encodings if shape[-1] in (each.head_dim, each.rotary_dim)] or encodings[:1]
+        every = [_RotatedCheck(sides, each, found.file, axis, place, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
@@ -66,7 +65,7 @@ def verify_rotated(
     lines = diagnosis([replace(each, scheme=None) for each in why], results, tolerance)
     lines += [line for each in checks for line in each.advice()]
     weak = tuple(line for each in checks if each.result.passed for line in each.weak())
-    readings = {each.one.name: each.reading for each in checks if each.reading}
+    readings = {each.sides.name: each.reading for each in checks if each.reading}
     return Verification(label, "rope", results, problems_of(results), tuple(lines), readings, tuple(why), weak)
 
 
@@ -75,15 +74,12 @@ class _Sides:
     """A tensor before and after the rotation, in float64."""
 
     name: str
-    label: str
-    """What errors call it."""
+    label: str  #: what errors call it
     dtype: str
     before: Floats
     after: Floats
-    file: str
-    """What the tensor before was given as."""
-    several: bool
-    """Whether it is one of several."""
+    file: str  #: what the tensor before was given as
+    several: bool  #: whether it is one of several
 
 
 def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
@@ -97,9 +93,8 @@ def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
         ours, there = file.tensors, dict(source.tensors)
         for name, array in (*ours.items(), *there.items()):
             if array.dtype.kind == "c":
-                raise ParameterError(
-                    name, dtype_name(array.dtype), "queries and keys are real", "give two channels per pair"
-                )
+                rule = "queries and keys are real"
+                raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
         if len(ours) == len(there) == 1:
             there = dict(zip(ours, there.values(), strict=True))
         for name, array in ours.items():
@@ -135,7 +130,7 @@ class _RotatedCheck:
 
     def __init__(
         self,
-        one: _Sides,
+        sides: _Sides,
         encoding: Encoding,
         file: str,
         axis: int,
@@ -143,9 +138,9 @@ class _RotatedCheck:
         tolerance: Tolerance,
         search: bool = True,
     ) -> None:
-        shape = one.after.shape
+        shape = sides.after.shape
         if not -len(shape) <= axis < len(shape) - 1 or axis == -1:
-            rule = f"{one.label} is of shape {shape}, whose positions are on one of the axes 0 … {len(shape) - 2}"
+            rule = f"{sides.label} is of shape {shape}, whose positions are on one of the axes 0 … {len(shape) - 2}"
             raise ParameterError("seq_axis", axis, rule)
         axis = axis - len(shape) if axis >= 0 else axis
         for name in {"axes", "order"} & encoding.extra.keys():
@@ -155,30 +150,29 @@ class _RotatedCheck:
         if shape[-1] not in (head, rope.rotary_dim):
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
             rule, advice = f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}"
-            raise ParameterError(one.label, f"of shape {shape}", rule, advice)
+            raise ParameterError(sides.label, f"of shape {shape}", rule, advice)
         self.layout = encoding.layout or "halves"
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
-        self.one, self.tolerance, self.search = one, tolerance, search
-        self.before, self.after = (np.moveaxis(each, axis, -2) for each in (one.before, one.after))
+        self.sides, self.tolerance, self.search = sides, tolerance, search
+        self.before, self.after = (np.moveaxis(each, axis, -2) for each in (sides.before, sides.after))
         tables = rope.tables()
         expected = self.plan.rotated(self.before, (widened(tables["cos"]), widened(tables["sin"])))
-        self.result = self._compared(np.moveaxis(expected, -2, axis), one.after)
+        self.result = self._compared(np.moveaxis(expected, -2, axis), sides.after)
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
         self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + len(shape)}" * (axis != -2))))
 
     def _compared(self, expected: Floats, found: Floats) -> Comparison:
-        name, dtype = self.one.name, self.one.dtype
-        one, other = (round_to(each, dtype) for each in (expected, found))
-        return compare_arrays(one, other, self.tolerance, name=name)
+        one, other = (round_to(each, self.sides.dtype) for each in (expected, found))
+        return compare_arrays(one, other, self.tolerance, name=self.sides.name)
 
     @cached_property
     def reasons(self) -> list[Explanation]:
         if self.result.passed or not self.search:
             return []
-        found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.one.dtype)
-        if not self.one.several:
+        found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.sides.dtype)
+        if not self.sides.several:
             return found
-        return [replace(each, tensors=(self.one.name, *(t for t in each.tensors if t != "after"))) for each in found]
+        return [replace(each, tensors=(self.sides.name, *(t for t in each.tensors if t != "after"))) for each in found]
 
     def doubt(self) -> tuple[float, float]:
         """How many mistakes would make this the rotation of the model, on average; then the largest error."""
@@ -186,39 +180,34 @@ class _RotatedCheck:
         return sum(mistakes) / len(mistakes) if mistakes else math.inf, self.result.max_abs_error or 0.0
 
     def advice(self) -> Iterator[str]:
-        """The command that rotates as the tensor was; or where positions seem to be."""
-        for each in self.reasons if len(self.reasons) == 1 else ():
-            for edit in each.edits:
-                if isinstance(edit, Parameter) and edit.name == "position_axis":
-                    axis, shape = edit.found + self.after.ndim, bracketed(self.one.after.shape)
-                    yield f"if positions are along axis {axis} of {shape}, verify with --seq-axis {axis}"
-            if command := self._command(each):
-                yield f"reproduce with {command}"
-
-    def _command(self, found: Explanation) -> str:
-        scheme: Any = found.scheme
-        layout, axis = self.layout, self.plan.axis
-        for edit in found.mistakes:
-            if isinstance(edit, Layout):
+        """Where positions seem to be; or the command that rotates as the tensor was."""
+        if len(self.reasons) != 1:
+            return
+        (found,) = self.reasons
+        layout, axis, scheme = self.layout, self.plan.axis, found.scheme
+        for edit in found.edits:
+            if isinstance(edit, Parameter) and edit.name == "position_axis":
+                axis = edit.found
+                number, shape = axis + self.after.ndim, bracketed(self.sides.after.shape)
+                yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
+            elif isinstance(edit, Layout):
                 layout = {"interleaved before, halves after": "deepseek"}.get(edit.found, edit.found)
-            elif isinstance(edit, Parameter):
-                axis = edit.found if edit.name == "position_axis" else axis
-            else:
-                return ""
-        if layout not in LAYOUTS or scheme is None:
-            return ""
-        words = [*options(replace(scheme, seq_len=1, layout="compact", dtype="float32", recipe="exact"))]
+        known = all(isinstance(edit, (Layout, Parameter)) for edit in found.mistakes)
+        if not known or layout not in LAYOUTS or scheme is None:
+            return
+        plain: dict[str, Any] = {"seq_len": 1, "layout": "compact", "dtype": "float32", "recipe": "exact"}
+        words = [*options(replace(scheme, **plain))]
         words = words[2:] if words[0] == "--seq-len" else words
         words += ["--layout", layout] * (layout != "halves") + ["--trailing"] * self.plan.trailing
         words += ["--seq-axis", str(axis + self.after.ndim)] * (axis != -2)
-        name = f":{self.one.name}" * self.one.several
-        output = "again.safetensors" if self.one.dtype == "bfloat16" else "again.npy"
-        return shlex.join(["pecli", "apply", "rope", self.one.file + name, *words, "-o", output])
+        source = self.sides.file + f":{self.sides.name}" * self.sides.several
+        output = "again.safetensors" if self.sides.dtype == "bfloat16" else "again.npy"
+        yield f"reproduce with {shlex.join(['pecli', 'apply', 'rope', source, *words, '-o', output])}"
 
     def weak(self) -> Iterator[str]:
         """Known mistakes that the same data would have passed, too."""
         count = self.after.shape[-2]
-        rows = f"{self.one.name}: " * self.one.several + (f"{count:,} rows do" if count != 1 else "1 row does")
+        rows = f"{self.sides.name}: " * self.sides.several + (f"{count:,} rows do" if count != 1 else "1 row does")
         for mistake in mistakes(self.plan, self.after.shape):
             if not self._would_pass(mistake) or self._harmless(mistake):
                 continue
@@ -229,10 +218,10 @@ class _RotatedCheck:
 
     def _would_pass(self, mistake: Mistake) -> bool:
         rows = np.arange(self.after.shape[-2])
-        for some in (rows[:: max(1, len(rows) // 16)], rows):
-            if not self._compared(mistake.render(self.before[..., some, :], some), self.after[..., some, :]).passed:
-                return False
-        return True
+        return all(
+            self._compared(mistake.render(self.before[..., some, :], some), self.after[..., some, :]).passed
+            for some in (rows[:: max(1, len(rows) // 16)], rows)
+        )
 
     def _harmless(self, mistake: Mistake) -> bool:
         """Whether another scheme has the same frequencies, positions and factor."""

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.reading import PLURALS, Making, Target, always, fixed
+from pecli.checks.reading import PLURALS, Making, Target, fixed
 from pecli.checks.tensor_roles import role_of
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, as_dtype, dtype_name, round_to, widened
+from pecli.engine.schemes import RECIPE, Choice, Parameter, Whole
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.positions import PositionList
+from pecli.engine.schemes.positions import LAST_POSITION, PositionList
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
@@ -29,39 +31,16 @@ from pecli.models.encoding import Encoding
 OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
 """What says where rows are if not one after the other."""
 DOUBLED_LAYOUTS = ("halves", "interleaved")
-COMPACT: dict[str, Any] = {"layout": "compact"}
-
-
-def scheme_targets(scheme: Scheme) -> list[Target]:
-    """The tables of a scheme; of a bundle, those of each of its parts by their own names."""
-    found: list[Target] = []
-    for part, one in scheme.named_parts():
-        prefix = f"{part}." if part else ""
-        layout: str = getattr(one, "layout", "")
-        tables = {table.name: table for table in one.tensors()}
-        if {*PLURALS} <= tables.keys():
-            compact = one if layout in ("", "compact") else replace(one, **COMPACT)
-            waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
-            make = always(scheme if part else compact, waves)
-            found += _wave_targets(waves, make, layout if layout in DOUBLED_LAYOUTS else "")
-        others = [table for name, table in tables.items() if name not in PLURALS]
-        common = {"quantised": "pe" in tables, "masked": "bias" in tables}
-        found += [fixed(prefix + table.name, table, scheme, **common) for table in others]
-        if not scheme.holds_several and scheme.single_array().name not in (*tables, "cos_sin"):
-            single = scheme.single_array()
-            found.append(fixed(single.name, single, scheme))
-    return found
-
-
-def _wave_targets(
-    waves: Mapping[str, Table], make: Callable[[int], Making], layout: str, *, any_rows: bool = False, **others: Any
-) -> Iterator[Target]:
-    """Cosines, sines, and both in one array."""
-    cos, sin = waves
-    shape: tuple[int | None, ...] = waves[cos].shape
-    shape = (None, *shape[1:]) if any_rows else shape
-    for names in ((cos,), (sin,), (cos, sin), (sin, cos)):
-        yield Target(names, shape, make, waves=True, transposable=True, layout=layout, quantised=True, **others)
+PLACES: Mapping[str, Parameter] = {
+    "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
+    "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
+    "recipe": RECIPE,
+    "runtime": RUNTIME,
+    "layout": Choice(help="how columns come twice", options=DOUBLED_LAYOUTS),
+    "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
+    **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
+}
+"""Where the tables of a model are read, and how they were computed."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +54,7 @@ class Place:
     recipe: str = "exact"
     runtime: str = "none"
     layout: str | None = None
-    ends: tuple[int, ...] = ()
-    """Where tables in the same file end, which frequencies may have been read at, too."""
+    ends: tuple[int, ...] = ()  #: where tables in the same file end, which frequencies may have been read at, too
     own: Mapping[str, Any] = field(default_factory=dict)
     """Positions that are no range: `positions`, or `grid` and what belongs to it."""
 
@@ -84,15 +62,13 @@ class Place:
     def of(cls, given: Mapping[str, Any]) -> Place:
         """As the options of a check say."""
         for name in given:
-            if name not in ("offset", "length", "recipe", "runtime", "layout", *OWN_POSITIONS):
+            if name not in PLACES or name == "seq_axis":
                 raise KindError(name, "given", "a model has no such option", "leave it out")
-        rules = Rope.parameters()
-        own = {name: rules[name].check(name, given[name]) for name in OWN_POSITIONS if given.get(name) is not None}
-        if own and given.get("offset") is not None:
-            raise ParameterError("offset", given["offset"], "positions are given otherwise", "leave it out")
-        if (layout := given.get("layout")) not in (None, *DOUBLED_LAYOUTS):
-            raise ParameterError("layout", repr(layout), f"it must be one of {', '.join(DOUBLED_LAYOUTS)}")
-        return cls(**{name: value for name, value in given.items() if name not in OWN_POSITIONS}, own=own)
+        known = {name: PLACES[name].check(name, value) for name, value in given.items() if value is not None}
+        own = {name: known.pop(name) for name in OWN_POSITIONS if name in known}
+        if own and "offset" in known:
+            raise ParameterError("offset", known["offset"], "positions are given otherwise", "leave it out")
+        return cls(**known, own=own)
 
     def rope(self, encoding: Encoding, count: int, **others: Any) -> Rope:
         """The rotary scheme of an encoding for so many rows."""
@@ -104,6 +80,36 @@ class Place:
         if self.layout or encoding.layout is None or encoding.tables_in_halves:
             return self.layout or ""
         return "interleaved" if encoding.layout == "interleaved" else "halves"
+
+
+def scheme_targets(scheme: Scheme) -> list[Target]:
+    """The tables of a scheme; of a bundle, those of each of its parts by their own names."""
+    targets: list[Target] = []
+    for part, one in scheme.named_parts():
+        prefix = f"{part}." if part else ""
+        layout: str = getattr(one, "layout", "")
+        tables = {table.name: table for table in one.tensors()}
+        if {*PLURALS} <= tables.keys():
+            changes: dict[str, Any] = {} if layout in ("", "compact") else {"layout": "compact"}
+            compact = replace(one, **changes)
+            waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
+            both = fixed(waves, scheme if part else compact)
+            targets += _wave_targets(both.names, both.shape, both.make, layout if layout in DOUBLED_LAYOUTS else "")
+        common = {"quantised": "pe" in tables, "masked": "bias" in tables}
+        others = [table for name, table in tables.items() if name not in PLURALS]
+        targets += [fixed({prefix + table.name: table}, scheme, **common) for table in others]
+        if not scheme.holds_several and (single := scheme.single_array()).name not in (*tables, "cos_sin"):
+            targets.append(fixed({single.name: single}, scheme))
+    return targets
+
+
+def _wave_targets(
+    names: tuple[str, ...], shape: tuple[int | None, ...], make: Callable[[int], Making], layout: str
+) -> Iterator[Target]:
+    """Cosines, sines, and both in one array."""
+    cos, sin = names
+    for some in ((cos,), (sin,), (cos, sin), (sin, cos)):
+        yield Target(some, shape, make, waves=True, transposable=True, layout=layout, quantised=True)
 
 
 def model_targets(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
@@ -135,22 +141,19 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
     no_rows = "axes" in encoding.extra or encoding.no_table  # that are at one position each
     if role == "inv_freq" or (no_rows and not place.own):
         return
-    dtype = _dtype(array)
+    dtype, layout = _dtype(array), place.layout_of(encoding)
 
     @cache
     def make(rows: int) -> Making:
         rope = place.rope(encoding, rows, dtype=dtype)
         return rope, {table.name: table for table in rope.tensors() if table.name in PLURALS}
 
-    waves: Any = make(1)[1]
-    yield from _wave_targets(waves, make, place.layout_of(encoding), any_rows=not place.own)
+    rows, width = make(1)[1]["cos"].shape
+    yield from _wave_targets((*PLURALS,), (rows if place.own else None, width), make, layout)
     axes: tuple[tuple[Any, ...], ...] = place.own["positions"].axes if "positions" in place.own else ()
-    if len(axes) > 1 and "axes" not in encoding.extra:
-        yield from _by_axis(encoding, axes, place, dtype)
-
-
-def _by_axis(encoding: Encoding, axes: tuple[tuple[Any, ...], ...], place: Place, dtype: str) -> Iterator[Target]:
-    """A table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it."""
+    if len(axes) < 2 or "axes" in encoding.extra:
+        return
+    # a table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it
     every = PositionList(chain.from_iterable(axes))
     rope = replace(place, own={"positions": every}).rope(encoding, len(every), dtype=dtype)
     rope = replace(rope, mrope_section=None, mrope_interleaved=None)
@@ -158,7 +161,7 @@ def _by_axis(encoding: Encoding, axes: tuple[tuple[Any, ...], ...], place: Place
     for table in rope.tensors():
         if table.name in PLURALS:
             expected = replace(table, shape=(len(axes), len(axes[0]), table.width))
-            yield fixed(table.name, expected, rope, waves=True, layout=place.layout_of(encoding), words=words)
+            yield fixed({table.name: expected}, rope, waves=True, layout=layout, words=words)
 
 
 def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> Iterator[Target]:
@@ -174,7 +177,7 @@ def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> I
         made = as_dtype(table.array(), _dtype(array, relative=True))
         for how, places in orders.items():
             expected: Array = made if places is None else made[places]
-            yield fixed("inv_freq", expected, rope, words=", ".join(filter(None, (how, at))))
+            yield fixed({"inv_freq": expected}, rope, words=", ".join(filter(None, (how, at))))
 
 
 def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
@@ -182,24 +185,25 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
     rounded, divisor = encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
     common = {name: encoding.parameters[name] for name in ("heads", "max_bias")}
     scheme = Alibi(slopes=True, dtype=_dtype(array, relative=True), **common)
-    yield fixed("slopes", scheme.tensors()[0], scheme)
+    yield fixed({"slopes": scheme.tensors()[0]}, scheme)
     if rounded:
         slopes = as_dtype(scheme.in_dtype(rounded).tensors()[0].array(), scheme.dtype)
-        yield fixed("slopes", slopes, scheme, words=f"rounded to {rounded}")
+        yield fixed({"slopes": slopes}, scheme, words=f"rounded to {rounded}")
     forms = ("symmetric", "causal", "key", "key-last")
     for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
         scheme = Alibi(seq_len=array.shape[-1], form=form, dtype=_dtype(array), **common)
-        found = {f"in the {form} form": scheme.tensors()[0]}
+        tables = {f"in the {form} form": scheme.tensors()[0]}
         if rounded and form == "key":
-            found[f"in the {form} form, slopes and products rounded to {rounded}"] = _product(scheme, rounded)
+            tables[f"in the {form} form, slopes and products rounded to {rounded}"] = _product(scheme, rounded)
         if divisor:
-            found |= {f"{words}, divided by √head_dim": _divided(table, divisor) for words, table in found.items()}
-        yield from (fixed("bias", table, scheme, words=words, masked=True) for words, table in found.items())
+            tables |= {f"{words}, divided by √head_dim": _divided(table, divisor) for words, table in tables.items()}
+        for words, table in tables.items():
+            yield fixed({"bias": table}, scheme, words=words, masked=True)
 
 
 def _product(scheme: Alibi, dtype: str) -> Table:
     """Slope times position with both factors and the product in a dtype, as transformers computes Falcon's."""
-    (bias,) = scheme.tensors()[:1]
+    bias = scheme.tensors()[0]
     (slopes,) = replace(scheme, slopes=True, dtype=dtype).tensors()
 
     def fill(start: int, out: Array) -> None:
@@ -211,11 +215,9 @@ def _product(scheme: Alibi, dtype: str) -> Table:
 
 
 def _divided(table: Table, divisor: float) -> Table:
-    by = float(np.float32(divisor))
-
     def fill(start: int, out: Array) -> None:
         table.fill(start, out)
-        out[...] = round_to(widened(out) / by, table.dtype)
+        out[...] = round_to(widened(out) / float(np.float32(divisor)), table.dtype)
 
     return replace(table, fill=fill)
 
@@ -227,7 +229,7 @@ def _sinusoidal(encoding: Encoding, array: AnyArray, role: str | None, place: Pl
     if place.own or "grid" in given:
         given = {key: value for key, value in given.items() if key not in ("seq_len", "layout", "freq_shift")}
         scheme = Sinusoidal(**{**given, **place.own})
-        yield fixed("pe", scheme.tensors()[0], scheme, words=words, quantised=True)
+        yield fixed({"pe": scheme.tensors()[0]}, scheme, words=words, quantised=True)
         return
     for offset in dict.fromkeys((stated, 0) if place.offset is None else (place.offset,)):
 
@@ -243,10 +245,10 @@ def _sinusoidal(encoding: Encoding, array: AnyArray, role: str | None, place: Pl
 def _relative(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     given: dict[str, Any] = {name: value for name, value in encoding.parameters.items() if name != "seq_len"}
     scheme = Relative(**given, seq_len=None if "grid" in given else array.shape[-1])
-    yield fixed("index", scheme.tensors()[0], scheme, words=f"as in {scheme.style}")
+    yield fixed({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
 
 
 def _learned(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     shape = encoding.parameters["max_len"], encoding.parameters["dim"]
     nothing = np.broadcast_to(np.zeros((), array.dtype), shape)
-    yield fixed("weight", nothing, words="values are learned; the shape is right")
+    yield fixed({"weight": nothing}, words="values are learned; the shape is right")

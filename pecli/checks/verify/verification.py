@@ -9,25 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks import Answer
-from pecli.checks.compare import (
-    Comparison,
-    as_json,
-    compare,
-    compare_arrays,
-    copy_axes,
-    problems_of,
-    where_json,
-)
-from pecli.checks.reading import Reading, misaligned
+from pecli.checks import Answer, plain_fields
+from pecli.checks.compare import Comparison, compare_arrays, copy_axes, problems_of, where_json
+from pecli.checks.reading import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Indices, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import PecliError
 
 if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
     from pecli.explain.edits import Explanation
+
+COPIES_DIFFER = "its copies differ"
+MAX_WAVE = 2.0  #: the largest value of cosines and sines, attention factors included
+MAX_PROBED = 256  #: rows that are looked at for waves
+MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
+MAX_ROUNDING_ULP = 4  #: units of the last place that other programs' sines and powers lose, where all else is right
+MAX_ROWS = 1 << 20  #: of the longest table that is tried where this one does not show a mistake
+PROBES = 16  #: rows of the second half of a table, which show most mistakes
+MAX_ELEMENTS = 1 << 22  #: in one row of all heads of a longer table
+
+Tables = Mapping[Scheme, Mapping[str, Array]]
+"""What was found, by the scheme that it was compared with and by its name there."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,10 +46,8 @@ class Verification(Answer):
     readings: Mapping[str, str] = field(default_factory=dict)
     """By tensor, how it was read where that was to be found out: as which layout, of which layers."""
     explanations: tuple[Explanation, ...] = ()
-    weak: tuple[str, ...] = ()
-    """After a pass, known mistakes that the same data would have passed, too."""
-    unchecked: tuple[str, ...] = ()
-    """Tensors of the file that belong to no table."""
+    weak: tuple[str, ...] = ()  #: after a pass, known mistakes that the same data would have passed, too
+    unchecked: tuple[str, ...] = ()  #: tensors of the file that belong to no table
 
     @property
     def passed(self) -> bool:
@@ -60,66 +62,38 @@ class Verification(Answer):
         return (self.file, self.scheme, *self.sentences)
 
     def as_json(self) -> dict[str, Any]:
+        if self.explanations:
+            from pecli.explain.words import sentence
         return {
-            "file": self.file,
-            "scheme": self.scheme,
-            "passed": self.passed,
-            "tensors": [as_json(tensor) for tensor in self.tensors],
+            **plain_fields(self, "file", "scheme", "passed", "tensors", "readings", "weak", "unchecked"),
             "diagnosis": list(self.sentences),
-            "readings": dict(self.readings),
-            "explanations": [each.as_json(_sentence(each)) for each in self.explanations],
-            "weak": list(self.weak),
-            "unchecked": list(self.unchecked),
+            "explanations": [each.as_json(sentence(each)) for each in self.explanations],
             "where": where_json(self.tensors),
         }
-
-
-def _sentence(why: Explanation) -> str:
-    from pecli.explain.words import sentence
-
-    return sentence(why)
-
-
-COPIES_DIFFER = "its copies differ"
-MAX_WAVE = 2.0
-"""The largest value of cosines and sines, attention factors included."""
-MAX_PROBED = 256
-"""Rows that are looked at for waves."""
-MAX_WIDTH = 1 << 14
-"""Columns of a positional table; weights may have a million."""
-MAX_ROUNDING_ULP = 4
-"""Units of the last place that other programs' sines and powers lose, where all else is right."""
 
 
 @dataclass(frozen=True)
 class Checked:
     """A tensor of a file that was compared with what it should be."""
 
-    tensor: str
-    """Its name in the file."""
+    tensor: str  #: its name in the file
     result: Comparison
-    scheme: Scheme | None = None
-    """What makes the expected tables; None where they are learned."""
-    found: Mapping[str, Array] = field(default_factory=dict)
-    """One copy of what was found, by the scheme's names."""
+    scheme: Scheme | None = None  #: what makes the expected tables; None where they are learned
+    found: Mapping[str, Array] = field(default_factory=dict)  #: one copy of what was found, by the scheme's names
     words: str = ""
-    layers: str = ""
-    """The kind of layers that it belongs to, where there are several."""
-    right_for: str = ""
-    """Other layers whose table it is."""
-    doubtful: str = ""
-    """Why a pass proves less than it seems to."""
+    layers: str = ""  #: the kind of layers that it belongs to, where there are several
+    right_for: str = ""  #: other layers whose table it is
+    doubtful: str = ""  #: why a pass proves less than it seems to
 
     @classmethod
     def of(cls, tensor: str, label: str, reading: Reading, tolerance: Tolerance, **others: Any) -> Checked:
         """A tensor, under that label, compared with what it is read as."""
         scheme, found = reading.explained()
         result = compared(label, reading, tolerance, any_dtype=others.pop("any_dtype", True))
-        others.setdefault("words", reading.words)
         doubtful = ""
         if reading.target.names[0] == "sin" and len(reading.target.names) > 1:
             doubtful = f"{label}: no name says that sines come before cosines"
-        return cls(tensor, result, scheme, found, doubtful=doubtful, **others)
+        return cls(tensor, result, scheme, found, **{"words": reading.words, "doubtful": doubtful, **others})
 
 
 def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: bool = True) -> Comparison:
@@ -127,20 +101,13 @@ def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: b
     if reading.is_learned:
         unknown = Comparison.impossible(label, reading.array.shape, _learned_problem(reading.array))
         return replace(unknown, mismatched=0)
-    result = compare(reading.parts, reading.array.shape, tolerance, name=label, role=reading.name, any_dtype=any_dtype)
-    if not result.passed and not result.problem and copies_differ(reading, result):
-        result.problem = COPIES_DIFFER
-    if reading.is_misaligned and not result.problem:
-        result.problem = misaligned(reading)
+    result = reading.compared(tolerance, name=label, any_dtype=any_dtype)
+    if result.mismatched and not result.problem:  # perhaps in some copies along a batch or head axis alone
+        names = [name for name in ("batch", "heads") if name in result.where]
+        for name, axis in zip(names, copy_axes(reading.parts[0], reading.array), strict=False):
+            if sum(high - low + 1 for low, high in result.where[name]) < reading.array.shape[axis]:
+                result.problem = COPIES_DIFFER
     return result
-
-
-def copies_differ(reading: Reading, result: Comparison) -> bool:
-    """Whether only some copies along a batch or head axis are wrong."""
-    axes = copy_axes(reading.parts[0], reading.array.shape)
-    names = [name for name in ("batch", "heads") if name in result.where]
-    counts = [sum(high - low + 1 for low, high in result.where[name]) for name in names[: len(axes)]]
-    return any(count < reading.array.shape[axis] for count, axis in zip(counts, axes, strict=False))
 
 
 def _learned_problem(values: Array) -> str:
@@ -176,15 +143,22 @@ def conclusion(
         if others:
             lines.append(f"{', '.join(each.result.name for each in some)}: right for {others} layers")
         else:
-            found = explanations(_by_scheme(some), tolerance) if reasons else ()
+            found = explanations(_by_scheme(some), tolerance) if reasons else []
             why += found
             lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some], tolerance)]
     results = tuple(each.result for each in checked)
-    words = {each.result.name: each.words for each in checked if each.words}
-    wrong, sentences = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
     known = {each.tensor for each in checked}
     unchecked = {name: array for name, array in (present or {}).items() if name not in known}
-    answer = Verification(path, scheme, results, wrong, sentences, words, tuple(why), unchecked=tuple(unchecked))
+    answer = Verification(
+        path,
+        scheme,
+        results,
+        (*problems, *problems_of(results)),
+        tuple(dict.fromkeys(lines)),
+        {each.result.name: each.words for each in checked if each.words},
+        tuple(why),
+        unchecked=tuple(unchecked),
+    )
     if not answer.passed or not may_be_weak:
         return answer
     weak = [*weak_checks(_by_scheme(checked), tolerance), *(each.doubtful for each in checked if each.doubtful)]
@@ -203,10 +177,6 @@ def _is_table(array: Array) -> bool:
         return bool(np.abs(rows).max() <= MAX_WAVE) and bool(np.ptp(rows)) and has_waves(rows)
 
 
-Tables = Mapping[Scheme, Mapping[str, Array]]
-"""What was found, by the scheme that it was compared with and by its name there."""
-
-
 def _by_scheme(checked: Iterable[Checked]) -> Tables:
     found: dict[Scheme, dict[str, Array]] = {}
     for each in checked:
@@ -222,17 +192,15 @@ def _about(layers: str, line: str) -> str:
     return f"{layers}{': ' if is_advice else ' '}{line}" if layers else line
 
 
-def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...]:
+def explanations(tables: Tables, tolerance: Tolerance) -> list[Explanation]:
     """The reasons of all that failed, scheme by scheme."""
     from pecli.explain.edits import merged
     from pecli.explain.search import explain
     from pecli.explain.time_limit import time_limit
 
-    every: list[Explanation] = []
     with time_limit():
-        for scheme, found in tables.items():
-            every += explain(scheme, found, tolerance.atol)
-    return tuple(merged(every))
+        every = [why for scheme, found in tables.items() for why in explain(scheme, found, tolerance.atol)]
+    return list(merged(every))
 
 
 def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], tolerance: Tolerance) -> list[str]:
@@ -247,98 +215,73 @@ def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], toler
         lines += reproduction(each)
     failed = [result for result in results if not result.passed]
     units = max((result.max_ulp_error or 0 for result in failed), default=0)
-    if units and units <= MAX_ROUNDING_ULP and not any(result.problem for result in failed):
+    if 0 < units <= MAX_ROUNDING_ULP and not any(result.problem for result in failed):
+        advice = f"allow --max-ulp {units}"
         steps = {result.dtype: 2.0 ** (1 - SIGNIFICAND_BITS.get(result.dtype, 53)) for result in failed}
         coarse = [dtype for dtype, step in steps.items() if step > tolerance.atol > 0]
         if coarse:
-            step = steps[coarse[0]]
-            lines.insert(
-                0,
-                f"{coarse[0]} cannot hold {tolerance.atol:g}: near 1 its steps are {step:.2g}; allow --max-ulp {units}",
-            )
+            step = f"near 1 its steps are {steps[coarse[0]]:.2g}"
+            lines.insert(0, f"{coarse[0]} cannot hold {tolerance.atol:g}: {step}; {advice}")
         elif not lines:
-            lines.append(f"the last place differs, as sines and powers of other libraries do; allow --max-ulp {units}")
+            lines.append(f"the last place differs, as sines and powers of other libraries do; {advice}")
     return list(dict.fromkeys(lines))
-
-
-MAX_ROWS = 1 << 20
-"""Of the longest table that is tried where this one does not show a mistake."""
-PROBES = 16
-"""Rows of the second half of a table, which show most mistakes."""
-MAX_ELEMENTS = 1 << 22
-"""In one row of all heads of a longer table."""
 
 
 def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
     """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
     lines = [line for scheme, found in tables.items() for line in _weak(scheme, found, tolerance)]
     every = {name for found in tables.values() for name in found}
-    lines += [line for is_blind, line in BLIND if any(is_blind(scheme, every) for scheme in tables)]
+    for scheme in tables:  # what no number of rows shows
+        positions = getattr(scheme, "positions", None)
+        sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None
+        if every == {"inv_freq"}:
+            if getattr(scheme, "attention_factor_value", lambda: 1.0)() != 1:
+                lines.append("inv_freq cannot tell the attention factor from none: compare cos or sin, too")
+        elif sections and len(getattr(positions, "axes", ())) < 2:
+            same = "positions that are the same on all axes"
+            lines.append(f"{same} cannot tell M-RoPE sections: compare some of an image")
     return tuple(dict.fromkeys(lines))
 
 
 def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
+    from pecli.explain.words import said
+
     tables = {} if scheme.holds_several else tables_of(scheme)
     compared = [name for name in names if name in tables]
     count = next((tables[name].shape[-2] for name in compared if len(tables[name].shape) > 1), 0)
     rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(compared)
     for neighbour in scheme.neighbours() if compared else ():
         advice = _advice(scheme, neighbour.scheme, compared, tolerance)
-        if advice is not None:
-            yield f"{rows} cannot tell {' and '.join(map(_words, neighbour.edits))}{advice}"
-
-
-def _without_amplitude(scheme: Scheme, names: set[str]) -> bool:
-    return names == {"inv_freq"} and getattr(scheme, "attention_factor_value", lambda: 1.0)() != 1
-
-
-def _at_one_axis(scheme: Scheme, names: set[str]) -> bool:
-    axes = getattr(getattr(scheme, "positions", None), "axes", ())
-    has_sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None
-    return has_sections and names != {"inv_freq"} and len(axes) < 2
-
-
-BLIND = (
-    (_without_amplitude, "inv_freq cannot tell the attention factor from none: compare cos or sin, too"),
-    (_at_one_axis, "positions that are the same on all axes cannot tell M-RoPE sections: compare some of an image"),
-)
-"""What no number of rows shows, by a scheme and the names of the tensors that were compared."""
-
-
-def _words(edit: Mapping[str, Any]) -> str:
-    """«llama3 scaling from none», «base 500000 from 10000»."""
-    from pecli.explain.words import said
-
-    name, expected, found = edit.get("name", edit["edit"]), said(edit.get("expected")), said(edit.get("found"))
-    return f"{expected} scaling from {found}" if name == "scaling" else f"{name} {expected} from {found}"
+        if advice is None:
+            continue
+        words = []  # «llama3 scaling from none», «base 500000 from 10000»
+        for edit in neighbour.edits:
+            name, expected, found = edit.get("name", edit["edit"]), said(edit.get("expected")), said(edit.get("found"))
+            words.append(f"{expected} scaling from {found}" if name == "scaling" else f"{name} {expected} from {found}")
+        yield f"{rows} cannot tell {' and '.join(words)}{advice}"
 
 
 def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
     """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
-    largest = 0.0
-    for length, one, other in _longer_and_longer(scheme, mistake):
-        error = _error(one, other, names, tolerance, few=True)
-        if one is scheme and error < math.inf:
-            error = _error(one, other, names, tolerance, few=False)
-        if error == math.inf:
-            return None if one is scheme else f": compare {length:,} or more"
-        largest = max(largest, error)
-    return " within this tolerance, and no number of rows would" if largest > 1 else None
-
-
-def _longer_and_longer(scheme: Scheme, mistake: Scheme) -> Iterator[tuple[int, Scheme, Scheme]]:
-    """Two schemes as they are, and with ever more rows."""
-    length: int = getattr(scheme, "seq_len", None) or 0
-    yield length, scheme, mistake
+    largest = _error(scheme, mistake, names, tolerance, few=True)
+    if largest < math.inf:
+        largest = _error(scheme, mistake, names, tolerance, few=False)
+    if largest == math.inf:
+        return None
+    length = getattr(scheme, "seq_len", None) or 0
     while "seq_len" in scheme.parameters() and 0 < (length := 2 * length) <= MAX_ROWS:
         changes: dict[str, Any] = {"seq_len": length}
         try:
-            one, other = (replace(each, **changes) for each in (scheme, mistake))
+            one, other = replace(scheme, **changes), replace(mistake, **changes)
         except PecliError:
-            return
+            break
         if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in one.tensors() if len(table.shape) > 1):
-            return
-        yield length, one, other
+            break
+        error = _error(one, other, names, tolerance, few=True)
+        if error == math.inf:
+            return f": compare {length:,} or more"
+        largest = max(largest, error)
+    return " within this tolerance, and no number of rows would" if largest > 1 else None
 
 
 def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, *, few: bool) -> float:
@@ -351,8 +294,10 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
         if other is None or one.shape != other.shape:
             return math.inf
         if len(one.shape) > 1:
+            from pecli.explain.sample import chosen
+
             count = one.shape[-2]
-            rows = np.linspace(count // 2, count - 1, PROBES) if few else _many_rows(count, one.width)
+            rows = np.linspace(count // 2, count - 1, PROBES) if few else np.append(chosen(count, one.width), count - 1)
             every = (np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))).reshape(-1)
             found = compare_arrays(one.pick(every), other.pick(every), tolerance, name=name)
         else:
@@ -362,12 +307,6 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
         relative = (found.max_rel_error or 0.0) / FREQ_RTOL
         error = max(error, relative if is_relative(name) else (found.max_abs_error or 0.0) / DRIFT)
     return error
-
-
-def _many_rows(count: int, width: int) -> Indices:
-    from pecli.explain.sample import chosen
-
-    return np.append(chosen(count, width), count - 1)
 
 
 def tables_of(scheme: Scheme) -> dict[str, Table]:

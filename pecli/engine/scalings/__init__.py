@@ -1,14 +1,11 @@
-"""The scalings of rotary frequencies by name, one file each."""
+"""The scalings of rotary frequencies by name."""
 
 from __future__ import annotations
 
-from pecli.engine.scalings.dynamic import Dynamic
-from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
-from pecli.engine.scalings.ntk import Ntk
-from pecli.engine.scalings.ntk_fixed import NtkFixed
-from pecli.engine.scalings.proportional import Proportional
+from pecli.engine.scalings.ntk import Dynamic, Ntk, NtkFixed
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 
@@ -24,7 +21,7 @@ SCALINGS: dict[str, type[Scaling]] = {
     "ntk-fixed": NtkFixed,
 }
 
-PARAMETERS = tuple(dict.fromkeys(name for kind in SCALINGS.values() for name in (*kind.required(), *kind.optional())))
+PARAMETERS = tuple(dict.fromkeys(name for kind in SCALINGS.values() for name in kind.names()))
 """Every parameter that belongs to some scaling."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -9,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pecli.engine import numerics
+from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies, round_fixed
-from pecli.engine.scalings.scaling import Scaling, stretched
+from pecli.engine.scalings.scaling import Scaling, reciprocal, transformed
 from pecli.errors import ParameterError
 
 _BITS = 160
@@ -33,7 +35,7 @@ class Ntk(Scaling):
             raise ParameterError("dim", dim, f"{self.name} scaling divides by d − 2, so d must be at least 3")
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        return stretched(base, dim, self.stretch(), Fraction(dim, dim - 2))
+        return _stretched(base, dim, self.stretch(), Fraction(dim, dim - 2))
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         return plain * self.stretch_in_float64() ** (-np.arange(plain.shape[-1]) / (half - 1)) if half > 1 else plain
@@ -45,3 +47,61 @@ class Ntk(Scaling):
     def float32_base(self, base: float, dim: int) -> float:
         value = Fraction(base) * numerics.power(self.stretch(), Fraction(dim, dim - 2), _BITS)
         return round_fixed(value.numerator // value.denominator, _BITS, "float32")
+
+
+@dataclass(frozen=True)
+class Dynamic(Ntk):
+    """Base b·(f·L/M − (f − 1))^(d/(d−2)), with L = max(length, M): it grows once the length exceeds M."""
+
+    name = "dynamic"
+
+    max_position_embeddings: int
+    length: int | None = None
+
+    def stretch(self) -> Fraction:
+        factor, longest = Fraction(self.factor), Fraction(self.max_position_embeddings)
+        return factor * max(Fraction(self.length or 0), longest) / longest - (factor - 1)
+
+    def stretch_in_float64(self) -> Any:
+        longest = self.max_position_embeddings
+        return self.factor * np.maximum(0 if self.length is None else self.length, longest) / longest - (
+            self.factor - 1
+        )
+
+
+@dataclass(frozen=True)
+class NtkFixed(Scaling):
+    """(b·f)^(−2i/d) / f^(2/d): vLLM's and GTE's `rope_type: ntk`."""
+
+    per_frequency = True
+
+    factor: float
+
+    def frequencies(self, base: float, dim: int) -> Frequencies:
+        factor = Fraction(self.factor)
+
+        def slowed(values: Sequence[int], bits: int) -> list[int]:
+            by = numerics.power(factor, Fraction(-2, dim), bits)
+            return [value * by >> bits for value in values]
+
+        return transformed(_stretched(base, dim, factor), slowed)
+
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        return plain * self.factor ** (-(np.arange(plain.shape[-1]) + 1) / half)
+
+    def float32_base(self, base: float, dim: int) -> float:
+        return base * self.factor
+
+    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        by = numerics.power(Fraction(self.factor), Fraction(2, dim), _BITS) / (1 << _BITS)
+        return reciprocal(powers) / powers.dtype.type(by)
+
+
+def _stretched(base: float, dim: int, by: Fraction, power: Fraction = Fraction(1)) -> Frequencies:
+    """(b · by^power)^(−2i/d)."""
+
+    def log_base(bits: int) -> int:
+        stretch = numerics.log(by, bits + 8) * power.numerator // power.denominator
+        return numerics.round_shift(numerics.log(Fraction(base), bits + 8) + stretch, 8)
+
+    return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)

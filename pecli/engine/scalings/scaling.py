@@ -29,6 +29,11 @@ class Scaling:
     """The values of parameters that are left out."""
 
     @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Its parameters."""
+        return tuple(each.name for each in fields(cls))
+
+    @classmethod
     def required(cls) -> tuple[str, ...]:
         """The parameters that have to be given."""
         return tuple(each.name for each in fields(cls) if each.default is MISSING)
@@ -41,7 +46,7 @@ class Scaling:
     @classmethod
     def frequency_parameters(cls) -> tuple[str, ...]:
         """The parameters that frequencies depend on."""
-        return (*cls.required(), *cls.optional())
+        return cls.names()
 
     def complete(self) -> Self:
         """The same with the values of parameters that were left out."""
@@ -103,16 +108,6 @@ def reciprocal(powers: Singles) -> Singles:
 def unscaled(base: float, dim: int) -> Frequencies:
     """b^(−2i/d)."""
     return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2)
-
-
-def stretched(base: float, dim: int, by: Fraction, power: Fraction = Fraction(1)) -> Frequencies:
-    """(b · by^power)^(−2i/d)."""
-
-    def log_base(bits: int) -> int:
-        stretch = numerics.log(by, bits + 8) * power.numerator // power.denominator
-        return numerics.round_shift(numerics.log(Fraction(base), bits + 8) + stretch, 8)
-
-    return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
 
 
 def transformed(before: Frequencies, change: Callable[[Sequence[int], int], Sequence[int]]) -> Frequencies:

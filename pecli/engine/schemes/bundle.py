@@ -38,6 +38,7 @@ class Bundle(Scheme):
     name = "layers"
     summary = "The tables of all kinds of layers of a model."
     examples = ()
+    holds_several = True
 
     parts: Annotated[tuple[tuple[str, Scheme], ...], Parts(help="schemes by name")]
 
@@ -48,10 +49,6 @@ class Bundle(Scheme):
     def in_dtype(self, dtype: str) -> Self:
         parts = tuple((name, part.in_dtype(dtype)) for name, part in self.parts)
         return replace(self, parts=parts, dtype=dtype)
-
-    @property
-    def holds_several(self) -> bool:
-        return True
 
     def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
         return self.parts

@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Indices
 from pecli.engine.numerics.axis_tables import Coordinates
+from pecli.engine.schemes.scheme import AxisBlock
 from pecli.errors import ParameterError, spelled
 
 AXES = "thw"
@@ -35,44 +35,14 @@ def _wan(dim: int) -> tuple[int, int, int]:
     return dim - 2 * each, each, each
 
 
-def _index(i: int, n: int, axis: str) -> Fraction:
-    return Fraction(i)
-
-
-def _from_one(i: int, n: int, axis: str) -> Fraction:
-    return Fraction(i + 1)
-
-
-def _centred(i: int, n: int, axis: str) -> Fraction:
-    """The middle of an image is 0; time starts there."""
-    return Fraction(i if axis == "t" else i - (n - n // 2))
-
-
-def _centre(i: int, n: int, axis: str) -> Fraction:
-    return Fraction(2 * i + 1, n) - 1
-
-
-def _share_of_axis(i: int, n: int, axis: str) -> Fraction:
-    return (i + 1) / (n + Fraction(1, 10**6))
-
-
-class AxisBlock(NamedTuple):
-    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on."""
-
-    axis: int
-    channels: int
-    denominator: Fraction
-    start: int = 0
-    step: int = 1
-
-    @property
-    def pairs(self) -> int:
-        return self.channels // 2
-
-    @property
-    def indices(self) -> range:
-        """Which of the frequencies base^(−i/denominator) it has."""
-        return range(self.start, self.start + self.step * self.pairs, self.step)
+COORDINATES: dict[str, Callable[[int, int, str], Fraction]] = {
+    "index": lambda i, n, axis: Fraction(i),
+    "from one": lambda i, n, axis: Fraction(i + 1),
+    "centred": lambda i, n, axis: Fraction(i if axis == "t" else i - (n - n // 2)),  # time starts at 0
+    "-1 to 1": lambda i, n, axis: Fraction(2 * i + 1, n) - 1,
+    "share": lambda i, n, axis: (i + 1) / (n + Fraction(1, 10**6)),
+}
+"""The position of point i of n along an axis."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +59,8 @@ class GridStyle:
     """How the sines and cosines of an axis lie, where a table is added: halves or interleaved."""
     sines_first: bool = False
     """All sines come before all cosines; else each axis has its own halves."""
-    coordinate: Callable[[int, int, str], Fraction] = _index
-    """The position of point i of n along an axis."""
+    coordinate: str = "index"
+    """Which of COORDINATES are the positions along an axis."""
     in_turns: bool = False
     """Positions are multiplied by 2π."""
     shared_frequencies: bool = False
@@ -134,12 +104,10 @@ class GridStyle:
         if len(grid) == 3 and "t" not in self.axes and not self.repeats_time:
             raise ParameterError("grid", given, f"the {self.name} style has no axis of time", "give HxW")
         if grid[-1] % self.merge or grid[-2] % self.merge:
-            m = self.merge
-            raise ParameterError(
-                "grid", given, f"the {self.name} style merges {m} x {m} points; H and W are not multiples"
-            )
+            points = f"{self.merge} x {self.merge} points"
+            raise ParameterError("grid", given, f"the {self.name} style merges {points}; H and W are not multiples")
         for name, values in (("grid_base", base), ("grid_scale", scale)):
-            if values is not None and self.coordinate is not _index:
+            if values is not None and self.coordinate != "index":
                 rule = f"the {self.name} style has positions of its own along a grid"
                 raise ParameterError(name, spelled(values), rule, "leave it out")
             if values is not None and len(values) not in (1, len(grid)):
@@ -156,7 +124,7 @@ class GridStyle:
         for axis in self.sorted_axes:
             n, place = sizes[axis], AXES.index(axis) - (3 - len(grid))
             per_point = _at(base, place, n) / n / _at(scale, place, 1)
-            values.append([*(self.coordinate(i, n, axis) * per_point for i in range(n)), Fraction(0)])
+            values.append([*(COORDINATES[self.coordinate](i, n, axis) * per_point for i in range(n)), Fraction(0)])
 
         def index(start: int, stop: int) -> Indices:
             rows = np.arange(start, stop) - (0 if self.keep_last else keep)
@@ -186,7 +154,7 @@ _ADDED = (
     GridStyle("vit-mae", "hw", _HALVES, layout="halves"),
     GridStyle("sd3", "wh", _HALVES, layout="halves"),
     GridStyle("cogvideox", "twh", _VIDEO, layout="halves"),
-    GridStyle("detr", "hw", _HALVES, layout="interleaved", coordinate=_share_of_axis, in_turns=True),
+    GridStyle("detr", "hw", _HALVES, layout="interleaved", coordinate="share", in_turns=True),
     GridStyle("timm", "hw", _HALVES, layout="halves", sines_first=True),
 )
 ADDED = {style.name: style for style in _ADDED}
@@ -199,11 +167,11 @@ _ROTARY = (
     GridStyle("hunyuan-video", "thw", _FLUX, base=256.0),
     GridStyle("qwen2-vl", "hw", _HALVES, merge=2, repeats_time=True),
     GridStyle("pixtral", "hw", _HALVES, shared_frequencies=True),
-    GridStyle("llama4-vision", "wh", _HALVES, coordinate=_from_one, keep=1, keep_last=True),
-    GridStyle("dinov3", "hw", _HALVES, base=100.0, coordinate=_centre, in_turns=True),
+    GridStyle("llama4-vision", "wh", _HALVES, coordinate="from one", keep=1, keep_last=True),
+    GridStyle("dinov3", "hw", _HALVES, base=100.0, coordinate="-1 to 1", in_turns=True),
     GridStyle("eva", "hw", _HALVES),
     GridStyle("sam2", "wh", _HALVES),
-    GridStyle("qwen-image", "thw", _FLUX, coordinate=_centred),
+    GridStyle("qwen-image", "thw", _FLUX, coordinate="centred"),
 )
 ROTARY = {style.name: style for style in _ROTARY}
 """Of rotations."""

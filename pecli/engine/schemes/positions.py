@@ -10,22 +10,24 @@ import math
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any
 
+from pecli.engine import numerics
+from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.schemes import EXACT, ListOf, Parameter, Real, Recipe, Whole
-from pecli.engine.schemes.scheme import TABLE_PICTURES, Neighbour, Scheme
+from pecli.engine.schemes import ListOf, Parameter, Real, Recipe, Whole
+from pecli.engine.schemes.scheme import TABLE_PICTURES, AxisBlock, Neighbour, Scheme, unset
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.schemes.grid_styles import GridStyle
-    from pecli.engine.schemes.recipe_tables import AxisWaves, Filler, FrequencyRecipe, RangeFiller
+    from pecli.engine.schemes.recipe_tables import Filler, RecipeAngles
 
 LAST_POSITION = 2**40
 """Positions go up to this, and down to minus this."""
@@ -39,12 +41,6 @@ _SEPARATOR = r"\s*[,;]\s*"
 _MAX_DIGITS = 48
 _MAX_LISTED = 1 << 16
 """Positions that a known mistake lists one by one."""
-
-
-def check_last(offset: int, count: int) -> None:
-    """Refuse a table that goes on beyond the last position."""
-    if offset + count - 1 > LAST_POSITION:
-        raise ParameterError("offset", offset, "the last position must be at most 2^40")
 
 
 class PositionList(tuple[Any, ...]):
@@ -94,12 +90,13 @@ class GivenPositions(Parameter):
         if isinstance(value, PositionList):
             return value
         if hasattr(value, "tolist"):
+            said = f"of shape {bracketed(value.shape)}"
             if value.dtype.kind in "cbOSU":
-                raise KindError(name, f"of shape {bracketed(value.shape)} and dtype {value.dtype}", self.rule)
+                raise KindError(name, f"{said} and dtype {value.dtype}", self.rule)
             if value.ndim == 3 and (value == value[:, :1]).all():  # (axes, batch, L), the same in all of the batch
                 value = value[:, 0]
             if value.ndim not in (1, 2) or not value.size:
-                raise ParameterError(name, f"of shape {bracketed(value.shape)}", self.rule)
+                raise ParameterError(name, said, self.rule)
             value = value.tolist()
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise KindError(name, quoted(value), self.rule)
@@ -107,26 +104,28 @@ class GivenPositions(Parameter):
         if not items:
             raise ParameterError(name, "empty", self.rule)
         if not any(isinstance(item, (list, tuple)) for item in items):
-            return PositionList(self._number(f"{name}[{k}]", item) for k, item in enumerate(items))
+            return PositionList(_position(f"{name}[{k}]", item) for k, item in enumerate(items))
         sizes = [len(item) if isinstance(item, (list, tuple)) else 0 for item in items]
         if len({*sizes}) > 1 or not sizes[0]:
             raise ParameterError(name, f"axes of {', '.join(map(str, sizes[:8]))} positions", self.rule)
-        return PositionList(
-            tuple(self._number(f"{name}[{a}][{k}]", item) for k, item in enumerate(axis))
-            for a, axis in enumerate(items)
-        )
+        rows = enumerate(items)
+        return PositionList(tuple(_position(f"{name}[{a}][{k}]", x) for k, x in enumerate(axis)) for a, axis in rows)
 
-    def _number(self, name: str, value: Any) -> int | float | str:
-        rule = "a position is a finite number from −2^40 to 2^40"
-        if isinstance(value, bool) or type(value).__name__ == "bool":
-            raise KindError(name, quoted(value), rule)
-        try:
-            exact = Fraction(_exact(value))
-        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-            raise ParameterError(name, quoted(value), rule) from None
-        if abs(exact) > LAST_POSITION:
-            raise ParameterError(name, quoted(value), rule)
-        return _kept(exact, str(value))
+
+def _position(name: str, value: Any) -> int | float | str:
+    rule = "a position is a finite number from −2^40 to 2^40"
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        raise KindError(name, quoted(value), rule)
+    try:
+        if isinstance(value, str) and (len(value) > _MAX_DIGITS or not re.fullmatch(_DECIMAL, value)):
+            raise ValueError(value)
+        is_exact = isinstance(value, (str, Fraction))
+        exact = Fraction(value if is_exact else operator.index(value) if hasattr(value, "__index__") else float(value))
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise ParameterError(name, quoted(value), rule) from None
+    if abs(exact) > LAST_POSITION:
+        raise ParameterError(name, quoted(value), rule)
+    return _kept(exact, str(value))
 
 
 def _kept(exact: Fraction, text: str = "") -> int | float | str:
@@ -134,22 +133,6 @@ def _kept(exact: Fraction, text: str = "") -> int | float | str:
     if exact.denominator == 1:
         return int(exact)
     return float(exact) if Fraction(float(exact)) == exact else text or str(exact)
-
-
-def _exact(value: Any) -> Fraction | int:
-    if isinstance(value, str):
-        if not re.fullmatch(_DECIMAL, value) or len(value) > _MAX_DIGITS:
-            raise ValueError(value)
-        return Fraction(value)
-    if isinstance(value, Fraction):
-        return value
-    try:
-        return operator.index(value)
-    except TypeError:
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError(value) from None
-        return Fraction(number)
 
 
 class GridParameter(Parameter):
@@ -183,6 +166,9 @@ _sizes = partial(ListOf, each=Real("a number", above=0))
 class Positioned(Scheme):
     """A scheme with a row per position: `seq_len` positions from `offset` on, those of a list, or those of a grid."""
 
+    seq_len: Annotated[int, Whole("rows of the table, unless --positions or --grid is given")] = unset()
+    dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = unset()
+    base: Annotated[float, Real("base of the frequencies", above=0, default=10000.0)] = unset()
     _: KW_ONLY
     positions: Annotated[
         PositionList | None, GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
@@ -205,36 +191,29 @@ class Positioned(Scheme):
         self._check_place()
         if self.grid is not None and self.keep is None and preset.get("keep"):
             object.__setattr__(self, "keep", preset["keep"])
-        rows = self._given_rows()
-        given = getattr(self, "seq_len", None)
-        if rows is not None and given is None:
+        rows = None if self.positions is None else self.positions.shape[-1]
+        if self.grid is not None:
+            rows = math.prod(self.grid) + (self.keep or 0)
+        if rows is not None and self.seq_len not in (None, rows):
+            raise ParameterError("seq_len", self.seq_len, f"{self.place()} has {rows} rows", "leave it out")
+        if rows is not None:
             object.__setattr__(self, "seq_len", rows)
-        elif rows is not None and given != rows:
-            rule = f"{self.place()} has {rows} rows"
-            raise ParameterError("seq_len", given, rule, "leave it out")
         super()._complete({name: value for name, value in preset.items() if name != "keep"})
 
     def _check_place(self) -> None:
-        if self.positions is not None and self.grid is not None:
-            raise ParameterError(
-                "grid", self.grid.spelled(), "rows are those of a grid or of positions", "leave one out"
-            )
+        style = self.grid_style
         if self.grid is None:
             for name in ("keep", "grid_base", "grid_scale"):
                 if getattr(self, name) is not None:
                     raise ParameterError(name, spelled(getattr(self, name)), "it belongs to a grid", "add --grid")
-        style = self.grid_style
-        if self.grid is not None and style is None:
-            raise ParameterError(
-                "style", "missing", f"the grid {self.grid.spelled()} needs a style, whose conventions it follows"
-            )
-        if style is not None and self.grid is None and self.positions is None:
-            raise ParameterError("grid", "missing", f"the {style.name} style is of tables on grids")
-
-    def _given_rows(self) -> int | None:
+            if style is not None and self.positions is None:
+                raise ParameterError("grid", "missing", f"the {style.name} style is of tables on grids")
+            return
+        size = self.grid.spelled()
         if self.positions is not None:
-            return self.positions.shape[-1]
-        return None if self.grid is None else math.prod(self.grid) + (self.keep or 0)
+            raise ParameterError("grid", size, "rows are those of a grid or of positions", "leave one out")
+        if style is None:
+            raise ParameterError("style", "missing", f"the grid {size} needs a style, whose conventions it follows")
 
     def place(self) -> str:
         """Where rows are, in words."""
@@ -246,13 +225,21 @@ class Positioned(Scheme):
     def _check(self) -> None:
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
-        if not self.is_range and getattr(self, "offset", None):
-            raise ParameterError("offset", self.first_position, "positions are given otherwise", "leave it out")
+        offset = self.first_position
+        if not self.is_range and offset:
+            raise ParameterError("offset", offset, "positions are given otherwise", "leave it out")
+        if offset + self.seq_len - 1 > LAST_POSITION:
+            raise ParameterError("offset", offset, "the last position must be at most 2^40")
 
     @property
     def grid_style(self) -> GridStyle | None:
         """Whose conventions a grid follows."""
         return None
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether positions are turns, so that angles are those times 2π."""
+        return self.grid_style is not None and self.grid_style.in_turns
 
     @property
     def is_range(self) -> bool:
@@ -261,11 +248,11 @@ class Positioned(Scheme):
 
     @property
     def inert_parameters(self) -> frozenset[str]:
-        style = self.grid_style
-        same = {
-            name for name in ("keep", "base", "layout") if style and getattr(self, name, None) == getattr(style, name)
-        }
-        return frozenset() if self.is_range else frozenset({"seq_len", "offset", *same})
+        if self.is_range:
+            return frozenset()
+        names = ("keep", "base", "layout") if self.grid_style else ()
+        same = (name for name in names if getattr(self, name) == getattr(self.grid_style, name))
+        return frozenset({"seq_len", "offset", *same})
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
@@ -284,46 +271,33 @@ class Positioned(Scheme):
         it was resampled from left out, another project's style, axes of positions in another order.
         """
         style = self.grid_style
-        if self.grid is not None and style is not None:
+        if self.grid is not None:
             yield self.neighbour(grid=GridSize((*self.grid[:-2], self.grid[-1], self.grid[-2])))
             yield from (self.neighbour(keep=keep) for keep in {0, 1} - {self.keep or 0})
             yield from (self.neighbour(**{name: None}) for name in ("grid_base", "grid_scale"))
         for name, other in others.items():
             if style is not None and replace(other, name=style.name) != style:
-                own = {"base": None} if getattr(self, "base", None) == style.base else {}
-                yield self.neighbour(style=name, **own)
+                yield self.neighbour(style=name, **({"base": None} if self.base == style.base else {}))
         if self.grid is not None and style is not None:
-            yield from self._exchanged(style)
-        if self.positions is not None and len(self.positions.axes) > 1:
-            yield from self._other_axes(self.positions)
-
-    def _exchanged(self, style: GridStyle) -> Iterator[Neighbour | None]:
-        """Rows where columns should be: the same at positions that are given."""
-        if "t" in style.axes or self.keep or style.merge > 1 or math.prod(self.grid or ()) > _MAX_LISTED:
-            return
-        coordinates = self.coordinates()
-        index = coordinates.index(0, coordinates.rows)
-        places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index.tolist())]
-        yield self._at_positions(places[::-1], style.sorted_axes, style.sorted_axes[::-1])
-
-    def _other_axes(self, positions: PositionList) -> Iterator[Neighbour | None]:
-        from pecli.engine.schemes.grid_styles import AXES
-
-        axes = positions.exact()
-        names = AXES if len(axes) == 3 else AXES[1:] if len(axes) == 2 else "".join(map(str, range(len(axes))))
-        for a, b in combinations(range(len(axes)), 2):
-            order = list(range(len(axes)))
-            order[a], order[b] = b, a
-            yield self._at_positions([axes[k] for k in order], names, "".join(names[k] for k in order))
-        yield self._at_positions([axes[0]] * len(axes), names, names[0] * len(axes))
+            few = math.prod(self.grid) <= _MAX_LISTED
+            if few and "t" not in style.axes and not self.keep and style.merge == 1:  # rows where columns should be
+                coordinates = self.coordinates()
+                index = coordinates.index(0, coordinates.rows).tolist()
+                places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index)]
+                yield self._at_positions(places[::-1], style.sorted_axes, style.sorted_axes[::-1])
+        if self.positions is not None and len(axes := self.positions.exact()) > 1:
+            count = len(axes)
+            names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
+            for a, b in combinations(range(count), 2):
+                order = [b if k == a else a if k == b else k for k in range(count)]
+                yield self._at_positions([axes[k] for k in order], names, "".join(names[k] for k in order))
+            yield self._at_positions([axes[0]] * count, names, names[0] * count)
 
     def _at_positions(self, places: Sequence[Sequence[Any]], expected: str, found: str) -> Neighbour | None:
-        given = PositionList(tuple(_kept(Fraction(value)) for value in axis) for axis in places)
-        other = self.neighbour(positions=given, grid=None, keep=None, grid_base=None, grid_scale=None)
-        if other is None:
-            return None
+        positions = PositionList(tuple(_kept(Fraction(value)) for value in axis) for axis in places)
+        other = self.neighbour(positions=positions, grid=None, keep=None, grid_base=None, grid_scale=None)
         edit = self.edit("axes of positions", ",".join(expected), ",".join(found))
-        return Neighbour((edit,), other.scheme)
+        return other and Neighbour((edit,), other.scheme)
 
     def coordinates(self) -> Coordinates:
         """The positions of all rows, axis by axis, where these are not consecutive."""
@@ -335,27 +309,60 @@ class Positioned(Scheme):
         assert self.grid_style is not None
         return self.grid_style.coordinates(self.grid, self.keep or 0, self.grid_base, self.grid_scale)
 
-    def waves(self) -> Waves:
-        """The frequencies and the amplitude, in integers: what exact tables of consecutive positions are made from."""
+    @property
+    def axis_blocks(self) -> tuple[AxisBlock, ...]:
+        """The frequencies of each axis; none where all axes share those of the dim."""
+        return ()
+
+    @property
+    def pair_axes(self) -> list[int]:
+        """Which axis of positions each frequency follows."""
+        return [block.axis for block in self.axis_blocks for _ in block.indices]
+
+    @property
+    def rotating_pairs(self) -> int:
+        """How many waves there are."""
+        return sum(block.pairs for block in self.axis_blocks)
+
+    def block_frequencies(self, scale: float = 1.0) -> Frequencies:
+        """The frequencies of all blocks, one after the other, exact."""
+        parts = ((b, numerics.geometric(self.base, b.denominator, b.last + 1, scale)) for b in self.axis_blocks)
+        return numerics.joined([frequencies.take(block.indices) for block, frequencies in parts])
+
+    def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
+        """The frequencies and the amplitude, in integers, over positions in multiples of a unit: what exact tables are
+        made from; with so many bits more than usual.
+        """
         raise NotImplementedError
 
-    def frequency_recipe(self) -> FrequencyRecipe:
-        """The same, as recipes need to know it."""
-        raise NotImplementedError
+    def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:
+        """The angles that a recipe makes, and which of them the scheme has: those of its waves, in order."""
+        from pecli.engine.schemes.recipe_tables import RecipeAngles
 
-    def axis_waves(self) -> AxisWaves:
-        """The waves at positions that are not consecutive."""
-        raise NotImplementedError
+        for block in self.axis_blocks:
+            scale = getattr(self, "scale", 1.0)
+            yield RecipeAngles(recipe, self.base, block.denominator, block.last + 1, scale), block.indices
 
-    def range_filler(self, recipe: Recipe, rows: int) -> RangeFiller:
-        """What makes cos and sin of consecutive positions, of about so many."""
-        exact = Rotation(self.waves, rows)
-        if recipe == EXACT:
-            return exact
-        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller
+    @property
+    def amplitude_value(self) -> float:
+        """What cos and sin are multiplied by, as float64."""
+        return float(getattr(self, "amplitude", 1.0))
 
-        return CastFiller(exact, recipe.table) if recipe.is_exact else RecipeFiller(recipe, self.frequency_recipe())
+    def filler(self, recipe: Recipe, rows: int, coordinates: Coordinates | None = None) -> Filler:
+        """What makes cos and sin of about so many consecutive positions, or at the given coordinates."""
+        if coordinates is None and recipe.is_exact and not recipe.table:
+            return Rotation(self.waves, rows)
+        from pecli.engine.numerics.axis_tables import AxisRotation
+        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller, bands_of
 
-    def row_filler(self, recipe: Recipe, rows: int) -> Filler:
+        several = coordinates is not None and len(coordinates.values) > 1
+        axes = self.pair_axes[: self.rotating_pairs] if several else [0] * self.rotating_pairs
+        if not recipe.is_exact:
+            bands = bands_of(self.recipe_angles(recipe), axes)
+            return RecipeFiller(recipe, bands, self.amplitude_value, coordinates, in_turns=self.in_turns)
+        exact = Rotation(self.waves, rows) if coordinates is None else AxisRotation(self.waves, axes, coordinates)
+        return CastFiller(exact, recipe.table) if recipe.table else exact
+
+    def row_filler(self, recipe: Recipe) -> Filler:
         """What makes cos and sin of its rows, wherever they are."""
-        return self.range_filler(recipe, rows) if self.is_range else self.axis_waves().filler(recipe)
+        return self.filler(recipe, self.seq_len, None if self.is_range else self.coordinates())

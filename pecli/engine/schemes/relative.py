@@ -8,10 +8,10 @@ a library rounds them.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import sha256
 from typing import Annotated, Any, ClassVar
 
@@ -26,58 +26,50 @@ from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError, bracketed, quoted
 
 _MAX_SEQ_LEN = 1 << 20
+_BUCKETS = {"t5": {"buckets": 32, "max_distance": 128}, "deberta": {"buckets": 256, "max_distance": 512}}
+"""What counts where it is not given."""
+_LOG = ("seq_len", "buckets", "max_distance")
+_MAX_DISTANCE = Whole("t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
 
 
-def t5_bucket(distance: int, buckets: int, max_distance: int, *, causal: bool) -> int:
-    """The bucket of a key that is so far after its query.
+def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
+    """The buckets of the distances 0 … count − 1, of one sign: half of them are exact, n of the others begins where
+    ln(distance/exact) / ln(max_distance/exact) = n / (buckets − exact).
 
-    >>> [t5_bucket(r, 32, 128, causal=False) for r in (-200, -9, 0, 3, 200)]
-    [15, 8, 0, 19, 31]
+    >>> t5_buckets(20, 16, 128).tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10]
     """
-    first = 0
-    if causal:
-        far = max(-distance, 0)
-    else:
-        buckets //= 2
-        first, far = buckets * (distance > 0), abs(distance)
     exact = buckets // 2
-    if far < exact:
-        return first + far
-    steps, bucket = buckets - exact, exact
-    while bucket < buckets - 1 and _reaches(far, exact, max_distance, bucket + 1 - exact, steps):
-        bucket += 1
-    return first + bucket
+    steps = buckets - exact
+
+    def begins(step: int) -> int:
+        limit = max_distance**step * exact ** (steps - step)
+        return bisect_left(range(count), limit, key=lambda far: int(far) ** steps)
+
+    starts = [*range(1, min(exact + 1, count + 1)), *(begins(step) for step in range(1, steps))]
+    return np.searchsorted(starts, np.arange(count), side="right")
 
 
-def _reaches(far: int, exact: int, limit: int, step: int, steps: int) -> bool:
-    """Whether ln(far/exact) / ln(limit/exact) ≥ step/steps."""
-    return bool(far**steps * exact**step >= limit**step * exact**steps)
+def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
+    """Those of DeBERTa: the first half is exact, its last included, and n of the others ends where
+    ln(distance/middle) / ln((max_distance − 1)/middle) = n / (middle − 1).
 
-
-def deberta_bucket(distance: int, buckets: int, max_distance: int, *, causal: bool = False) -> int:
-    """The bucket of a key that is so far before its query, of either sign.
-
-    >>> [deberta_bucket(r, 32, 64) for r in (-40, -16, 5, 63)]
-    [-27, -16, 5, 31]
+    >>> deberta_buckets(20, 8, 16).tolist()
+    [0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8]
     """
-    middle, far = buckets // 2, abs(distance)
-    if far <= middle:
-        return distance
-    step = 1
-    while not _reaches(max_distance - 1, middle, far, middle - 1, step):
-        step += 1
-    return (middle + step) * (1 if distance > 0 else -1)
+    middle = buckets // 2
+    numbers = np.arange(count)
 
+    def ends(step: int) -> int:
+        limit = (max_distance - 1) ** step * middle ** (middle - 1)
+        return bisect_right(range(count), limit, key=lambda far: int(far) ** (middle - 1) * middle**step)
 
-def _in_runs(number: Callable[[int], int], count: int) -> list[int]:
-    """number(0) … number(count − 1), whose size never falls: each run of equal ones is found by bisection."""
-    found: list[int] = []
-    while len(found) < count:
-        value = number(len(found))
-        places = range(len(found), count)
-        run = bisect_right(places, abs(value), key=lambda far: abs(number(far)))
-        found += [value] * max(1, run)
-    return found
+    step, first = 1, middle + 1
+    while first < count:
+        last = ends(step)
+        numbers[first:last] = middle + step
+        step, first = step + 1, last
+    return numbers
 
 
 class Weights(Parameter):
@@ -112,25 +104,6 @@ class WeightTable(str):
         return made
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How a project numbers relative positions."""
-
-    bucket: Callable[..., int] | None
-    """The number of a signed distance; None for windows of a grid."""
-    sign: int = 1
-    """1: a key after its query has a positive distance; −1: a negative one."""
-    rows: Callable[[Relative], int] | None = None
-    """How many rows the weights have; None where no bias follows from weights alone."""
-
-
-KINDS = {
-    "t5": Kind(t5_bucket, rows=lambda scheme: scheme.buckets or 0),
-    "deberta": Kind(deberta_bucket, -1),
-    "swin": Kind(None, rows=lambda scheme: math.prod(2 * size - 1 for size in scheme.grid or ())),
-}
-_LOG = ("seq_len", "buckets", "max_distance")
-_MAX_DISTANCE = Whole("t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
 _WEIGHTS = Weights("the learned table: make the bias that the model adds, (heads, L, L)", omitted_default=None)
 
 
@@ -149,7 +122,7 @@ class Relative(Scheme):
         "pecli relative --style swin --grid 7x7 --weights model.safetensors:relative_position_bias_table -o bias.npy",
     )
 
-    style: Annotated[str, Choice("whose relative positions", options=tuple(KINDS))]
+    style: Annotated[str, Choice("whose relative positions", options=("t5", "deberta", "swin"))]
     seq_len: Annotated[int | None, Whole("t5, deberta: queries and keys", high=_MAX_SEQ_LEN)] = None
     buckets: Annotated[int | None, Whole("t5, deberta: number of buckets (32; 256)", low=4, high=1 << 12)] = None
     max_distance: Annotated[int | None, _MAX_DISTANCE] = None
@@ -163,9 +136,7 @@ class Relative(Scheme):
     applied_as = "relative"
 
     def __post_init__(self) -> None:
-        logarithmic = {"t5": {"buckets": 32, "max_distance": 128}, "deberta": {"buckets": 256, "max_distance": 512}}
-        style = self.parameters()["style"].check("style", self.style)
-        self._complete(logarithmic.get(style, {}))
+        self._complete(_BUCKETS.get(self.parameters()["style"].check("style", self.style), {}))
 
     def _check(self) -> None:
         used = ("grid",) if self.style == "swin" else _LOG
@@ -180,26 +151,24 @@ class Relative(Scheme):
         if self.grid is not None and (len(self.grid) != 2 or self.length > _MAX_SEQ_LEN):
             rule = f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points"
             raise ParameterError("grid", self.grid.spelled(), rule)
-        self._check_buckets()
+        if self.buckets is not None and self.max_distance is not None:
+            exact = self.buckets // (2 if self.causal or self.style == "deberta" else 4)
+            if self.max_distance <= exact + (self.style == "deberta"):
+                rule = f"it must be more than the {exact} distances that {self.buckets} buckets tell apart"
+                raise ParameterError("max_distance", self.max_distance, rule)
         if self.weights is not None:
             self._check_weights(self.weights.array.shape)
 
-    def _check_buckets(self) -> None:
-        if self.buckets is None or self.max_distance is None:
-            return
-        exact = self.buckets // (2 if self.causal or self.style == "deberta" else 4)
-        if self.max_distance <= exact + (self.style == "deberta"):
-            rule = f"it must be more than the {exact} distances that {self.buckets} buckets tell apart"
-            raise ParameterError("max_distance", self.max_distance, rule)
-
     def _check_weights(self, shape: tuple[int, ...]) -> None:
-        count = KINDS[self.style].rows
-        if count is None:
-            rule = f"{self.style} multiplies its embeddings by queries and keys: no bias follows from weights alone"
-            raise ParameterError("weights", f"of shape {bracketed(shape)}", rule, "leave them out")
-        if shape[0] != count(self):
-            rule = f"the {self.style} style looks up {count(self)} rows: they must be of shape ({count(self)}, heads)"
-            raise ParameterError("weights", f"of shape {bracketed(shape)}", rule)
+        said, count = f"of shape {bracketed(shape)}", self.buckets
+        if self.style == "deberta":
+            rule = "deberta multiplies its embeddings by queries and keys: no bias follows from weights alone"
+            raise ParameterError("weights", said, rule, "leave them out")
+        if self.grid is not None:
+            count = math.prod(2 * size - 1 for size in self.grid)
+        if shape[0] != count:
+            rule = f"the {self.style} style looks up {count} rows: they must be of shape ({count}, heads)"
+            raise ParameterError("weights", said, rule)
 
     @property
     def length(self) -> int:
@@ -219,12 +188,17 @@ class Relative(Scheme):
     @cached_property
     def _by_distance(self) -> Indices:
         """The numbers of keys L−1 before … L−1 after their query."""
-        kind = KINDS[self.style]
-        assert kind.bucket is not None
-        number = partial(kind.bucket, buckets=self.buckets, max_distance=self.max_distance, causal=self.causal)
-        after = _in_runs(lambda far: number(kind.sign * far), self.length)
-        before = _in_runs(lambda far: number(-kind.sign * far), self.length)
-        return np.array([*before[:0:-1], *after], np.intp)
+        buckets, limit = self.buckets or 0, self.max_distance or 0
+        if self.style == "deberta":
+            before = deberta_buckets(self.length, buckets, limit)
+            after = -before
+        elif self.causal:
+            before = t5_buckets(self.length, buckets, limit)
+            after = np.zeros_like(before)
+        else:
+            before = t5_buckets(self.length, buckets // 2, limit)
+            after = before + buckets // 2
+        return np.concatenate([before[::-1], after[1:]])
 
     def tensors(self) -> tuple[Table, ...]:
         length = self.length

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
-from math import nextafter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import rotated
-from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, Singles, numpy_dtype, widened
+from pecli.engine.arrays import Array, ArrayLike, Complex, Singles, numpy_dtype
 from pecli.engine.numerics import Frequencies
+from pecli.engine.numerics.axis_tables import listed_coordinates
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.rotation_factors import RotationFactors
 from pecli.engine.runtimes import runtime_named
-from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import transformed
-from pecli.engine.schemes import Recipe, recipe_named
+from pecli.engine.schemes import EXACT, Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipe_tables import (
-    AxisFrequencies,
-    AxisWaves,
-    Filler,
-    FrequencyRecipe,
-    RecipeFiller,
-    block_frequencies,
-    block_waves,
-    unit_waves,
-)
+from pecli.engine.schemes.recipe_tables import Filler, RecipeAngles, RecipeFiller
 from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.engine.table import ByPosition, Table, stacked
@@ -77,38 +67,45 @@ class Rope(RotaryParameters):
     def frequencies(self) -> Frequencies:
         """The inverse frequencies, exact, after scaling."""
         if self.axis_blocks:
-            frequencies = block_frequencies(self.axis_blocks, self.base)
-            return numerics.in_radians(frequencies) if self._in_turns else frequencies
+            frequencies = self.block_frequencies()
+            return numerics.in_radians(frequencies) if self.in_turns else frequencies
         every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
         if count == len(every.values):
             return every
         return transformed(every, lambda values, bits: [*values[:count], *[0] * (len(values) - count)])
 
     @property
-    def _in_turns(self) -> bool:
-        return self.grid_style is not None and self.grid_style.in_turns
-
-    def axis_waves(self) -> AxisWaves:
-        if self.axis_blocks:
-            return block_waves(self.coordinates(), self.axis_blocks, self.base, in_turns=self._in_turns)
-        coordinates, count = self.coordinates(), self.rotating_pairs
-        several = len(coordinates.values) > 1
-        axes = [axis if several else 0 for axis in self.pair_axes[:count]]
-        columns = [[k for k in range(count) if axes[k] == axis] for axis in range(len(coordinates.values))]
-        recipe, waves = self.frequency_recipe(), self.frequencies().first(count)
-        follow = [AxisFrequencies(recipe, pairs, axis, pairs) for axis, pairs in enumerate(columns)]
-        return AxisWaves(coordinates, unit_waves(waves, amplitude=self.scaling_value.attention), follow)
+    def amplitude_value(self) -> float:
+        return self.attention_factor_value()
 
     def attention_factor_value(self) -> float:
         """What cos and sin are multiplied by, as float64."""
         return self.scaling_value.attention(200) / (1 << 200)
 
-    def waves(self) -> Waves:
-        return Waves.of(self.frequencies().first(self.rotating_pairs), amplitude=self.scaling_value.attention)
+    def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
+        rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().first(self.rotating_pairs)
+        return Waves.of(
+            rotating.more(extra) if extra else rotating, scale=unit, amplitude=self.scaling_value.attention,
+            extra=extra, in_turns=self.in_turns,
+        )  # fmt: skip
 
-    def runtime_phases(self) -> Phases | None:
-        """The angles as the runtime computes them, if one is given."""
-        return None if self.runtime == "none" else runtime_named(self.runtime).phases(self._given(self.scaling_value))
+    def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:
+        if self.axis_blocks:
+            yield from super().recipe_angles(recipe)
+            return
+        scaling, d, every = self.scaling_value, self.exponent_dim, range(self.rotating_pairs)
+        if self.runtime != "none":
+            phases = runtime_named(self.runtime).phases(self._given(scaling))
+            yield RecipeAngles(recipe, self.base, Fraction(d, 2), len(every), phases=phases), every
+            return
+        angles = RecipeAngles(recipe, scaling.float32_base(self.base, d), Fraction(d, 2), len(every))
+        if scaling.per_frequency:
+
+            def steps(powers: Singles) -> Singles:
+                return scaling.float32_steps(powers, self.base, d)
+
+            angles = replace(angles, steps=steps, scaled=self.frequencies)
+        yield angles, every
 
     def computed_as(self, way: str) -> Rope:
         if way in self.runtime_names():
@@ -122,69 +119,67 @@ class Rope(RotaryParameters):
         parameters = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
         return replace(self, **parameters, runtime="none")
 
-    def frequency_recipe(self) -> FrequencyRecipe:
-        scaling, d = self.scaling_value, self.exponent_dim
-        if (phases := self.runtime_phases()) is not None:
-            return FrequencyRecipe(
-                self.base, Fraction(d, 2), self.rotating_pairs, amplitude=self.attention_factor_value(), phases=phases
-            )
-
-        def steps(powers: Singles) -> Singles:
-            return scaling.float32_steps(powers, self.base, d)
-
-        one_by_one = scaling.per_frequency
-        return FrequencyRecipe(
-            scaling.float32_base(self.base, d),
-            Fraction(d, 2),
-            self.rotating_pairs,
-            amplitude=self.attention_factor_value(),
-            steps=steps if one_by_one else None,
-            scaled=self.frequencies if one_by_one else None,
-        )
-
     @property
     def _recipe(self) -> Recipe:
         return recipe_named(self.recipe) if self.runtime == "none" else Recipe()
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
         """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
-        ids, count, rotating = np.atleast_2d(np.asarray(position_ids)), self.position_axes, self.rotating_pairs
+        ids, count = np.atleast_2d(np.asarray(position_ids)), self.position_axes
         if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
             rule = f"they must be integers of shape (L,) or ({count}, L)"
             raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
         if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
             raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
-        follows = np.array(self.pair_axes)[:rotating] if len(ids) > 1 else np.zeros(rotating, np.intp)
-        filler = self.range_filler(self._recipe, self.seq_len)
-        tables = {}
-        for part in ("cos", "sin"):
-            table = filler.at(part, ids.astype(np.int64), follows, self.dtype)
-            rest = np.full((len(table), self.rotary_dim // 2 - rotating), 1 - (part == "sin")).astype(table.dtype)
-            tables[part] = np.concatenate([table, rest], axis=1)
-        return tables
+        compact, filler = (
+            replace(self, layout="compact"),
+            self.filler(self._recipe, 0, listed_coordinates(ids.tolist())),
+        )
+        tables = np.empty((2, ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype))
+        for part, table in zip(("cos", "sin"), tables, strict=True):
+            compact._fill(filler, part, 0, table)
+        return {"cos": tables[0], "sin": tables[1]}
 
     def inverse_frequencies(self) -> list[float]:
         """As float64; where a recipe rounds them, as rounded."""
         if self._recipe.is_exact:
             return self.frequencies().floats()
-        rounded = RecipeFiller(self._recipe, self.frequency_recipe()).inv_freq
-        return [float(value) for value in rounded] + [0.0] * (self.rotary_dim // 2 - self.rotating_pairs)
+        turn = 2 * math.pi if self.in_turns else 1.0
+        parts = self.recipe_angles(self._recipe)
+        rotating = [turn * float(angles.inv_freq[k]) for angles, indices in parts for k in indices]
+        return rotating + [0.0] * (self.rotary_dim // 2 - len(rotating))
 
     def angular_frequencies(self) -> list[float]:
         return self.frequencies().floats()
 
     def tensors(self) -> tuple[Table, ...]:
-        cos, sin = self._cos_sin()
         inv_freq = _vector("inv_freq", "float64", self.inverse_frequencies, self.rotary_dim // 2)
         if self.position_axes == 1:
-            return cos, sin, inv_freq
-        return cos, sin, inv_freq, _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
+            return *self._cos_sin(), inv_freq
+        return *self._cos_sin(), inv_freq, _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
 
     def _cos_sin(self) -> tuple[Table, Table]:
-        filler = self.row_filler(self._recipe, self.seq_len)
+        filler = self.row_filler(self._recipe)
         shape = self.seq_len, self.rotary_dim // (2 if self.layout == "compact" else 1)
-        fill_cos, fill_sin = _RowFiller(self, "cos", filler), _RowFiller(self, "sin", filler)
-        return Table("cos", self.dtype, shape, fill_cos), Table("sin", self.dtype, shape, fill_sin)
+
+        def table(part: str) -> Table:
+            def fill(start: Any, out: Array) -> None:
+                self._fill(filler, part, self.offset + start, out)
+
+            return Table(part, self.dtype, shape, fill, gathers=isinstance(filler, RecipeFiller) and self.is_range)
+
+        return table("cos"), table("sin")
+
+    def _fill(self, filler: Filler, part: str, first: int, out: Array) -> None:
+        """Pairs that rotate, those whose angle is 0, and the copies of both that the layout has."""
+        pairs, rotating = self.rotary_dim // 2, self.rotating_pairs
+        single, copies = out[:, :pairs], out[:, pairs:]
+        if self.layout == "interleaved":
+            single, copies = out[:, ::2], out[:, 1::2]
+        filler.fill(part, first, single[:, :rotating], self.dtype)
+        single[:, rotating:] = 1 if part == "cos" else 0
+        if copies.size:
+            copies[...] = single
 
     def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
@@ -204,7 +199,7 @@ class Rope(RotaryParameters):
 
     def by_position(self) -> ByPosition:
         """cos and sin of each pair side by side; the layouts only repeat them."""
-        filler, count = self.row_filler(self._recipe, self.seq_len), self.rotating_pairs
+        filler, count = self.row_filler(self._recipe), self.rotating_pairs
 
         def read(start: int, stop: int) -> Array:
             out = np.empty((stop - start, 2 * count), numpy_dtype(self.dtype))
@@ -222,21 +217,17 @@ class Rope(RotaryParameters):
 
     def factors(self, start: int, stop: int) -> Complex:
         """What the rows at these positions are rotated by, in float64; of a grid or listed positions, those rows."""
-        if self.is_range:
-            scaling = self.scaling_value
-            goes_by_length = self.runtime != "none" or "length" in scaling.optional() + scaling.required()
-            length = self.effective_length if goes_by_length else None
-            rows = replace(self, seq_len=stop - start, offset=start, length=length)
-        else:
-            rows = self
-        tables = replace(rows, layout="compact", dtype="float64").tables()
-        factors: Complex = widened(tables["cos"]) + 1j * widened(tables["sin"])
-        return factors if self.is_range else factors[start:stop]
+        self.check_rows(stop)
+        factors = np.ones((stop - start, self.rotary_dim // 2), np.complex128)
+        pairs = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
+        recipe = self._recipe if self.rows_are_listed else EXACT
+        coordinates = None if self.is_range else self.coordinates()
+        self.filler(recipe, stop - start, coordinates).fill("cos,sin", start, pairs, "float64")
+        return factors
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        first = self.offset if self.is_range else 0
-        factors = RotationFactors(self, exact=True).at(range(first, first + self.seq_len))
+        factors = self.factors(self.offset, self.offset + self.seq_len)
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
@@ -316,7 +307,7 @@ class Rope(RotaryParameters):
         if waves.rotating < pairs:
             share = waves.rotating / pairs
             exact = scaling.rotary(waves.dim, share)[1] == waves.rotating
-            parameters["partial_rotary_factor"] = share if exact else nextafter(share, 2.0)
+            parameters["partial_rotary_factor"] = share if exact else math.nextafter(share, 2.0)
         try:
             return cls(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **parameters)
         except ParameterError:
@@ -346,43 +337,3 @@ def _vector(name: str, dtype: str, values: Callable[[], list[Any]], count: int) 
         out[:, 0] = values()[start : start + len(out)]
 
     return Table(name, dtype, (count,), fill)
-
-
-@dataclass(frozen=True, eq=False)
-class _RowFiller:
-    """Fills rows of cos or sin: consecutive ones, or, where a recipe makes each by itself, any at once."""
-
-    rope: Rope
-    part: str
-    filler: Filler
-
-    def __call__(self, start: int, out: Array) -> None:
-        self.filler.fill(self.part, self.rope.offset + start, self._rotating(out), self.rope.dtype)
-        self._fill_rest(out)
-
-    @property
-    def gather(self) -> Callable[[Indices, Array], None] | None:
-        """See `Table.pick`."""
-        return self._fill_at if isinstance(self.filler, RecipeFiller) else None
-
-    def _fill_at(self, rows: Indices, out: Array) -> None:
-        assert isinstance(self.filler, RecipeFiller)
-        self.filler.fill_at(self.part, rows + self.rope.offset, self._rotating(out), self.rope.dtype)
-        self._fill_rest(out)
-
-    def _columns(self, out: Array) -> tuple[Array, Array]:
-        """One column per pair, and their copies, if the layout has any."""
-        if self.rope.layout == "interleaved":
-            return out[:, ::2], out[:, 1::2]
-        pairs = self.rope.rotary_dim // 2
-        return out[:, :pairs], out[:, pairs:]
-
-    def _rotating(self, out: Array) -> Array:
-        return self._columns(out)[0][:, : self.rope.rotating_pairs]
-
-    def _fill_rest(self, out: Array) -> None:
-        """Pairs whose angle is 0, and the copies."""
-        single, copies = self._columns(out)
-        single[:, self.rope.rotating_pairs :] = 1 if self.part == "cos" else 0
-        if self.rope.layout != "compact":
-            copies[...] = single

@@ -16,9 +16,9 @@ from pecli.engine.runtimes.runtime import Given, Reading
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
-from pecli.engine.schemes.grid_styles import ROTARY, AxisBlock, GridStyle
-from pecli.engine.schemes.positions import PLACED, Positioned, check_last
-from pecli.engine.schemes.scheme import Scheme, unset
+from pecli.engine.schemes.grid_styles import ROTARY, GridStyle
+from pecli.engine.schemes.positions import PLACED, Positioned
+from pecli.engine.schemes.scheme import AxisBlock, Scheme, unset
 from pecli.errors import ParameterError, UnsupportedError, bracketed, spelled
 
 _PANEL = "Scaling"
@@ -77,7 +77,6 @@ def with_aliases(kind: type[SchemeType]) -> type[SchemeType]:
 class RotaryParameters(Positioned):
     """What a rotary scheme is made of."""
 
-    seq_len: Annotated[int, Whole("rows of the tables, unless --positions or --grid is given")] = unset()
     dim: Annotated[int, _even("rotary dimension, in pairs of channels; or the sum of --axes")] = unset()
     base: Annotated[float, _positive("theta, the base of the frequencies", aliases=("--theta",), default=1e4)] = unset()
     offset: Annotated[int, Whole("position of the first row", low=0)] = 0
@@ -129,7 +128,6 @@ class RotaryParameters(Positioned):
 
     def _check(self) -> None:
         super()._check()
-        check_last(self.offset, self.seq_len)
         if self.exponent_dim < 2:
             rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
             raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)
@@ -147,15 +145,14 @@ class RotaryParameters(Positioned):
         kind = SCALINGS[self.scaling]
         for name in self.scaling_parameters():
             value = getattr(self, name)
-            if name == "length" and self.runtime != "none":  # a served context, whether it matters or not
-                continue
-            if value is not None and name not in (*kind.required(), *kind.optional()):
-                users = [word for word, other in SCALINGS.items() if name in (*other.required(), *other.optional())]
-                said = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
-                rule = f"{self.scaling} scaling does not use it"
-                raise ParameterError(name, said, rule, f"it belongs to {', '.join(users)}")
             if value is None and name in kind.required():
                 raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
+            if name == "length" and self.runtime != "none":  # a served context, whether it matters or not
+                continue
+            if value is not None and name not in kind.names():
+                users = ", ".join(word for word, other in SCALINGS.items() if name in other.names())
+                said = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
+                raise ParameterError(name, said, f"{self.scaling} scaling does not use it", f"it belongs to {users}")
         self.defined_scaling.check(self.base, self.exponent_dim)
 
     def _check_runtime(self) -> None:
@@ -168,38 +165,33 @@ class RotaryParameters(Positioned):
             rule = "what runtimes compute is known for one position after the other"
             raise ParameterError("runtime", repr(self.runtime), rule, "leave out `runtime`, or the positions")
         check_base("float32", self.base)
-        rows, last = self.runtime_reading.rows, self.offset + self.seq_len
+        self.check_rows(self.offset + self.seq_len)
+
+    def check_rows(self, last: int) -> None:
+        """Refuse positions for which the runtime has no values."""
+        rows = None if self.runtime == "none" else self.runtime_reading.rows
         if rows is not None and last > rows:
             rule = f"{self.runtime} has {rows:,} positions for these parameters, and the table ends at {last:,}"
             raise UnsupportedError("seq_len", self.seq_len, rule)
 
     def _check_axes(self) -> None:
-        if self.axis_blocks:
-            clash = next((name for name in _ONE_AXIS if getattr(self, name) not in (None, "none")), None)
-            if clash is not None:
-                rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
-                raise ParameterError(clash, spelled(getattr(self, clash)), rule, "leave it out")
-        self._check_positions()
-        if self.mrope_section is None:
-            if self.mrope_interleaved is not None:
-                raise ParameterError(
-                    "mrope_interleaved", spelled(self.mrope_interleaved), "it belongs to mrope_section"
-                )
-        elif sum(self.mrope_section) != self.rotary_dim // 2:
-            rule = f"the sections must add up to {self.rotary_dim // 2}, d/2"
-            raise ParameterError("mrope_section", spelled(self.mrope_section), rule)
-
-    def _check_positions(self) -> None:
-        """Given positions have one axis, or as many as the frequencies follow."""
+        clash = [name for name in _ONE_AXIS if getattr(self, name) not in (None, "none")]
+        if self.axis_blocks and clash:
+            rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
+            raise ParameterError(clash[0], spelled(getattr(self, clash[0])), rule, "leave it out")
         if self.axes is not None and self.style is None and self.positions is None:
             raise ParameterError("axes", spelled(self.axes), "they are those of --positions or of a --style")
-        count = self.position_axes
-        if self.positions is None or len(self.positions.axes) == count:
-            return
-        if self.axis_blocks or len(self.positions.shape) > 1:
+        count, positions = self.position_axes, self.positions
+        several = positions is not None and (self.axis_blocks or len(positions.shape) > 1)
+        if positions is not None and several and len(positions.axes) != count:
             one = "(L,)" if count == 1 else f"(L,) or ({count}, L)" if self.mrope_section else f"({count}, L)"
             rule = f"the frequencies follow {count} {'axes' if count > 1 else 'axis'}: they must be of shape {one}"
-            raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
+            raise ParameterError("positions", f"of shape {bracketed(positions.shape)}", rule)
+        if self.mrope_section is None and self.mrope_interleaved is not None:
+            raise ParameterError("mrope_interleaved", spelled(self.mrope_interleaved), "it belongs to mrope_section")
+        if self.mrope_section is not None and sum(self.mrope_section) != self.rotary_dim // 2:
+            rule = f"the sections must add up to {self.rotary_dim // 2}, d/2"
+            raise ParameterError("mrope_section", spelled(self.mrope_section), rule)
 
     @property
     def grid_style(self) -> GridStyle | None:
@@ -248,7 +240,7 @@ class RotaryParameters(Positioned):
     def defined_scaling(self) -> Scaling:
         """The scaling with its parameters."""
         kind = SCALINGS[self.scaling]
-        values = {name: getattr(self, name) for name in (*kind.required(), *kind.optional())}
+        values = {name: getattr(self, name) for name in kind.names()}
         if "length" in values:
             values["length"] = self.effective_length
         return kind(**values)
@@ -257,7 +249,7 @@ class RotaryParameters(Positioned):
     def pair_axes(self) -> list[int]:
         """Which axis of positions each frequency follows; all the first, unless there are sections or axes."""
         if self.axis_blocks:
-            return [block.axis for block in self.axis_blocks for _ in block.indices]
+            return super().pair_axes
         half, section = self.rotary_dim // 2, self.mrope_section or (self.rotary_dim // 2,)
         if self.mrope_interleaved:
             count = len(section)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
+from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_type_hints
+
+import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
 from pecli.engine.schemes import ALWAYS_NAMED, STORED, Choice, Parameter, Whole, recipe_named, scheme_named
-from pecli.engine.table import ByPosition, Table, by_column
+from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
@@ -73,6 +76,29 @@ class WaveTable(NamedTuple):
     """Whether cosines and sines are tensors of their own; else one tensor has both."""
 
 
+class AxisBlock(NamedTuple):
+    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on."""
+
+    axis: int
+    channels: int
+    denominator: Fraction
+    start: int = 0
+    step: int = 1
+
+    @property
+    def pairs(self) -> int:
+        return self.channels // 2
+
+    @property
+    def indices(self) -> range:
+        """Which of the frequencies base^(−i/denominator) it has."""
+        return range(self.start, self.start + self.step * self.pairs, self.step)
+
+    @property
+    def last(self) -> int:
+        return max(self.indices, default=0)
+
+
 def unset() -> Any:
     """The default of a field that something else may fill in: a style, or the parameter's own default."""
     return field(default=None)
@@ -85,15 +111,7 @@ class Scheme(ABC):
     A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
     command-line options derive from those. Besides, it answers what others ask of a scheme, so that nobody asks which
     one it is. `tensors` has to be written; the defaults of the rest serve a scheme with one table (positions,
-    channels):
-
-    - what its tensors are: `tensors`, `single_array`, `derived_tensors`, `axes_of`, `checkpoint_names`;
-    - its frequencies, if it has any: `inverse_frequencies`, `angular_frequencies`;
-    - how it is computed elsewhere: `recipe_names`, `runtime_names`, `computed_as`, `by_position`;
-    - what is easily mistaken for it: `inert_parameters`, `neighbours`, `wave_neighbours`;
-    - how it is recovered from measurements: `wave_table`, `from_waves`, `wave_edit`;
-    - how it is used and drawn: `applied_to`, `applied_as`, `picture_kinds`, `contexts`;
-    - `named_parts` and `holds_several`, for schemes that hold others.
+    channels).
     """
 
     name: ClassVar[str]
@@ -105,6 +123,8 @@ class Scheme(ABC):
     """How it is applied: rows added to the input, a rotation of it, or a bias on attention scores."""
     former_parameters: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Parameters that specs of earlier versions name, with the value that is still what it does."""
+    holds_several: ClassVar[bool] = False
+    """Whether it holds schemes of which no single array can stand for all."""
     is_configured: ClassVar[bool] = False
     """Whether models' configurations have its parameters, so that a command may take them from there."""
 
@@ -182,8 +202,8 @@ class Scheme(ABC):
 
     def spec(self) -> dict[str, Any]:
         """The scheme as plain data; `from_spec` makes it again."""
-        values = {name: (getattr(self, name), each.omitted_default) for name, each in self.parameters().items()}
-        said = {name: value for name, (value, omitted) in values.items() if value != omitted}
+        omitted = {name: each.omitted_default for name, each in self.parameters().items()}
+        said = {name: getattr(self, name) for name in omitted if getattr(self, name) != omitted[name]}
         return {"scheme": self.name, "parameters": said}
 
     @classmethod
@@ -200,9 +220,8 @@ class Scheme(ABC):
         parameters = {key: value for key, value in parameters.items() if (key, value) not in kind.former_parameters}
         for key in parameters:
             if key not in kind.parameters():
-                raise ParameterError(
-                    str(key), "unknown", f"{name} has no such parameter", nearest(key, kind.parameters())
-                )
+                advice = nearest(key, kind.parameters())
+                raise ParameterError(str(key), "unknown", f"{name} has no such parameter", advice)
         for key, parameter in kind.parameters().items():
             if key not in parameters and parameter.omitted_default is ALWAYS_NAMED:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
@@ -241,11 +260,6 @@ class Scheme(ABC):
         """The same scheme with tables of another dtype."""
         return self if self.dtype == dtype else replace(self, dtype=dtype)
 
-    @property
-    def holds_several(self) -> bool:
-        """Whether it holds schemes of which no single array can stand for all."""
-        return False
-
     def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
         """The schemes that it holds, by name; itself, without one, where it is a single scheme."""
         return (("", self),)
@@ -261,16 +275,17 @@ class Scheme(ABC):
     @classmethod
     def recipe_names(cls) -> tuple[str, ...]:
         """The recipes it can be computed by, but for the exact one; those of storage where it has no such parameter."""
-        parameter = cls.parameters().get("recipe")
-        if not isinstance(parameter, Choice):
-            return STORED
-        return tuple(name for name in parameter.options if name != "exact")
+        return cls._options("recipe", "exact") if "recipe" in cls.parameters() else STORED
 
     @classmethod
     def runtime_names(cls) -> tuple[str, ...]:
         """The runtimes that compute it in their own way."""
-        parameter = cls.parameters().get("runtime")
-        return tuple(name for name in parameter.options if name != "none") if isinstance(parameter, Choice) else ()
+        return cls._options("runtime", "none")
+
+    @classmethod
+    def _options(cls, name: str, usual: str) -> tuple[str, ...]:
+        parameter = cls.parameters().get(name)
+        return tuple(word for word in parameter.options if word != usual) if isinstance(parameter, Choice) else ()
 
     def runtime_causes(self) -> tuple[str, ...]:
         """What its runtime, if it has one, reads otherwise than it is defined."""
@@ -283,19 +298,27 @@ class Scheme(ABC):
         """
         if "recipe" not in self.parameters():
             return self.in_dtype(recipe_named(way).table or self.dtype)
-        other: Any = self
-        return cast(Self, replace(other, recipe=way))
+        changes: Any = {"recipe": way}
+        return replace(self, **changes)
 
     def by_position(self) -> ByPosition:
         """Its numbers by position; ParameterError where they have none that could be computed otherwise."""
         table = self.single_array()
         if len(table.shape) != 2:
             raise ParameterError("the scheme", repr(self.name), "it has no table with a row per position")
-        return by_column(table, self.first_position)
+        columns = np.arange(table.width)  # which stand for themselves
+        values, names = columns.astype(np.float64).tolist(), (table.name,) * table.width
+        return ByPosition(self.first_position, table.rows, "columns", values, columns, names, table.read)
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Known mistakes: each parameter at its default, and positions that are off by one."""
-        others = [self.neighbour(**{name: default}) for name, default in self._other_defaults().items()]
+        left_out = {"dtype", "recipe", "offset", *self.inert_parameters}
+        defaults = {name: self.default_of(name) for name in self.parameters() if name not in left_out}
+        others = [
+            self.neighbour(**{name: value})
+            for name, value in defaults.items()
+            if value not in (None, MISSING, getattr(self, name))
+        ]
         if "offset" in self.parameters():
             others += [self.neighbour(offset=self.first_position + by) for by in (-1, 1)]
         return tuple(filter(None, others))
@@ -305,9 +328,8 @@ class Scheme(ABC):
 
         Parameters that are None then have lost their meaning with the others: they are not edits.
         """
-        other: Any = self
         try:
-            scheme = replace(other, **changes)
+            scheme = replace(self, **changes)
         except ParameterError:
             return None
         named = {name: value for name, value in changes.items() if value is not None}
@@ -320,12 +342,6 @@ class Scheme(ABC):
         if name == "layout":
             return {"edit": "layout", "expected": expected, "found": found}
         return {"edit": "parameter", "name": name, "expected": expected, "found": found}
-
-    def _other_defaults(self) -> dict[str, Any]:
-        names = [name for name in self.parameters() if name not in ("dtype", "recipe", "offset")]
-        defaults = {name: self.default_of(name) for name in names if name not in self.inert_parameters}
-        usual = {name: value for name, value in defaults.items() if value is not None and value is not MISSING}
-        return {name: value for name, value in usual.items() if value != getattr(self, name)}
 
     def wave_table(self) -> WaveTable | None:
         """Its table as waves; None where it has none, or its rows are not those of consecutive positions."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, MISSING, dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
@@ -20,15 +20,14 @@ from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, recipe_named
-from pecli.engine.schemes.positions import Positioned, check_last
-from pecli.engine.schemes.scheme import Axes, Neighbour, WaveTable, unset
+from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.scheme import Axes, AxisBlock, Neighbour, WaveTable, unset
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, shown
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
-    from pecli.engine.schemes.grid_styles import AxisBlock, GridStyle
-    from pecli.engine.schemes.recipe_tables import AxisWaves, Filler, FrequencyRecipe
+    from pecli.engine.schemes.grid_styles import GridStyle
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
 _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
@@ -86,9 +85,6 @@ class Sinusoidal(Positioned):
         "pecli sinusoidal --seq-len 512 --dim 64 --verify dump.npy --max-ulp 2",
     )
 
-    seq_len: Annotated[int, Whole("rows of the table, unless --positions or --grid is given")] = unset()
-    dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = unset()
-    base: Annotated[float, Real("base of the frequencies", default=10000.0, above=0)] = unset()
     layout: Annotated[str, _LAYOUT] = unset()
     cos_first: Annotated[bool, Flag("cos before sin", default=False)] = unset()
     freq_shift: Annotated[float, Real("taken from D/2 in the exponent", default=0.0)] = unset()
@@ -110,41 +106,32 @@ class Sinusoidal(Positioned):
             self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
             return
         if self.grid is not None and style is not None:
-            rule = f"on grids it must be one of {', '.join(GRID_STYLES)}"
-            raise ParameterError("style", repr(style), rule)
+            raise ParameterError("style", repr(style), f"on grids it must be one of {', '.join(GRID_STYLES)}")
         if style in EVEN_ONLY and dim % 2:
             raise ParameterError("dim", dim, f"the {style} style has even dims only")
         object.__setattr__(self, "style", None)
-        self._complete(
-            {name: value(dim) if callable(value) else value for name, value in STYLES[style or "paper"].items()}
-        )
+        preset = STYLES[style or "paper"].items()
+        self._complete({name: value(dim) if callable(value) else value for name, value in preset})
 
     def _check(self) -> None:
         super()._check()
-        check_last(self.offset, self.seq_len)
         if self.relative and (self.offset or self.positions is not None or self.grid is not None):
             raise ParameterError("relative", "true", "it has positions of its own", "give --seq-len alone")
         if self.padding_idx is not None and (self.relative or self.grid is not None):
             raise ParameterError("padding_idx", self.padding_idx, "such a table has no row of padding", "leave it out")
-        self._check_axes()
-        for pairs, half in self._pairs_and_halves():
-            if pairs > 1 and half - Fraction(self.freq_shift) < Fraction(1, 2):
-                rule = f"it must leave at least 0.5 of D/2 = {float(half):g}"
-                raise ParameterError("freq_shift", shown(self.freq_shift), rule)
-            largest = float((pairs - 1) / (half - Fraction(self.freq_shift))) if pairs > 1 else 0.0
-            numerics.check_base(self.base, largest, self.scale)
-        check_base(self.recipe, self.base)
-
-    def _check_axes(self) -> None:
-        """Given positions have as many axes as the style."""
         style = self.grid_style
         axes = "" if style is None else style.sorted_axes
-        if self.positions is None or len(self.positions.axes) == max(1, len(axes)):
-            return
-        rule = "without a style of grids they must be of shape (L,)"
-        if style is not None:
-            rule = f"the {style.name} style has the axes {', '.join(axes)}: they must be of shape ({len(axes)}, L)"
-        raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
+        if self.positions is not None and len(self.positions.axes) != max(1, len(axes)):
+            rule = "without a style of grids they must be of shape (L,)"
+            if style is not None:
+                rule = f"the {style.name} style has the axes {', '.join(axes)}: they must be of shape ({len(axes)}, L)"
+            raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
+        for block in self.axis_blocks:
+            if block.pairs > 1 and block.denominator < Fraction(1, 2):
+                rule = f"it must leave at least 0.5 of D/2 = {float(block.denominator + Fraction(self.freq_shift)):g}"
+                raise ParameterError("freq_shift", shown(self.freq_shift), rule)
+            numerics.check_base(self.base, float(block.last / block.denominator), self.scale)
+        check_base(self.recipe, self.base)
 
     @property
     def grid_style(self) -> GridStyle | None:
@@ -169,59 +156,31 @@ class Sinusoidal(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """The frequencies of each axis; there is one, unless on a grid."""
-        from pecli.engine.schemes.grid_styles import AxisBlock
+        """The frequencies of each axis; there is one, unless on a grid.
 
-        style = self.grid_style
-        return style.blocks(self.dim) if style else (AxisBlock(0, 2 * self._pairs, self._half),)
-
-    def _pairs_and_halves(self) -> list[tuple[int, Fraction]]:
-        """Of each axis, its pairs of sines and cosines, and D/2 in its exponents."""
-        if self.grid_style is None:
-            return [(self._pairs, self._half)]
-        return [(block.pairs, block.denominator) for block in self.axis_blocks]
-
-    @property
-    def _half(self) -> Fraction:
-        """D/2 in the exponent: with an odd dim the projects that pad a column count whole pairs, the others do not."""
-        return Fraction(self.dim // 2) if self.layout == "halves" else Fraction(self.dim, 2)
-
-    @property
-    def _denominator(self) -> Fraction:
-        return self._half - Fraction(self.freq_shift)
-
-    @property
-    def _pairs(self) -> int:
-        return self.dim // 2 if self.layout == "halves" else (self.dim + 1) // 2
+        With an odd dim the projects that pad a column count whole pairs in the exponent, the others do not.
+        """
+        halves = self.layout == "halves"
+        pairs = self.dim // 2 if halves else (self.dim + 1) // 2
+        half = Fraction(self.dim // 2) if halves else Fraction(self.dim, 2)
+        blocks = self.grid_style.blocks(self.dim) if self.grid_style else (AxisBlock(0, 2 * pairs, half),)
+        shift = Fraction(self.freq_shift)  # one frequency is 1, even over zero
+        return tuple(b._replace(denominator=b.denominator - shift if b.pairs > 1 else Fraction(1)) for b in blocks)
 
     def inverse_frequencies(self) -> list[float]:
         """base^(−i / (D/2 − freq_shift)), as float64, axis by axis; a dim of one, in halves, has none."""
-        if self.grid_style is None:
-            return numerics.geometric(self.base, self._denominator, self._pairs).floats()[: self._pairs]
-        from pecli.engine.schemes.recipe_tables import block_frequencies
-
-        frequencies = block_frequencies(self.axis_blocks, self.base, self.freq_shift)
-        return (numerics.in_radians(frequencies) if self.grid_style.in_turns else frequencies).floats()
+        frequencies = self.block_frequencies()
+        return (numerics.in_radians(frequencies) if self.in_turns else frequencies).floats()
 
     def angular_frequencies(self) -> list[float]:
         return [self.scale * value for value in self.inverse_frequencies()]
 
-    def waves(self) -> Waves:
-        frequencies = numerics.geometric(self.base, self._denominator, self._pairs, self.scale)
-        return Waves.of(frequencies, scale=self.scale, amplitude=self.amplitude)
-
-    def frequency_recipe(self) -> FrequencyRecipe:
-        from pecli.engine.schemes.recipe_tables import FrequencyRecipe
-
-        denominator = self._denominator if self._pairs > 1 else Fraction(1)  # one frequency is 1, even over zero
-        return FrequencyRecipe(self.base, denominator, self._pairs, self.scale, self.amplitude)
-
-    def axis_waves(self) -> AxisWaves:
-        from pecli.engine.schemes.recipe_tables import block_waves
-
-        in_turns = self.grid_style is not None and self.grid_style.in_turns
-        numbers = self.base, self.freq_shift, self.scale, self.amplitude
-        return block_waves(self.coordinates(), self.axis_blocks, *numbers, in_turns=in_turns)
+    def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
+        frequencies = self.block_frequencies(self.scale)
+        return Waves.of(
+            frequencies.more(extra) if extra else frequencies, scale=unit * Fraction(self.scale),
+            amplitude=self.amplitude, extra=extra, in_turns=self.in_turns,
+        )  # fmt: skip
 
     def coordinates(self) -> Coordinates:
         if not self.relative:
@@ -231,10 +190,24 @@ class Sinusoidal(Positioned):
         return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
     def tensors(self) -> tuple[Table, ...]:
-        filler = self.row_filler(recipe_named(self.recipe), self.rows)
+        filler, parts, blocks = self.row_filler(recipe_named(self.recipe)), self._parts, self._blocks
 
         def fill(start: int, out: Array) -> None:
-            self._fill(filler, start, out)
+            first = self.offset + start
+            if self.layout == "interleaved":
+                filler.fill(",".join(parts), first, out, self.dtype)
+            else:
+                out[:, 2 * self.rotating_pairs :] = 0
+                for part, columns in zip(parts, zip(*blocks, strict=True), strict=True) if self.rotating_pairs else ():
+                    if len(blocks) == 1:
+                        filler.fill(part, first, out[:, columns[0]], self.dtype)
+                        continue
+                    pairs = np.empty((len(out), self.rotating_pairs), out.dtype)
+                    filler.fill(part, first, pairs, self.dtype)
+                    out[:, np.r_[columns]] = pairs
+            out[: max(0, (self.keep or 0) - start)] = 0
+            if self.padding_idx is not None:
+                out[self._padding_rows(first, len(out))] = 0
 
         return (Table("pe", self.dtype, (self.rows, self.dim), fill),)
 
@@ -242,36 +215,14 @@ class Sinusoidal(Positioned):
     def _parts(self) -> tuple[str, str]:
         return ("cos", "sin") if self.cos_first else ("sin", "cos")
 
-    def _blocks(self) -> list[int]:
-        """Pairs of sines and cosines; in halves, those of each block follow each other."""
-        pairs = [pairs for pairs, _ in self._pairs_and_halves()]
-        return [sum(pairs)] if self.grid_style is None or self.grid_style.sines_first else pairs
-
-    def _fill(self, filler: Filler, start: int, out: Array) -> None:
-        first = self.offset + start
-        if self.layout == "interleaved":
-            filler.fill(",".join(self._parts), first, out, self.dtype)
-        else:
-            self._fill_halves(filler, first, out)
-        out[: max(0, (self.keep or 0) - start)] = 0
-        if self.padding_idx is not None:
-            out[self._padding_rows(first, len(out))] = 0
-
-    def _fill_halves(self, filler: Filler, first: int, out: Array) -> None:
-        blocks = self._blocks()
-        if self.dim % 2:
-            out[:, -1] = 0
-        if len(blocks) == 1:
-            for k, part in enumerate(self._parts if blocks[0] else ()):
-                filler.fill(part, first, out[:, k * blocks[0] : (k + 1) * blocks[0]], self.dtype)
-            return
-        pairs = np.empty((len(out), sum(blocks)), out.dtype)
-        for k, part in enumerate(self._parts):
-            filler.fill(part, first, pairs, self.dtype)
-            done = 0
-            for size in blocks:
-                out[:, 2 * done + k * size : 2 * done + (k + 1) * size] = pairs[:, done : done + size]
-                done += size
+    @property
+    def _blocks(self) -> list[tuple[slice, slice]]:
+        """In halves, the columns of the first and of the second part of each block of pairs."""
+        whole = self.grid_style is None or self.grid_style.sines_first
+        pairs = [self.rotating_pairs] if whole else [block.pairs for block in self.axis_blocks]
+        starts = accumulate((2 * size for size in pairs), initial=0)
+        blocks = zip(starts, pairs, strict=False)
+        return [(slice(start, start + size), slice(start + size, start + 2 * size)) for start, size in blocks]
 
     def _padding_rows(self, first: int, count: int) -> Indices:
         if self.is_range:
@@ -289,14 +240,12 @@ class Sinusoidal(Positioned):
         if not frequencies:
             raise ParameterError("dim", self.dim, "in halves, that leaves no frequency at all")
         (table,) = self.tensors()
-        columns = np.arange(self.dim - (self.layout == "halves" and self.dim % 2))
-        if self.layout == "interleaved":
-            groups, second = columns // 2, columns % 2
-        else:
-            blocks = self._blocks()
-            starts = np.cumsum((0, *blocks))
-            groups = np.concatenate([np.tile(np.arange(*ends), 2) for ends in pairwise(starts)])
-            second = np.concatenate([np.repeat([0, 1], size) for size in blocks])
+        columns = np.arange(min(self.dim, 2 * len(frequencies)))
+        groups, second = columns // 2, columns % 2
+        if self.layout == "halves":
+            pair = np.arange(len(frequencies))
+            for k, slices in enumerate(zip(*self._blocks, strict=True)):
+                groups[np.r_[slices]], second[np.r_[slices]] = pair, k
         names = tuple(self._parts[k] for k in second)
 
         def read(start: int, stop: int) -> Array:
@@ -308,9 +257,8 @@ class Sinusoidal(Positioned):
         """Besides parameters at their defaults: the other layout, order and exponent."""
         from pecli.engine.schemes.grid_styles import ADDED
 
-        other_layout = "halves" if self.layout == "interleaved" else "interleaved"
         changes: list[dict[str, Any]] = [
-            {"layout": other_layout},
+            {"layout": "halves" if self.layout == "interleaved" else "interleaved"},
             {"cos_first": not self.cos_first},
             {"freq_shift": 0.0 if self.freq_shift else 1.0},
         ]
@@ -323,10 +271,10 @@ class Sinusoidal(Positioned):
 
         if not self.is_range:
             return None
-        exponent = float(self._denominator) if self._pairs > 1 else 1.0
+        (block,) = self.axis_blocks
         return WaveTable(
-            self.dim, exponent, self.base, self.scale, Scaling(), self._pairs, self.amplitude, self.offset,
-            self.seq_len, self.layout, self.cos_first, separate=False,
+            self.dim, float(block.denominator), self.base, self.scale, Scaling(), block.pairs, self.amplitude,
+            self.offset, self.seq_len, self.layout, self.cos_first, separate=False,
         )  # fmt: skip
 
     @classmethod

@@ -1,28 +1,32 @@
-"""GGUF metadata → encodings, as llama.cpp reads them."""
+"""GGUF metadata → encodings, as llama.cpp reads them: brought into Hugging Face's spelling, with what llama.cpp has for
+the architecture.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
-from pecli.files.checkpoints.gguf_file import Header, header_of, read_numbers
-from pecli.models.account import unread_keys
+from pecli.files.gguf_file import Header, header_of, read_numbers
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.keys import Account, Keys, Value, unread_keys
 from pecli.models.presets import presets
-from pecli.models.rope import filled
-from pecli.models.values import Keys, Value
+from pecli.models.rope import ORIGINAL, rope_encodings
+from pecli.models.table_kinds import Biased, Learned
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
-_INTERLEAVED = """
+_NEIGHBOURS = """
     llama llada llama4 deci baichuan starcoder internlm2 minicpm xverse command-r cohere2 cohere2moe olmo arctic
     deepseek deepseek2 deepseek2-ocr deepseek32 deepseek4 muse-glimmer plm chatglm granite granitemoe granitehybrid
     graniteswitch granite_swa chameleon bailingmoe neo-bert smollm3 arcee ernie4_5 ernie4_5-moe mistral3 eagle3
     mistral4 llama-embed maincoder glm-dsa dots3note nanbeige pockettts hy_v4 bailingmoe3 glm4
 """
-INTERLEAVED = frozenset(_INTERLEAVED.split())
+NEIGHBOURS = frozenset(_NEIGHBOURS.split())
 """Architectures whose pairs ggml takes as neighbours (NORMAL), without sections; the others rotate halves (NEOX)."""
 MIXED_SECTIONS = frozenset(("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "qwen4exp", "qwen3tts"))
 """Architectures that interleave M-RoPE sections (IMROPE)."""
@@ -33,17 +37,14 @@ _POSITION_FREE = """
 POSITION_FREE = frozenset(_POSITION_FREE.split())
 ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
 """Architectures that llama.cpp gives ALiBi without a key for it; Baichuan with that many blocks only."""
-MAX_BIAS = 8.0
 _OWN_SLIDING = "gemma3 gemma3n gemma-embedding gemma4 gemma4-assistant plamo3 step35 mimo2 modern-bert dots3note"
 OWN_SLIDING = frozenset(_OWN_SLIDING.split())
 """Architectures whose sliding layers have the base 10000 and no scaling, unless a key says otherwise."""
 UNSCALED_SLIDING = frozenset(("olmo2", "laguna", "muse-glimmer"))
 """Architectures whose sliding layers have the base of the others, but no scaling."""
-LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL)
 LONG_CONTEXT = 16384
 """Positions from which on a base of 10000 is a surprise."""
-HARMLESS = frozenset(("rope.scaling.finetuned",))
-_SLIDING_SOURCE = "llama.cpp's sliding layers"
 
 
 def read(path: str, label: str) -> ModelEncodings:
@@ -51,41 +52,28 @@ def read(path: str, label: str) -> ModelEncodings:
     header = header_of(path)
     arch, keys = _keys(header, label)
     warnings: list[str] = []
-    bias = _max_bias(keys, arch)
-    if bias is not None:
+    bias, blocks = keys.number("attention.max_alibi_bias"), keys.whole("block_count", low=0)
+    has_alibi = arch in ALIBI and ALIBI[arch] in (None, blocks and blocks.value)
+    if has_alibi or (bias is not None and bias.value > 0):
+        bias = bias if bias is not None and bias.value > 0 else Value(8.0, f"llama.cpp's {arch}")
         heads = keys.whole("attention.head_count")
-        if heads is None:
-            raise FileError(label, "has no attention.head_count", "it is needed")
-        rule, form = Value("paper", "ggml"), Value("symmetric", "ggml")
-        found = {"heads": heads, "rule": rule, "max_bias": bias, "form": form}
-        encodings = [Encoding.of("alibi", found)]
+        found = Biased().encodings(keys.translated({}, {"alibi_bias_max": bias, "num_heads": heads}))
     elif arch in POSITION_FREE:
-        encodings = []
+        found = []
         warnings.append("no positional encoding was found: no key names one")
     elif arch in LEARNED and "rope.dimension_count" not in keys:
-        rows, dim = keys.whole("context_length"), keys.whole("embedding_length")
-        if rows is None or dim is None:
-            raise FileError(label, "has no context_length or embedding_length", "both are needed")
-        encodings = [Encoding.of("learned", {"max_len": rows, "dim": dim})]
+        found = Learned(rows=("context_length",), dim=("embedding_length",)).encodings(keys)
     else:
-        encodings = _ropes(path, keys, header, arch, warnings)
-    context, window = keys.whole("context_length"), keys.data.get("attention.sliding_window")
-    warnings += _doubts(keys, arch, encodings, context)
-    lengths = context.value if context else None, window if isinstance(window, int) and window > 0 else None
-    return ModelEncodings(label, arch, tuple(encodings), tuple(warnings), *lengths)
-
-
-def _doubts(keys: Keys, arch: str, encodings: list[Encoding], context: Value | None) -> list[str]:
-    """Keys about positions that nobody read, and a base that seems to be missing."""
+        found = _ropes(path, keys, header, arch, warnings)
     own = {name: value for name, value in keys.data.items() if not name.startswith(("general.", "tokenizer."))}
-    found = unread_keys(
-        Keys({arch: own}, keys.path, account=keys.account), HARMLESS, {each.scheme for each in encodings}
-    )
-    plain = any(each.is_rotary and each.parameters["scaling"] == "none" for each in encodings)
+    warnings += unread_keys(replace(keys, data={arch: own}), {each.scheme for each in found})
+    context, window = keys.whole("context_length"), keys.data.get("attention.sliding_window")
+    plain = any(each.is_rotary and each.parameters["scaling"] == "none" for each in found)
     if plain and context and context.value >= LONG_CONTEXT and "rope.freq_base" not in keys:
         said = f"{context.source} is {context.value}, and rope.freq_base is missing"
-        found.append(f"{said}: llama.cpp then takes 10000")
-    return found
+        warnings.append(f"{said}: llama.cpp then takes 10000")
+    lengths = context.value if context else None, window if isinstance(window, int) and window > 0 else None
+    return ModelEncodings(label, arch, tuple(found), tuple(warnings), *lengths)
 
 
 def _keys(header: Header, label: str) -> tuple[str, Keys]:
@@ -100,16 +88,13 @@ def _keys(header: Header, label: str) -> tuple[str, Keys]:
 def factor_frequencies(path: str) -> dict[str, Table]:
     """The frequencies that a file's factors make of base^(−2i/dim), by the name of the tensor of factors."""
     header = header_of(path)
-    found = {name: read_numbers(path, header, name) for name in (FREQS, SHORT, LONG)}
-    if not any(found.values()):
+    found = {name: factors for name in (FREQS, SHORT, LONG) if (factors := read_numbers(path, header, name))}
+    if not found:
         return {}
-    _, keys = _keys(header, path)
-    base, dim, _ = _base_and_dim(keys)
+    base, dim = _base_and_dim(_keys(header, path)[1])
     with np.errstate(divide="ignore"):
         made = {
-            name: base.value ** (-2.0 * np.arange(len(factors)) / dim.value) / np.array(factors)
-            for name, factors in found.items()
-            if factors
+            name: base ** (-2.0 * np.arange(len(factors)) / dim) / np.array(factors) for name, factors in found.items()
         }
     return {name: table_of(f"{name}/inv_freq", values) for name, values in made.items()}
 
@@ -119,91 +104,65 @@ def known_factors(path: str) -> str:
     made = factor_frequencies(path).get(FREQS)
     if made is None:
         return ""
-    base, dim, _ = _base_and_dim(_keys(header_of(path), path)[1])
-    kinds = ({**each.config, **(each.config.get("rope_scaling") or {})} for each in presets().values())
-    for values in (tuple(each.get(name) for name in LLAMA3) for each in kinds if each.get("rope_type") == "llama3"):
-        given = dict(zip(LLAMA3, values, strict=True))
-        rope = Encoding("", "rope", {"dim": dim.value, "base": base.value, "scaling": "llama3", **given})
-        if made.shape == (dim.value // 2,) and np.allclose(made.array(), rope.inverse_frequencies() or (), rtol=1e-5):
+    base, dim = _base_and_dim(_keys(header_of(path), path)[1])
+    for config in ({**each.config, **(each.config.get("rope_scaling") or {})} for each in presets().values()):
+        if config.get("rope_type") != "llama3" or made.shape != (dim // 2,):
+            continue
+        given = {name: config.get(name) for name in LLAMA3}
+        rope = Encoding("", "rope", {"dim": dim, "base": base, "scaling": "llama3", **given})
+        if np.allclose(made.array(), rope.inverse_frequencies() or (), rtol=1e-5):
             return "llama3, " + ", ".join(f"{name} {value:g}" for name, value in given.items())
     return ""
 
 
-def _max_bias(keys: Keys, arch: str) -> Value | None:
-    """The largest bias of ALiBi: as a key says, or as llama.cpp has it for the architecture."""
-    bias = keys.number("attention.max_alibi_bias")
-    if bias is not None and bias.value > 0:
-        return bias
-    blocks = keys.whole("block_count", low=0)
-    if arch in ALIBI and ALIBI[arch] in (None, blocks and blocks.value):
-        return Value(MAX_BIAS, f"llama.cpp's {arch}" + (f" with {blocks.source} 40" if ALIBI[arch] and blocks else ""))
-    return None
+def _base_and_dim(keys: Keys) -> tuple[float, int]:
+    """The base, and the rotary dimension."""
+    theta, (size, rotary) = keys.number("rope.freq_base"), _head(keys)
+    return theta.value if theta else 10000.0, keys.needed(rotary or size, "rope.dimension_count").value
 
 
-def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> list[Encoding]:
-    """The encoding of all layers, or those of full and of sliding layers where they differ."""
-    theta, dim, size = _base_and_dim(keys)
-    scaling = _scaling(path, keys, header)
-    if scaling["scaling"].source == FREQS:
-        warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
-    full = {"dim": dim, "base": theta, **scaling}
-    sliding = _sliding(keys, arch, full)
-    small = keys.whole("attention.key_length_swa") or size
-    if {name: each.value for name, each in sliding.items()} == {name: each.value for name, each in full.items()}:
-        return [_encoding(keys, arch, "", full, size)]
-    types = ("full_attention", full, size), ("sliding_attention", sliding, small)
-    return [_encoding(keys, arch, layer_type, found, width) for layer_type, found, width in types]
-
-
-def _base_and_dim(keys: Keys) -> tuple[Value, Value, Value | None]:
-    """The base, the rotary dimension, and the width of a head."""
-    theta, size = keys.number("rope.freq_base") or Value(10000.0, "default"), _head_size(keys)
-    dim = keys.whole("rope.dimension_count") or size
-    if dim is None:
-        raise FileError(keys.path, "has neither rope.dimension_count nor the width of a head", "one is needed")
-    return theta, dim, size
-
-
-def _head_size(keys: Keys) -> Value | None:
+def _head(keys: Keys) -> tuple[Value | None, Value | None]:
+    """The width of a head, and how much of it rotates."""
     size, width = keys.whole("attention.key_length"), keys.whole("embedding_length")
     if size is None and width is not None and not isinstance(keys.data.get("attention.head_count"), list):
         heads = keys.whole("attention.head_count")
         size = heads and Value(width.value // heads.value, f"{width.source} // {heads.source}")
-    return size
+    rotary = keys.whole("rope.dimension_count")
+    return size or rotary, rotary
 
 
-def _sliding(keys: Keys, arch: str, full: dict[str, Value]) -> dict[str, Value]:
-    """The parameters of layers with a sliding window; those of the others where there are none."""
-    base = keys.number("rope.freq_base_swa")
-    if not keys.data.get("attention.sliding_window") and base is None:
-        return full
-    found = dict(full)
-    if arch in OWN_SLIDING or arch in UNSCALED_SLIDING:
-        found = {"dim": full["dim"], "base": full["base"], "scaling": Value("none", _SLIDING_SOURCE)}
-    if arch in OWN_SLIDING:
-        found["base"] = Value(10000.0, _SLIDING_SOURCE)
-    return found | {
-        "dim": keys.whole("rope.dimension_count_swa") or found["dim"],
-        "base": base or found["base"],
+def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> list[Encoding]:
+    """The encoding of all layers, or those of full and of sliding layers where they differ."""
+    settings = {**_scaling(path, keys, header), **_sections(keys, arch)}
+    if any(value and value.source == FREQS for value in settings.values()):
+        warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
+    base = keys.number("rope.freq_base") or Value(10000.0, "default")
+    size, rotary = _head(keys)
+    local = keys.number("rope.freq_base_swa")
+    if local is None and keys.data.get("attention.sliding_window"):
+        local = Value(10000.0, "llama.cpp's sliding layers") if arch in OWN_SLIDING else base
+    others = {
+        "rope_theta": base,
+        "local_rope_theta": local,
+        "head_dim": keys.needed(size, "rope.dimension_count"),
+        "swa_head_dim": keys.whole("attention.key_length_swa"),
+        "rotary_dim": rotary,
+        "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
     }
-
-
-def _encoding(keys: Keys, arch: str, layer_type: str, found: dict[str, Value], size: Value | None) -> Encoding:
-    sections, width = _sections(keys, arch), size or found["dim"]
-    encoding = Encoding.of(
-        "rope",
-        filled(found),
-        sections,
-        layer_type=layer_type,
-        sources={"layout": f"ggml's rope type of {arch}", "head_dim": width.source},
-        layout="interleaved" if arch in INTERLEAVED and not sections else "halves",
-        head_dim=width.value,
+    is_normal = arch in NEIGHBOURS and "mrope_section" not in settings
+    family = Family(
+        f"ggml's rope type of {arch}",
+        layout=INTERLEAVED if is_normal else HALVES,
+        scales_all_layers=arch not in OWN_SLIDING | UNSCALED_SLIDING,
     )
-    encoding.check(keys.path)
-    return encoding
+    own = replace(keys, account=Account(keys.account.used))  # so that nobody is offered a name of Hugging Face's
+    found = rope_encodings(own.translated(settings, others), family, warnings)
+    if all(each.parameters == found[0].parameters for each in found):
+        return [replace(found[0], layer_type="")]
+    return found
 
 
-def _sections(keys: Keys, arch: str) -> dict[str, Value]:
+def _sections(keys: Keys, arch: str) -> dict[str, Value | None]:
     """How many frequencies follow time, rows and columns; a fourth number is for an axis that no model uses."""
     given = keys.numbers("rope.dimension_sections")
     counts = [int(count) for count in given.value] if given else []
@@ -215,43 +174,35 @@ def _sections(keys: Keys, arch: str) -> dict[str, Value]:
     return {"mrope_section": Value(counts, given.source), "mrope_interleaved": mixed}
 
 
-def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value]:
-    kind = keys.word("rope.scaling.type")
-    name = kind.value if kind else "linear"  # a factor without a type, in llama.cpp
-    source = kind.source if kind else "default"
-    original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
-    attention = keys.number("rope.scaling.attn_factor")
-    factor = keys.number("rope.scaling.factor", "rope.scale_linear")
+def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value | None]:
+    kind = keys.word("rope.scaling.type") or Value("linear", "default")  # a factor without a type, in llama.cpp
+    attention, factor = keys.number("rope.scaling.attn_factor"), keys.number("rope.scaling.factor", "rope.scale_linear")
     factor = factor if factor and factor.value else None  # 0 stands for none
+    found: dict[str, Value | None] = {
+        "rope_type": kind,
+        "factor": factor,
+        ORIGINAL: keys.whole("rope.scaling.original_context_length") or keys.whole("context_length"),
+    }
     divisors = read_numbers(path, header, FREQS)
     short, long = read_numbers(path, header, SHORT), read_numbers(path, header, LONG)
-    found: dict[str, Value | None]
     if divisors is not None or (short is not None and long is not None):
-        source = FREQS if divisors is not None else source
-        found = {
-            "scaling": Value("longrope", source),
+        return {
+            "rope_type": Value("longrope", FREQS if divisors is not None else kind.source),
             "short_factor": Value(divisors or short, FREQS if divisors else SHORT),
             "long_factor": Value(divisors or long, FREQS if divisors else LONG),
-            "original_max_position_embeddings": original,
+            ORIGINAL: found[ORIGINAL],
             "attention_factor": attention or Value(1.0, "default"),
         }
-    elif name == "none" or (name == "linear" and factor is None):
-        found = {"scaling": Value("none", source if kind else "default: no scaling is asked for")}
-    elif name == "linear":
-        found = {"scaling": Value("linear", source), "factor": factor}
-    elif name == "yarn":
-        found = {
-            "scaling": Value("yarn", source),
-            "factor": factor,
-            "original_max_position_embeddings": original,
-            "beta_fast": keys.number("rope.scaling.yarn_beta_fast"),
-            "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
-        }
+    if kind.value == "none" or (kind.value == "linear" and factor is None):
+        return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
+    if kind.value == "longrope":
+        raise FileError(keys.path, f"{kind.source} is 'longrope'", f"it needs the tensors {SHORT} and {LONG}")
+    if kind.value not in ("linear", "yarn"):
+        raise FileError(keys.path, f"{kind.source} is {kind.value[:40]!r}", "known are none, linear, yarn, longrope")
+    if kind.value == "yarn":
+        found["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast")
+        found["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow")
         if attention is not None and factor is not None and factor.value > 1:
             g = attention.value * (1 + 0.1 * math.log(factor.value))
             found["attention_factor"] = Value(g, f"{attention.source} · (1 + 0.1 ln factor)")
-    elif name == "longrope":
-        raise FileError(keys.path, f"{source} is {name!r}", f"it needs the tensors {SHORT} and {LONG}")
-    else:
-        raise FileError(keys.path, f"{source} is {name[:40]!r}", "known are none, linear, yarn, longrope")
-    return {key: value for key, value in found.items() if value is not None}
+    return found

@@ -7,7 +7,6 @@ each a thing of its own (a sine beside a cosine, say): a mean of them is a chann
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -26,13 +25,13 @@ GOLDEN = (5**0.5 - 1) / 2
 """Its multiples modulo 1 are neither equally spaced nor random, so that no wave is sampled in step."""
 
 
-def reduced(table: Table, rows: int, columns: int) -> tuple[Floats, int]:
-    """At most `rows` means of the table's rows, of at most `columns` of its columns; every how many of these."""
+def reduced(table: Table, rows: int, columns: int) -> Floats:
+    """At most `rows` means of the table's rows, of at most `columns` of its columns, evenly spaced ones."""
     step = stride(table.width, columns)
     means = _Means(table.rows, -(-table.width // step), rows)
     for start, block in _blocks(table, means.edges.tolist()):
         means.add(start, block[:, ::step])
-    return means.result(), step
+    return means.result()
 
 
 def stride(count: int, room: int) -> int:
@@ -53,16 +52,6 @@ def check_width(table: Table, kind: str, most: int = MAX_WIDTH) -> None:
     """Refuse rows that would take too much memory, several at a time."""
     if table.width > most:
         raise ParameterError("kind", kind, f"rows of {table.width:,} are too long; up to {most:,} are drawn")
-
-
-def slab(table: Table, index: int) -> Table:
-    """One matrix of a tensor with more than two axes: those before the last two are run through in order."""
-    height = table.shape[-2]
-
-    def fill(start: int, out: Array) -> None:
-        table.fill(index * height + start, out)
-
-    return replace(table, shape=table.shape[-2:], fill=fill)
 
 
 def _blocks(table: Table, edges: Sequence[int]) -> Iterator[tuple[int, Array]]:
@@ -126,24 +115,19 @@ def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> 
     and "sample" leaves out as many rows as columns, so that a diagonal stays one.
     """
     if reduce == "max":
-        return max_rows(max_rows(values, rows).T, columns).T, 1
+        return _max_rows(_max_rows(values, rows).T, columns).T, 1
     step = stride(values.shape[1], columns)
-    if reduce == "mean":
-        return mean_rows(values[:, ::step], rows), step
-    step = max(step, stride(len(values), rows))
-    return values[::step, ::step], step
+    if reduce == "sample":
+        step = max(step, stride(len(values), rows))
+        return values[::step, ::step], step
+    if len(values) <= rows:
+        return values[:, ::step], step
+    means = _Means(len(values), -(-values.shape[1] // step), rows)
+    means.add(0, values[:, ::step])
+    return means.result(), step
 
 
-def mean_rows(values: Floats, count: int) -> Floats:
-    """At most `count` rows, each the mean of those it stands for."""
-    if len(values) <= count:
-        return values
-    means = _Means(len(values), values.shape[1], count)
-    means.add(0, values)
-    return means.result()
-
-
-def max_rows(values: Floats, count: int) -> Floats:
+def _max_rows(values: Floats, count: int) -> Floats:
     """At most `count` rows, each the elements of largest magnitude of those it stands for; NaN stays."""
     if len(values) <= count:
         return values

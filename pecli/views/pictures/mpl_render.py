@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.views.pictures import figure, labels, mpl_charts
-from pecli.views.pictures.downsample import fitted_to
-from pecli.views.pictures.figure import Look
-from pecli.views.pictures.labels import fitted
-from pecli.views.pictures.panels import Chart, CirclePanel, HeatmapPanel, Panel, Picture
+from pecli.views.pictures import figure, palettes
+from pecli.views.pictures.downsample import envelope, fitted_to
+from pecli.views.pictures.labels import MAX_VALUE, axis_name, fitted
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
+from pecli.views.screen import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LETTERS_PER_INCH = 11.0
-"""Of a title of 12 points."""
-INNER_RADIUS = 0.25
-"""Where a spiral begins."""
-MIN_SIZE = (0.8, 0.85)
-"""Inches below which axes cannot be read, times the scale of letters and the share of their row."""
-SCALE_STEP = 0.85
+LETTERS_PER_INCH = 13.0
+"""Of text of 10 points, on average."""
+AXES_SHARE = 0.75
+"""Of the room of a panel, what its axes take beside their numbers and names."""
 MIN_SCALE = 0.15
-"""Letters become smaller by this factor, down to that."""
+"""Of letters, below which nobody reads them."""
+MAX_POINTS = 2000
+"""Points of a curve, twice as many as a figure has columns."""
+MAX_FINE_RATIO = 1000.0
+"""Largest number of a logarithmic axis over the smallest, up to which 2 and 5 times powers of ten are numbered, too."""
+MARKERS = "os^Dv<>p"
+"""Of points that no line joins, open ones, so that those below are seen."""
+BAND_SHADES = (0.04, 0.12, 0.24)
+"""How dark the bands are, one after the other."""
 
 
 def size_of(picture: Picture) -> tuple[float, float]:
     """Inches that a picture wants: more height for several rows, and square matrices square."""
-    rows = _rows(picture)
+    rows = picture.rows(picture.across)
     if not rows:
         return 8.0, 2.0
-    across = max(map(len, rows))
     heats = [panel for panel in rows[0] if isinstance(panel, HeatmapPanel)]
     if heats and all(panel.shape[0] == panel.shape[1] for panel in heats):
-        side = (8.0 - 1.2) / max(across, 1.2)
+        side = (8.0 - 1.2) / max(*map(len, rows), 1.2)
         return 8.0, min(8.0, round(2 * (1.0 + len(rows) * (side + 0.2))) / 2)
     return 8.0, 5.0 if len(rows) == 1 else 6.5
 
@@ -51,226 +54,182 @@ def render(
     dark: bool = False,
     cmap: str | None = None,
 ) -> Figure:
-    """A figure of so many inches; where they have no room for all of it, letters and lines are smaller.
+    """A figure of so many inches; in a small one, letters are smaller, too.
 
-    A heatmap has a row of pixels for each of its rows when the figure is saved with these dots per inch.
+    A heatmap has about a row of pixels for each of its rows when the figure is saved with these dots per inch.
     """
-    scale = 1.0
-    with figure.no_remarks():
-        made, fits = _drawn(picture, (width, height), dpi, Look(dark, cmap))
-        while not fits and scale > MIN_SCALE:
-            scale *= SCALE_STEP
-            made, fits = _drawn(picture, (width, height), dpi, Look(dark, cmap, scale))
+    rows = picture.rows(picture.across)
+    across = max(map(len, rows), default=1)
+    shares = [min(getattr(panel, "share", 1.0) for panel in row) for row in rows]
+    scale = max(MIN_SCALE, min(1.0, width / (2.4 + 1.4 * across), height / (2.2 + 1.6 * sum(shares))))
+    made = figure.new(width, height, dark=dark, scale=scale)
+    letters = width / scale * LETTERS_PER_INCH
+    if title := fitted(picture.title, letters / 1.25, 4):
+        made.suptitle("\n".join(title), x=0.01, ha="left")
+    if caption := fitted(picture.subtitle, letters, 4):
+        made.supxlabel("\n".join(caption), x=0.01, ha="left", fontsize="medium")
+    if not rows:
+        return made
+    grid = made.add_gridspec(len(rows), across, height_ratios=shares)
+    drawn: list[tuple[Panel, Any]] = []
+    for down, row in enumerate(rows):
+        for right, panel in enumerate(row):
+            alone = len(row) == 1 and isinstance(panel, Chart)
+            inches = width / (1 if alone else across), height * shares[down] / sum(shares)
+            place = grid[down, :] if alone else grid[down, right]
+            axes = made.add_subplot(place, projection="polar" if getattr(panel, "polar", False) else None)
+            title = fitted(panel.title, inches[0] / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
+            if isinstance(panel, Chart):
+                _draw_chart(axes, panel, "\n".join(title), (inches[0] / scale, inches[1] / scale), dark)
+            else:
+                axes.set_title("\n".join(title))
+                _draw_heatmap(axes, panel, (inches[0] * dpi, inches[1] * dpi), inches[1] / scale, cmap)
+            drawn.append((panel, axes))
+    heats = picture.heatmaps
+    alike = len({(panel.shape, panel.first_row, panel.columns) for panel in heats}) == 1
+    if alike and len(heats) == len(rows) * across:  # the outer axes speak for all
+        for _, axes in drawn:
+            axes.label_outer()
+    _add_colour_bars(made, [(panel, axes) for panel, axes in drawn if isinstance(panel, HeatmapPanel)])
     return made
 
 
-def _drawn(picture: Picture, size: tuple[float, float], dpi: float, look: Look) -> tuple[Figure, bool]:
-    """The figure, and whether it has room for all of it."""
-    made = figure.new(*size, look)
-    rows = _rows(picture)
-    across = max((len(row) for row in rows), default=1)
-    inches = size[0] / look.scale, size[1] / look.scale
-    _write_titles(made, picture, inches[0], look)
-    if not rows:
-        return made, True
-    shares = [min(getattr(panel, "share", 1.0) for panel in row) for row in rows]
-    grid = made.add_gridspec(len(rows), across, height_ratios=shares)
-    drawn: list[tuple[Panel, Any, float]] = []
-    for down, row in enumerate(rows):
-        for right, panel in enumerate(row):
-            wide = across if len(row) == 1 and isinstance(panel, Chart) else 1
-            axes = made.add_subplot(grid[down, right : right + wide])
-            _draw(axes, panel, (inches[0] * wide / across, inches[1] * shares[down] / sum(shares)), look)
-            if _share_axes(rows):
-                _hide_inner_labels(axes, right > 0, any(right < len(other) for other in rows[down + 1 :]))
-            drawn.append((panel, axes, shares[down]))
-    _add_colour_bars(made, drawn, look)
-    figure.make_legible(made)
-    with warnings.catch_warnings(record=True) as remarks:
-        warnings.simplefilter("always")
-        made.draw_without_rendering()  # which lays it out
-    if any("constrained_layout" in str(remark.message) for remark in remarks):  # it gave up
-        return made, False
-    made.set_layout_engine("none")
-    for panel, axes, _ in drawn:
-        if isinstance(panel, HeatmapPanel):
-            _fill_image(axes, panel, dpi, look)
-        elif isinstance(panel, Chart):
-            mpl_charts.name_levels_and_bands(axes, panel, look)
-    return made, all(
-        axes.bbox.width >= MIN_SIZE[0] * look.scale * made.dpi
-        and axes.bbox.height >= MIN_SIZE[1] * share * look.scale * made.dpi
-        for _, axes, share in drawn
-    )
+def _drawable(values: Floats) -> Floats:
+    """Values that matplotlib can draw; NaN for what is not finite."""
+    return np.where(np.isfinite(values), np.clip(values, -MAX_VALUE, MAX_VALUE), np.nan)
 
 
-def _write_titles(made: Figure, picture: Picture, width: float, look: Look) -> None:
-    """The title above all panels, and the subtitle as a caption below them."""
-    room = max(14, int(width * LETTERS_PER_INCH) - 2)
-    if title := fitted(picture.title, room, 4):
-        made.suptitle("\n".join(title), x=0.012, ha="left", fontsize=12 * look.scale)
-    if caption := fitted(picture.subtitle, int(room * 12 / 9.5), 4):
-        made.supxlabel("\n".join(caption), x=0.012, ha="left", fontsize=9.5 * look.scale)
+def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], height: float, cmap: str | None) -> None:
+    """Rows are averaged here and nowhere else: matplotlib's own filter would mix columns, too."""
+    from matplotlib.colors import LogNorm, Normalize
 
-
-def _hide_inner_labels(axes: Any, left: bool, below: bool) -> None:
-    """Leave numbers and names to the axes at the left and below, where there are such."""
-    axes.tick_params(labelleft=not left, labelbottom=not below)
-    if left:
-        axes.set_ylabel("")
-    if below:
-        axes.set_xlabel("")
-
-
-def _rows(picture: Picture) -> list[list[Panel]]:
-    """Panels in rows; a chart below several heatmaps has a row of its own."""
-    rows: list[list[Panel]] = []
-    heats = sum(isinstance(panel, HeatmapPanel) for panel in picture.panels)
-    for panel in picture.panels:
-        alone = heats > 1 and isinstance(panel, Chart)
-        if rows and not alone and len(rows[-1]) < picture.across:
-            rows[-1].append(panel)
-        else:
-            rows.append([panel])
-    return rows
-
-
-def _share_axes(rows: Sequence[Sequence[Panel]]) -> bool:
-    """Whether the axes of all panels are the same, so that the outer ones speak for all."""
-    panels = [panel for row in rows for panel in row]
-    heats = [panel for panel in panels if isinstance(panel, HeatmapPanel)]
-    return len(heats) == len(panels) and len({(p.shape, p.first_row, p.columns) for p in heats}) == 1
-
-
-def _draw(axes: Any, panel: Panel, size: tuple[float, float], look: Look) -> None:
-    title = "\n".join(fitted(panel.title, max(14, int(size[0] * LETTERS_PER_INCH) - 8), 3))
-    if isinstance(panel, Chart):
-        mpl_charts.draw(axes, panel, title, size, look)
-        return
-    axes.set_title(title, fontsize=10 * look.scale)
-    axes.spines[:].set_visible(False)
-    if isinstance(panel, HeatmapPanel):
-        _draw_heatmap(axes, panel, look)
-    else:
-        _draw_circle(axes, panel, look)
-
-
-def _draw_heatmap(axes: Any, panel: HeatmapPanel, look: Look) -> None:
+    wide, high = (max(1, round(AXES_SHARE * length)) for length in pixels)
+    values, _ = fitted_to(_drawable(panel.values), high, wide, panel.reduce)
+    if panel.log:
+        values = np.where(values == 0, panel.ends[0] / 2, values)  # no error at all: below every colour
     rows, columns = panel.shape
     top = panel.first_row - 0.5
     axes.imshow(
-        np.zeros((1, 1)),  # filled once the axes have their place
-        cmap=figure.colours(look.cmap, centred=panel.centred).with_extremes(under=axes.get_facecolor()),
-        norm=_norm(panel),
+        np.ma.masked_invalid(values),
+        cmap=figure.colours(cmap, centred=panel.is_centred).with_extremes(under=axes.get_facecolor()),
+        norm=(LogNorm if panel.log else Normalize)(*panel.ends),
         extent=(-0.5, columns - 0.5, top + rows, top),
-        interpolation="nearest",
     )
-    axes.set_xlabel(panel.columns)
-    axes.set_ylabel(panel.rows)
-    mpl_charts.set_whole_numbers(axes.xaxis)
-    mpl_charts.set_whole_numbers(axes.yaxis)
+    axes.spines[:].set_visible(False)
+    word = "means of" if panel.reduce == "mean" else "one in"
+    fewer = "max" not in panel.reduce
+    name = axis_name(panel.rows, rows / len(values) if fewer else 1, word)
+    axes.set_ylabel(name if len(name) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
+    axes.set_xlabel(axis_name(panel.columns, -(-columns // values.shape[1]) if fewer else 1))
+    for axis in (axes.xaxis, axes.yaxis):
+        _set_numbers(axis, whole=True)
     if not panel.rows:
         axes.set_yticks([])
 
 
-def _norm(panel: HeatmapPanel) -> Any:
-    """How colours follow values."""
-    from matplotlib.colors import FuncNorm, LogNorm, Normalize
-
-    low, high = (min(max(end, -mpl_charts.MAX_VALUE), mpl_charts.MAX_VALUE) for end in panel.ends())
-    if panel.log:
-        return LogNorm(low, high)
-    low, high = labels.apart(low, high)
-    if panel.power == 1.0:
-        return Normalize(low, high)
-    inverse = 1 / panel.power
-    return FuncNorm((panel.scaled, lambda values: np.sign(values) * np.abs(values) ** inverse), low, high)
-
-
-def _fill_image(axes: Any, panel: HeatmapPanel, dpi: float, look: Look) -> None:
-    """Put into each row of pixels the rows of the table that it stands for.
-
-    Rows are averaged here and nowhere else: matplotlib's own filter would mix columns, too.
-    """
-    (image,) = axes.images
-    high, wide = (max(1, round(pixels * dpi / axes.figure.dpi)) for pixels in (axes.bbox.height, axes.bbox.width))
-    values, every = fitted_to(mpl_charts.drawable(panel.values), high, wide, panel.reduce)
-    if panel.log:
-        values = np.where(values == 0, panel.ends()[0] / 2, values)  # no error at all: below every colour
-    image.set_data(np.ma.masked_invalid(values))
-    sampled = every * panel.column_step
-    if panel.reduce == "mean" and sampled > 1:
-        image.set_extent((-0.5, sampled * values.shape[1] - 0.5, *image.get_extent()[2:]))
-        axes.set_xlim(-0.5, panel.shape[1] - 0.5)
-    means = panel.shape[0] / len(values) if panel.reduce == "mean" else 1.0
-    names = {
-        axes.xaxis: (labels.axis_name(panel.columns, every=sampled), axes.bbox.width),
-        axes.yaxis: (
-            labels.axis_name(panel.rows, means=means, every=sampled if panel.reduce == "sample" else 1),
-            axes.bbox.height,
-        ),
-    }
-    for axis, (name, length) in names.items():
-        if axis.get_label_text() and len(name) < length / axes.figure.dpi * LETTERS_PER_INCH / look.scale:
-            axis.set_label_text(name)
-
-
-def _add_colour_bars(made: Figure, drawn: Sequence[tuple[Panel, Any, float]], look: Look) -> None:
-    """A colour bar beside neighbouring panels of one scale."""
-    groups: list[list[tuple[HeatmapPanel | CirclePanel, Any]]] = []
-    for panel, axes, _ in drawn:
-        if isinstance(panel, Chart):
-            continue
-        if groups and _ends(groups[-1][0][0]) == _ends(panel):
-            groups[-1].append((panel, axes))
-        else:
-            groups.append([(panel, axes)])
-    for group in groups:
+def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]]) -> None:
+    """A colour bar beside panels of one scale, or one for each."""
+    shared = len({panel.ends for panel, _ in heats}) == 1
+    for group in [heats] if shared else [[each] for each in heats]:
         first, axes = group[0]
-        mappable = axes.images[0] if isinstance(first, HeatmapPanel) else axes.collections[0]
-        bar = made.colorbar(mappable, ax=[each for _, each in group], aspect=30, fraction=0.06, pad=0.015)
+        bar = made.colorbar(axes.images[0], ax=[each for _, each in group], aspect=30, fraction=0.06, pad=0.015)
         bar.outline.set_visible(False)
-        if isinstance(first, CirclePanel):
-            mpl_charts.set_whole_numbers(bar.ax.yaxis)
-            bar.set_label("position")
-            continue
-        bar.set_label(_meaning([panel for panel, _ in group if isinstance(panel, HeatmapPanel)]))
-        mpl_charts.set_numbers(bar.ax.yaxis, first.ends(), log=first.log)
-        if first.power != 1.0:
-            bar.set_ticks(labels.uneven_values(*first.ends()))
+        unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel, _ in group])
+        grey = f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
+        line = f"line: {first.marked[0]} {number(first.marked[1])}" if first.marked else ""
+        bar.set_label(", ".join(filter(None, [first.meaning, grey, line])))
+        _set_numbers(bar.ax.yaxis, first.ends if first.log else None)
         if first.marked is not None:
             for colour, points in (("white", 2.5), ("black", 1.2)):
-                bar.ax.axhline(first.marked[1], color=colour, linewidth=points * look.scale)
+                bar.ax.axhline(first.marked[1], color=colour, linewidth=points)
 
 
-def _ends(panel: HeatmapPanel | CirclePanel) -> tuple[float, float] | None:
-    return panel.ends() if isinstance(panel, HeatmapPanel) else None
+def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float], dark: bool) -> None:
+    """Draw all of a chart into axes of about so many inches, at a scale of one."""
+    handles = []
+    grey = "0.65" if dark else "0.4"
+    for k, curve in enumerate(chart.curves):
+        style: dict[str, Any] = {}
+        if chart.ordered:
+            colour = palettes.step(k, len(chart.curves), dark=dark)
+            style = {"linestyle": "-", "color": [part / 255 for part in colour]}
+        if curve.reference:
+            style = {"linestyle": ":", "color": grey}
+        if chart.polar:
+            style = {"linestyle": "", "marker": ".", "markersize": 3}
+        elif not chart.joined:
+            style = {"linestyle": "", "marker": MARKERS[k % len(MARKERS)], "fillstyle": "none"}
+        handles += axes.plot(*envelope(_drawable(curve.x), _drawable(curve.y), MAX_POINTS), **style)
+        for x, y in curve.marks:
+            axes.plot(x, y, "o", color=handles[k].get_color())
+    names = [curve.label for curve in chart.curves]
+    for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
+        handles.append(axes.axvspan(band.start - 0.5, band.stop + 0.5, color=grey, alpha=shade, linewidth=0, zorder=0))
+        names.append(band.label)
+    for word, level in chart.levels:
+        axes.axhline(level, color=grey, linestyle="--", linewidth=1, zorder=1)
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": "small"}
+        paper = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
+        axes.annotate(word, (0, level), (3, 2), color=grey, bbox=paper, **place)
+    _set_axes(axes, chart, inches[1])
+    if len(names) > 1 and any(names):
+        _add_legend(axes, handles, names, title, inches[0])
+    else:
+        axes.set_title(title)
 
 
-def _meaning(panels: Sequence[HeatmapPanel]) -> str:
-    """What colours stand for, and what grey does."""
-    words = [panels[0].meaning]
-    unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel in panels])
-    if unknown.size:
-        words.append(f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}")
-    if panels[0].marked is not None:
-        words.append(f"line: {panels[0].marked[0]} {labels.plain(panels[0].marked[1])}")
-    return ", ".join(filter(None, words))
+def _set_axes(axes: Any, chart: Chart, height: float) -> None:
+    """Names, numbers and ends of the axes; a name that is too long ends at its comma."""
+    axes.grid(True)
+    axes.set_axisbelow(True)
+    if chart.polar:
+        axes.set(xticks=[], yticks=[])
+        low, high = chart.curves[0].y[[0, -1]].tolist()
+        axes.set_ylim(low, high + 1)
+        axes.set_rorigin(low - (high - low + 1) / 3)  # so that one turn does not hide the one before
+        return
+    fits = len(chart.y) < (height - 1) * LETTERS_PER_INCH
+    axes.set(xlabel=chart.x, ylabel=chart.y if fits else chart.y.partition(",")[0])
+    axes.margins(x=0.01 if chart.joined else 0.03)
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+        if not any(np.any(curve.y > 0) for curve in chart.curves):  # no curve has a point there
+            middle = chart.levels[0][1] if chart.levels else 1.0
+            axes.set_ylim(middle / 10, middle * 10)
+    whole = any(len(curve.x) and curve.x[-1] > 1 for curve in chart.curves)
+    _set_numbers(axes.xaxis, axes.get_xlim() if chart.log_x else None, whole=whole)
+    _set_numbers(axes.yaxis, axes.get_ylim() if chart.log_y else None)
 
 
-def _draw_circle(axes: Any, panel: CirclePanel, look: Look) -> None:
-    """A spiral from the first position to the last, so that one turn does not hide the one before."""
-    turn: Floats = np.linspace(0, 2 * np.pi, 200)
-    axes.plot(np.cos(turn), np.sin(turn), color="0.6", linewidth=0.8 * look.scale, zorder=1)
-    span = max(1.0, float(panel.positions[-1] - panel.positions[0]))
-    radius = INNER_RADIUS + (1 - INNER_RADIUS) * (panel.positions - panel.positions[0]) / span
-    axes.scatter(
-        radius * np.cos(panel.angles),
-        radius * np.sin(panel.angles),
-        c=panel.positions,
-        cmap=figure.part(look.cmap, look.dark),
-        s=(7 if len(radius) > 200 else 20) * look.scale**2,
-        zorder=2,
-        linewidths=0,
+def _set_numbers(axis: Any, log_ends: tuple[float, float] | None = None, *, whole: bool = False) -> None:
+    """Numbers in plain digits: matplotlib would set powers of ten as formulas."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    if log_ends is not None:
+        few = axis.axis_name == "y" and log_ends[1] < MAX_FINE_RATIO * log_ends[0]  # side by side they need more room
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        axis.set_minor_formatter(NullFormatter())
+    elif whole:
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: number(value)))
+
+
+def _add_legend(axes: Any, handles: Sequence[Any], names: Sequence[str], title: str, width: float) -> None:
+    """Above the curves, where it hides none of them, in as many columns as there is room for, under the title."""
+    letters = 0.95 * width * LETTERS_PER_INCH  # which are small
+    shown = {handle: fitted(name, letters - 5, 8) for handle, name in zip(handles, names, strict=True) if name}
+    column = 10 + max(len(line) for lines in shown.values() for line in lines)
+    axes.legend(
+        shown,
+        map("\n".join, shown.values()),
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=max(1, min(len(shown), int(letters / column))),
+        title=title or None,
+        title_fontsize="medium",
+        alignment="left",
+        borderaxespad=0.2,
+        borderpad=0,
     )
-    axes.set(aspect="equal", xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), xticks=[], yticks=[])

@@ -43,15 +43,13 @@ STEPS = 256
 def steps(palette: tuple[Colour, ...]) -> NDArray[np.uint8]:
     """A palette in 256 steps: (256, 3)."""
     places = np.linspace(0, len(palette) - 1, STEPS)
-    table = np.array(palette, float)
-    channels = [np.interp(places, np.arange(len(palette)), table[:, k]) for k in range(3)]
-    found: NDArray[np.uint8] = np.rint(np.stack(channels, axis=1)).astype(np.uint8)
-    return found
+    channels = [np.interp(places, np.arange(len(palette)), channel) for channel in np.array(palette, float).T]
+    table: NDArray[np.uint8] = np.rint(np.stack(channels, axis=1)).astype(np.uint8)
+    return table
 
 
 def step(number: int, count: int, *, dark: bool) -> Colour:
     """One of so many colours that are steps of one thing, without the end that is like the paper."""
     share = number / max(1, count - 1)
-    table = steps(SEQUENTIAL)
-    red, green, blue = table[int((0.36 + 0.64 * share if dark else 0.1 + 0.78 * share) * (STEPS - 1))].tolist()
+    red, green, blue = steps(SEQUENTIAL)[int((0.36 + 0.64 * share if dark else 0.1 + 0.78 * share) * 255)].tolist()
     return red, green, blue

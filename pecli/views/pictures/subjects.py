@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, ParameterError
+from pecli.errors import FileError, ParameterError, spelled
 from pecli.models.encoding import ModelEncodings
-from pecli.views.pictures.labels import short
 from pecli.views.pictures.panels import Subject
-from pecli.views.screen import counted
+from pecli.views.screen import counted, number
 
 if TYPE_CHECKING:
     from pecli.files import LoadedFile
@@ -62,7 +61,9 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     for name, part in scheme.named_parts():
         start = f"{name}." if name else ""
         own = tuple(replace(t, name=t.name.removeprefix(start)) for t in tables if t.name.startswith(start))
-        found.append(Subject(f"{label} {name}".strip(), own, part if _has(own, part) else None))
+        shapes = {table.name: table.shape for table in own}
+        is_whole = all(shapes.get(table.name) == table.shape for table in part.tensors())
+        found.append(Subject(f"{label} {name}".strip(), own, part if is_whole else None))
     return found
 
 
@@ -79,12 +80,6 @@ def identified(subject: Subject) -> Subject:
     return Subject(f"{subject.label} (identified: {scheme.name})", scheme.tensors(), scheme)
 
 
-def _has(tables: Sequence[Table], scheme: Scheme) -> bool:
-    """Whether the tables are those of the scheme, by name and shape."""
-    there = {table.name: table.shape for table in tables}
-    return all(there.get(table.name) == table.shape for table in scheme.tensors())
-
-
 def _real(name: str, array: Array) -> list[Table]:
     """A tensor to be drawn; one of complex numbers as its two parts."""
     if array.dtype.kind != "c":
@@ -99,16 +94,18 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
         raise ParameterError("label", given, f"there are {counted(len(subjects), 'subject')}", "name each, in order")
     if names:
         return [subject._replace(label=name) for subject, name in zip(subjects, names, strict=True)]
-    found = [
-        subject if subject.label or subject.scheme is None else _by_kind(subject, subjects) for subject in subjects
-    ]
+    found = list(subjects)
+    for k, subject in enumerate(subjects):
+        if subject.scheme is not None and not subject.label:
+            same_kind = [other for other in subjects if other.kind == subject.kind and not other.label]
+            found[k] = subject._replace(label=_distinct(subject.kind, subject, same_kind))
     for group in _alike(found):
         same = [found[k] for k in group]
         for k in group:
-            found[k] = found[k]._replace(label=", ".join([found[k].label, *_differing(found[k], same)]))
+            found[k] = found[k]._replace(label=_distinct(found[k].label, found[k], same))
     for group in _alike(found):  # which are the same thing twice
-        for number, k in enumerate(group, 1):
-            found[k] = found[k]._replace(label=f"{found[k].label} ({number} of {len(group)})")
+        for place, k in enumerate(group, 1):
+            found[k] = found[k]._replace(label=f"{found[k].label} ({place} of {len(group)})")
     return found
 
 
@@ -120,17 +117,12 @@ def _alike(subjects: Sequence[Subject]) -> list[list[int]]:
     return [group for group in by_label.values() if len(group) > 1]
 
 
-def _by_kind(subject: Subject, subjects: Sequence[Subject]) -> Subject:
-    """A scheme called by its kind, and by the parameters that tell it from the others of the kind."""
-    others = [other for other in subjects if other.kind == subject.kind and not other.label]
-    return subject._replace(label=", ".join([subject.kind, *_differing(subject, others)]))
-
-
-def _differing(subject: Subject, others: Sequence[Subject]) -> list[str]:
-    """The parameters of a subject that are not the same in all the others."""
+def _distinct(name: str, subject: Subject, others: Sequence[Subject]) -> str:
+    """The name, and the parameters of a subject that are not the same in all the others."""
     every = [_parameters(other.scheme) for other in others]
     own = _parameters(subject.scheme)
-    return [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
+    differing = [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
+    return ", ".join([name, *differing])
 
 
 def title_of(subjects: Sequence[Subject], shows: str) -> str:
@@ -140,20 +132,13 @@ def title_of(subjects: Sequence[Subject], shows: str) -> str:
     (subject,) = subjects
     words = [subject.label]
     if subject.scheme is not None and subject.label == subject.kind:
-        words += _notable(subject.scheme)
+        for name, value in _parameters(subject.scheme).items():
+            is_notable = name in _ALWAYS_NAMED or value != subject.scheme.default_of(name)
+            if is_notable and name not in _ON_AXES:
+                words.append(_said(name, value))
+    while len(words) > 2 and sum(map(len, words[1:])) > MAX_LETTERS:
+        words.pop()
     return f"{', '.join(words)}: {shows}"
-
-
-def _notable(scheme: Scheme) -> list[str]:
-    """The parameters that axes do not show, as far as a title has room: what is not as usual."""
-    words: list[str] = []
-    for name, value in _parameters(scheme).items():
-        word = _said(name, value)
-        if (name in _ALWAYS_NAMED or value != scheme.default_of(name)) and sum(map(len, words)) + len(
-            word
-        ) <= MAX_LETTERS:
-            words += [] if name in _ON_AXES else [word]
-    return words
 
 
 def _parameters(scheme: Scheme | None) -> dict[str, Any]:
@@ -167,8 +152,6 @@ def _parameters(scheme: Scheme | None) -> dict[str, Any]:
 def _said(name: str, value: Any) -> str:
     if (name, value) == ("scaling", "none"):
         return "unscaled"
-    return counted(value, "head") if name == "heads" else f"{name} {_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    return short(value) if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+    if name == "heads":
+        return counted(value, "head")
+    return f"{name} {number(value) if isinstance(value, float) else spelled(value)}"

@@ -1,43 +1,46 @@
 """Pictures in the terminal: panels beside and below each other, as large as there is room.
 
-Heatmaps have two values per character in colour, one in grey. They are drawn by hand, since a rich table of a picture's
-cells takes fifty times as long.
+Heatmaps have two values per character in colour, one in grey; curves are drawn with braille dots, eight to a character,
+with letters where there are none. They are drawn by hand, since a rich table of a picture's cells takes fifty times as
+long.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
-from pecli.views.pictures import braille, labels, palettes
-from pecli.views.pictures.downsample import fitted_to, stride
-from pecli.views.pictures.labels import fitted
-from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
-from pecli.views.screen import Terminal, printable, terminal
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.views.pictures import palettes
+from pecli.views.pictures.downsample import envelope, fitted_to, stride
+from pecli.views.pictures.labels import apart, axis_name, fitted, ticks
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture
+from pecli.views.screen import Terminal, number, printable, terminal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_RESET = "\x1b[0m"
 MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
 MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
 """Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
-MIN_REACH = 0.6
-"""Of the ends of its colours, what the means of a matrix have to reach, else they have ends of their own."""
+MAX_BAR, MIN_BAR = 32, 6
+"""Cells of a colour bar, and those below which the names of the axes make room for it."""
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
 _UNKNOWN = "x"
 """What is not finite, where there are no colours."""
-MIN_BAR = 6
-"""Cells of a colour bar below which the names of the axes make room for it."""
-_RESET = "\x1b[0m"
+_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+"""What each dot of a character adds to U+2800, by line and column."""
+_LETTERS = "*o+x#@%&"
+"""One for each curve, where colours or dots cannot tell them apart."""
 
 
 def show(picture: Picture) -> None:
@@ -46,175 +49,121 @@ def show(picture: Picture) -> None:
 
 
 def lines(picture: Picture, terminal: Terminal) -> list[str]:
-    """The lines of a picture; of heatmaps that share their colours, the last one alone tells what they mean."""
-    head = fitted(printable(picture.title), terminal.columns, 3, terminal.dots)
-    head += fitted(printable(picture.subtitle), terminal.columns, 3, terminal.dots)
-    room = terminal.lines - 1 - len(head)
-    grid = _grid(picture, terminal, room)
-    heats = [panel for panel in picture.panels if isinstance(panel, HeatmapPanel)]
-    shared = any(heat.power != 1.0 for heat in heats) or (len(heats) > 1 and len({heat.limits for heat in heats}) == 1)
-    height = max(_min_lines(picture) if len(grid) > 1 else MIN_ALONE, (room - shared) // max(1, len(grid)))
+    """The lines of a picture; below heatmaps, which share their colours, one that tells what axes and colours mean."""
+    picture = replace(picture, panels=[panel for panel in picture.panels if getattr(panel, "share", 1.0) == 1])
+    shown = fitted(printable(picture.title), terminal.columns, 3, terminal.dots)
+    shown += fitted(printable(picture.subtitle), terminal.columns, 3, terminal.dots)
+    heats = picture.heatmaps
+    room = terminal.lines - 1 - len(shown) - bool(heats)
+    least = MIN_HEATMAP_LINES if len(heats) == len(picture.panels) else MIN_CHART_LINES
+    most = max(1, terminal.columns // MIN_HEATMAP_COLUMNS)
+    grids = [
+        picture.rows(across, narrow=terminal.columns // across < MIN_CHART_COLUMNS)
+        for across in range(min(picture.across, most), most + 1)
+    ]
+    grid = next((rows for rows in grids if len(rows) * least <= room), min(grids, key=len))
+    height = max(least if len(grid) > 1 else MIN_ALONE, room // max(1, len(grid)))
     across = max(map(len, grid), default=1)
-    wide = terminal.columns // across
-    ends = _ends(heats, (wide, height * (2 if terminal.colours else 1)))
-    shown = list(head)
     for row in grid:
         beside = across if all(isinstance(panel, HeatmapPanel) for panel in row) else len(row)
-        small = terminal._replace(columns=terminal.columns // beside - (beside > 1))
-        titles = _titles(row, small)
-        parts = [_panel(panel, small, height - len(titles[0]), ends, shared) for panel in row]
-        whole = [[*title, *part] for title, part in zip(titles, parts, strict=True)]
-        shown += _beside(whole, terminal.columns // beside)
-    if shared:
-        every = heats[0].column_step * stride(heats[0].values.shape[1], wide - len(str(heats[0].shape[0])) - 3)
-        heat = replace(
-            heats[0], limits=ends or heats[0].limits, columns=labels.axis_name(heats[0].columns, every=every)
-        )
-        unknown = any(not np.isfinite(each.values).all() for each in heats)
-        shown.append(key_line(terminal, heat, unknown=unknown))
+        wide = terminal.columns // beside
+        shown += _beside(row, terminal._replace(columns=wide - (beside > 1)), height, wide)
+    if heats:
+        margin = len(str(heats[0].first_row + heats[0].shape[0])) + 3
+        shown.append(key_line(heats, terminal, terminal.columns // across - margin))
     return shown
 
 
-def _min_lines(picture: Picture) -> int:
-    return MIN_CHART_LINES if any(isinstance(panel, Chart) for panel in picture.panels) else MIN_HEATMAP_LINES
+def _beside(row: Sequence[Panel], terminal: Terminal, height: int, wide: int) -> list[str]:
+    """Panels side by side, their titles in as many lines each."""
+    titles = [fitted(printable(panel.title), terminal.columns, 2, terminal.dots) for panel in row]
+    longest = max(map(len, titles))
+    parts = []
+    for title, panel in zip(titles, row, strict=True):
+        draw = _chart_lines if isinstance(panel, Chart) else _heatmap_lines
+        body = draw(panel, terminal, height - longest)  # type: ignore[arg-type]
+        parts.append([*[""] * (longest - len(title)), *title, *body])
+    padded = [
+        [part + " " * (wide - len(_ESCAPE.sub("", part))) for part in line]
+        for line in zip_longest(*parts, fillvalue="")
+    ]
+    return ["".join(line).rstrip() for line in padded]
 
 
-def _grid(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
-    """Panels beside each other, in rows of as many as the picture wants; of more, where so many rows have no room."""
-    most = max(1, terminal.columns // MIN_HEATMAP_COLUMNS)
-    across = min(picture.across, most)
-    rows = _rows(picture, across, terminal)
-    while across < most and len(rows) > 1 and len(rows) * _min_lines(picture) > room:
-        across += 1
-        rows = min(rows, _rows(picture, across, terminal), key=len)
-    return rows
-
-
-def _rows(picture: Picture, across: int, terminal: Terminal) -> list[list[Panel]]:
-    """Rows of so many panels; charts among them where those are wide enough, and never beside several heatmaps."""
-    lonely = (
-        terminal.columns // across < MIN_CHART_COLUMNS
-        or sum(isinstance(panel, HeatmapPanel) for panel in picture.panels) > 1
-    )
-    rows: list[list[Panel]] = []
-    for panel in picture.panels:
-        if isinstance(panel, Chart) and panel.share < 1:
-            continue
-        alone = lonely and (isinstance(panel, Chart) or (bool(rows) and isinstance(rows[-1][-1], Chart)))
-        if rows and not alone and len(rows[-1]) < across:
-            rows[-1].append(panel)
-        else:
-            rows.append([panel])
-    return rows
-
-
-def _titles(row: Sequence[Panel], terminal: Terminal) -> list[list[str]]:
-    """What panels beside each other are called, in as many lines each."""
-    room = terminal.columns - (len(row) > 1)
-    found = [fitted(printable(panel.title), room, 2, terminal.dots) for panel in row]
-    longest = max(map(len, found))
-    return [[*[""] * (longest - len(title)), *title] for title in found]
-
-
-def _panel(panel: Panel, terminal: Terminal, height: int, ends: tuple[float, float] | None, shared: bool) -> list[str]:
-    untitled = replace(panel, title="")
-    if isinstance(untitled, HeatmapPanel):
-        return heatmap_lines(untitled, terminal, height=height, limits=ends, key=not shared)
-    assert isinstance(untitled, Chart)
-    return braille.lines(untitled, terminal, height)
-
-
-def _ends(heats: Sequence[HeatmapPanel], size: tuple[int, int]) -> tuple[float, float] | None:
-    """New ends for colours around zero, where the means that have room reach but a part of the old ones."""
-    if not heats or not all(heat.centred and heat.power == 1.0 for heat in heats):
-        return None
-    means = [fitted_to(heat.values, size[1], size[0], heat.reduce)[0] for heat in heats]
-    reach = max((float(np.abs(each[np.isfinite(each)]).max(initial=0.0)) for each in means), default=0.0)
-    if not 0 < reach < MIN_REACH * max(heat.ends()[1] for heat in heats):
-        return None
-    reach = labels.round_ends(0.0, reach)[1]
-    return -reach, reach
-
-
-def _beside(panels: Sequence[list[str]], wide: int) -> list[str]:
-    """The lines of several panels, side by side."""
-    if len(panels) == 1:
-        return panels[0]
-    found = []
-    for parts in zip_longest(*panels, fillvalue=""):
-        padded = [part + " " * (wide - len(_ESCAPE.sub("", part))) for part in parts]
-        found.append("".join(padded).rstrip())
-    return found
-
-
-def heatmap_lines(
-    panel: HeatmapPanel,
-    terminal: Terminal,
-    *,
-    height: int | None = None,
-    limits: tuple[float, float] | None = None,
-    key: bool = True,
+def _framed(
+    body: Sequence[str], rows: Mapping[int, str], columns: Mapping[int, str], terminal: Terminal, margin: int, wide: int
 ) -> list[str]:
-    """A heatmap as lines of characters, no more than `height`: title, picture, axes, and where `key` is set, what axes
-    and colours mean. `limits` are other ends of the colours than those of the panel.
-    """
-    values = np.atleast_2d(np.asarray(panel.values, np.float64))
-    head = fitted(printable(panel.title), terminal.columns, 1, terminal.dots)
-    if not values.size:
-        return [*head, "(empty)"]
-    row_count, column_count = panel.shape
-    margin = len(str(panel.first_row + row_count - 1)) + 2 if panel.rows else 2
-    wide = max(1, terminal.columns - margin - 1)
-    high = max(1, (height or terminal.lines - 1) - len(head) - 2 - key)
-    tall = 2 if terminal.colours else 1  # half blocks
-    pixels, every = _pixels(values, high * tall, wide, tall, panel.reduce)
-    shown = replace(panel, values=pixels, limits=limits or panel.limits)
-    low, top = labels.apart(*shown.scaled_ends())
-    body = _cells(_levels(panel.scaled(pixels), low, top, panel.log), terminal, panel.centred)
-    rows = _row_labels(panel.first_row, row_count, len(body)) if panel.rows else {}
-    columns = _column_labels(column_count, pixels.shape[1])
-    every *= panel.column_step
-    named = replace(shown, columns=labels.axis_name(panel.columns, every=every))
-    unknown = not (np.isfinite(pixels).all())
+    """A picture between its axes, with the labels of some lines, and of some places below."""
+    side, corner, rule = ("│", "└", "─") if terminal.unicode else ("|", "+", "-")
+    room = terminal.columns - margin
+    below, free = [" "] * room, 0
+    for place, text in sorted(columns.items()):
+        start = max(0, min(place - (len(text) - 1) // 2, room - len(text)))
+        if start >= free:
+            below[start : start + len(text)] = text
+            free = start + len(text) + 1
     return [
-        *head,
-        *braille.framed(body, rows, columns, (margin, pixels.shape[1], wide), terminal),
-        *([key_line(terminal, named, unknown=unknown)] if key else []),
+        *(f"{rows.get(k, ''):>{margin - 2}} {side}{line}" for k, line in enumerate(body)),
+        " " * (margin - 1) + corner + rule * wide,
+        (" " * margin + "".join(below)).rstrip(),
     ]
 
 
-def key_line(terminal: Terminal, panel: HeatmapPanel, *, unknown: bool = False) -> str:
-    """What the axes and the colours of a picture mean, in a line."""
-    down, right = (" ↓", " →") if terminal.unicode else (" down,", " right")
-    names = "  ".join([*([panel.rows + down] if panel.rows else []), panel.columns + right])
-    names = names if terminal.unicode else names.replace(",  ", ", ")
-    limits = panel.ends() if panel.log else labels.apart(*panel.ends())
-    ends = sum(len(labels.short(end)) for end in limits)
-    room = terminal.columns - (3 + ends + 2 + MIN_BAR)
-    shortest = panel.columns.partition("(")[2].rstrip(")")  # what of it is shown, which has to be said
-    names = next((f"{each}   " for each in (names, shortest) if each and len(each) <= room), "")
-    return names + _colour_bar(*limits, terminal, panel.centred, unknown, terminal.columns - len(names))
+def _escapes(codes: Sequence[int | palettes.Colour], ground: int = 38) -> list[str]:
+    """What begins each colour: of ink, or with 48 of paper; a number is one of 256 colours."""
+    return [
+        f"\x1b[{ground};5;{code}m" if isinstance(code, int) else "\x1b[{};2;{};{};{}m".format(ground, *code)
+        for code in codes
+    ]
 
 
-def _pixels(values: Floats, high: int, wide: int, tall: int, reduce: str) -> tuple[Floats, int]:
+def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
+    """A heatmap and its axes, no more than so many lines."""
+    if not panel.values.size:
+        return ["(empty)"]
+    row_count, column_count = panel.shape
+    margin = len(str(panel.first_row + row_count - 1)) + 2 if panel.rows else 2
+    tall = 2 if terminal.colours else 1  # half blocks
+    high, wide = max(1, height - 2) * tall, max(1, terminal.columns - margin - 1)
+    pixels = _pixels(panel.values, high, wide, tall, panel.reduce)
+    body = _cells(_levels(pixels, panel), terminal, panel.is_centred)
+    last = row_count - 1
+    rows = {
+        min(len(body) - 1, int((row + 0.5) / row_count * len(body))): f"{panel.first_row + row:.0f}"
+        for row in _whole_ticks(panel.first_row, last, max(1, len(body) // 3))
+    }
+    wide = pixels.shape[1]
+    columns = {
+        math.floor((column + 0.5) / column_count * wide): f"{column:.0f}"
+        for column in _whole_ticks(0, column_count - 1, max(1, wide // (len(str(column_count)) + 3)))
+    }
+    return _framed(body, rows if panel.rows else {}, columns, terminal, margin, wide)
+
+
+def _whole_ticks(first: int, last: int, most: int) -> list[int]:
+    """Indices that have round numbers, if they are counted from `first`."""
+    values = ticks(first, first + last, most) if last else [first]
+    return sorted({int(value) - first for value in values if value == int(value) and 0 <= value - first <= last})
+
+
+def _pixels(values: Floats, high: int, wide: int, tall: int, reduce: str) -> Floats:
     """As many pixels as there is room for: of a large array less, of a small one every element a whole block."""
-    small, every = fitted_to(values, high, wide, reduce)
+    small, _ = fitted_to(np.asarray(values, np.float64), high, wide, reduce)
     down, across = max(1, high // len(small)), max(1, wide // small.shape[1])
     if small.shape != values.shape:  # one direction is full: the other may grow, but an element stays about square
         down, across = min(down, 2 * tall), min(across, 4)
     down, across = min(down, max(1, across * tall // 2)), min(across, max(1, 4 * down // tall))
-    return np.repeat(np.repeat(small, down, axis=0), across, axis=1), every
+    return np.repeat(np.repeat(small, down, axis=0), across, axis=1)
 
 
-def _levels(pixels: Floats, low: float, high: float, log: bool) -> NDArray[np.int16]:
-    """Every pixel as a number from 0 to 255; −1 where it is not finite, and a logarithm's −∞ is the lowest."""
-    if log:
-        pixels = np.where(np.isneginf(pixels), low, pixels)
-    with np.errstate(invalid="ignore", over="ignore"):
-        share = pixels / 2 - low / 2
-        share = np.clip(share / (high / 2 - low / 2), 0.0, 1.0)
+def _levels(pixels: Floats, panel: HeatmapPanel) -> NDArray[np.int16]:
+    """Every pixel as a number from 0 to 255; −1 where it is not finite."""
+    low, high = panel.ends
+    if panel.log:
+        pixels, low, high = np.log10(np.maximum(pixels, low)), math.log10(low), math.log10(high)
     finite = np.isfinite(pixels)
-    return np.where(finite, np.rint(np.where(finite, share, 0.0) * 255), -1).astype(np.int16)
+    share = np.clip((np.where(finite, pixels, low) - low) / (high - low), 0.0, 1.0)
+    return np.where(finite, np.rint(share * 255), -1).astype(np.int16)
 
 
 def _cells(levels: NDArray[np.int16], terminal: Terminal, centred: bool) -> list[str]:
@@ -223,60 +172,203 @@ def _cells(levels: NDArray[np.int16], terminal: Terminal, centred: bool) -> list
         shades = _SHADES[terminal.unicode]
         picked = [shades[level * len(shades) // 256] for level in range(256)] + [_UNKNOWN]
         return ["".join([picked[level] for level in row]) for row in levels.tolist()]
-    ink, paper = _inks(terminal.colours, centred)
+    codes: list[int | palettes.Colour]
+    if terminal.colours > 256:
+        table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL).tolist()
+        codes = [*table, palettes.UNKNOWN]
+    else:
+        few = palettes.DIVERGING_256 if centred else palettes.SEQUENTIAL_256
+        codes = [*(few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)), palettes.UNKNOWN_256]
+    ink, paper = _escapes(codes), [*_escapes(codes, 48)[:-1], "\x1b[49m", _escapes(codes[-1:], 48)[0]]
     if len(levels) % 2:
-        levels = np.concatenate([levels, np.full_like(levels[:1], -2)])
-    found = []
+        levels = np.concatenate([levels, np.full_like(levels[:1], -2)])  # the terminal's own paper
+    drawn = []
     for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
         line, last = [], None
         for pair in zip(upper, lower, strict=True):
-            if pair != last:
-                line.append(f"{ink[pair[0]]}{paper[pair[1]]}▀" if terminal.unicode else f"{paper[pair[0]]} ")
-                last = pair
-            else:
-                line.append("▀" if terminal.unicode else " ")
-        found.append("".join(line) + _RESET)
-    return found
+            escape = f"{ink[pair[0]]}{paper[pair[1]]}" if terminal.unicode else paper[pair[0]]
+            line.append(("" if pair == last else escape) + ("▀" if terminal.unicode else " "))
+            last = pair
+        drawn.append("".join(line) + _RESET)
+    return drawn
 
 
-def _inks(colours: int, centred: bool) -> tuple[list[str], list[str]]:
-    """Escapes for the foreground and background of every level; the last but one is of no paper, the last unknown."""
-    if colours > 256:
-        table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL).tolist()
-        codes = [f"2;{red};{green};{blue}" for red, green, blue in (*table, palettes.UNKNOWN)]
-    else:
-        few = palettes.DIVERGING_256 if centred else palettes.SEQUENTIAL_256
-        picked = [few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)]
-        codes = [f"5;{code}" for code in (*picked, palettes.UNKNOWN_256)]
-    ink, paper = [f"\x1b[38;{code}m" for code in codes], [f"\x1b[48;{code}m" for code in codes]
-    for escapes, plain in ((ink, "\x1b[39m"), (paper, "\x1b[49m")):
-        escapes.insert(-1, plain)
-    return ink, paper
-
-
-def _row_labels(first: int, count: int, lines: int) -> dict[int, str]:
-    """Which line shows which row's number."""
-    wanted = labels.indices(first, count, max(1, lines // 3))
-    return {min(lines - 1, int((place - first + 0.5) / count * lines)): str(place) for place in reversed(wanted)}
-
-
-def _column_labels(count: int, wide: int) -> dict[int, str]:
-    """Which place below shows which column's number."""
-    wanted = labels.indices(0, count, max(1, wide // (len(str(count - 1)) + 3)))
-    return {math.floor((column + 0.5) / count * wide): str(column) for column in wanted}
-
-
-def _colour_bar(low: float, high: float, terminal: Terminal, centred: bool, unknown: bool, room: int) -> str:
-    texts = [labels.short(low), labels.short(high)]
+def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, wide: int) -> str:
+    """What the axes and the colours of heatmaps mean, in a line; each heatmap is so many characters wide."""
+    panel = heats[0]
+    every = stride(panel.shape[1], min(wide, panel.values.shape[1])) if panel.reduce != "max" else 1
+    columns = axis_name(panel.columns, every)
+    down, right = (" ↓  ", " →") if terminal.unicode else (" down, ", " right")
+    names = f"{panel.rows and panel.rows + down}{columns}{right}"
+    low, high = map(number, panel.ends)
+    sampled = columns.partition("(")[2].rstrip(")")  # which has to be said
+    room = terminal.columns - (3 + len(low) + len(high) + 2 + MIN_BAR)
+    names = next((f"{each}   " for each in (names, sampled) if each and len(each) <= room), "")
+    unknown = any(not np.isfinite(each.values).all() for each in heats)
     note = " (x: not finite)" if unknown and not terminal.colours else ""
-    wide = min(32, room - sum(map(len, texts)) - 2 - (len(note) or 14 * unknown))
+    wide = min(MAX_BAR, terminal.columns - len(names + low + high) - 2 - (len(note) or 14 * unknown))
     if wide < 4:
-        return " to ".join(texts)[:room]
-    levels = np.rint(np.linspace(0, 255, wide)).astype(np.int16)[None, :]
-    if terminal.colours and terminal.unicode:
-        levels = np.repeat(levels, 2, axis=0)
-    (bar,) = _cells(levels, terminal, centred)
+        return f"{names}{low} to {high}"[: terminal.columns]
+    levels = np.rint(np.linspace(0, 255, wide)).astype(np.int16)[None, :].repeat(2 if terminal.colours else 1, axis=0)
+    (bar,) = _cells(levels, terminal, panel.is_centred)
     if unknown and terminal.colours:
-        (mark,) = _cells(np.full((2 if terminal.unicode else 1, 1), -1, np.int16), terminal, centred)
-        note = f" {mark} not finite"
-    return f"{texts[0]} {bar} {texts[1]}{note}"
+        note = f" {_cells(np.full((2, 1), -1, np.int16), terminal, False)[0]} not finite"
+    return f"{names}{low} {bar} {high}{note}"
+
+
+def _chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
+    """A chart, its axes and its legend, no more than so many lines."""
+    curves, levels = chart.curves, chart.levels
+    across = _Axis([curve.x[np.isfinite(curve.y)] for curve in curves], chart.log_x)
+    up = _Axis([*(curve.y for curve in curves), np.array([value for _, value in levels])], chart.log_y)
+    inks = _inks(chart, terminal)
+    legend = _legend(chart, terminal, inks)
+    high = max(2, height - 3 - len(legend))
+    rows = {high - 1 - place: text for place, text in up.labels(high, max(2, high // 4)).items()}
+    margin = max(map(len, rows.values()), default=0) + 2
+    wide = max(2, terminal.columns - margin - 1)
+    body = _chart_body(chart, across, up, (high, wide), _has_dots(curves, terminal), inks)
+    right = f"{chart.x} →" if terminal.unicode else f"{chart.x} right"
+    axes = f"{chart.y} ↑  {right}" if terminal.unicode else f"{chart.y} up, {right}"
+    columns = across.labels(wide, max(3, wide // 12))
+    return [
+        *_framed(body, rows, columns, terminal, margin, wide),
+        *fitted(axes, terminal.columns, 1, terminal.dots),
+        *legend,
+    ]
+
+
+class _Axis:
+    """From numbers to places between 0 and 1."""
+
+    def __init__(self, values: Sequence[Floats], log: bool) -> None:
+        self.log = log
+        every = np.concatenate([np.ravel(each) for each in values]) if values else np.empty(0)
+        every = every[(every > 1e-300) & (every < 1e300)] if log else every[np.isfinite(every)]
+        low, high = (float(every.min()), float(every.max())) if every.size else (1.0, 10.0) if log else (0.0, 1.0)
+        self.low, self.high = apart(math.log10(low), math.log10(high)) if log else apart(low, high)
+
+    def places(self, values: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return ((np.log10(values) if self.log else values) - self.low) / (self.high - self.low)
+
+    def labels(self, room: int, most: int) -> dict[int, str]:
+        """Which of so many places from the left, or from below, shows which number."""
+        low, high = (10.0**self.low, 10.0**self.high) if self.log else (self.low, self.high)
+        values = [value for value in ticks(low, high, most, log=self.log) if value > 0 or not self.log]
+        places = np.rint(self.places(np.array(values)) * (room - 1)).tolist()
+        return {int(min(max(place, 0), room - 1)): number(value) for place, value in zip(places, values, strict=True)}
+
+
+def _chart_body(
+    chart: Chart, across: _Axis, up: _Axis, size: tuple[int, int], dots: bool, inks: Sequence[str]
+) -> list[str]:
+    curves = chart.curves
+    high, wide = (size[0] * 4, size[1] * 2) if dots else size
+    masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in curves]
+    for curve, mask in zip(curves, masks, strict=True):
+        if curve.reference:
+            mask[:, 2::4] = mask[:, 3::4] = False  # dashes
+    for _, level in chart.levels:
+        masks.append(_raster(np.array([0.0, 1.0]), up.places(np.full(2, level)), (high, wide)))
+        masks[-1][:, 1::2] = False  # a line of dots
+    if not dots:
+        owner = _owners(masks, len(curves))
+        letters = [*(_LETTERS[k % len(_LETTERS)] if k < len(curves) else "-" for k in range(len(masks))), " "]
+        return _coloured([[letters[k] for k in row] for row in owner.tolist()], owner, inks)
+    parts = [(mask.reshape(size[0], 4, size[1], 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
+    every = np.bitwise_or.reduce(np.array(parts), axis=0)
+    shown = [[chr(0x2800 + code) if code else " " for code in row] for row in every.tolist()]
+    return _coloured(shown, _owners(parts, len(curves)), inks)
+
+
+def _has_dots(curves: Sequence[Curve], terminal: Terminal) -> bool:
+    """Whether dots tell the curves apart: in colour, or where there is but one, beside dashes for comparison."""
+    return terminal.unicode and (bool(terminal.colours) or sum(not curve.reference for curve in curves) <= 1)
+
+
+def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
+    """Which part each character belongs to, −1 where there is none: levels lie below, each curve over those before.
+
+    One that lies on another all along takes turns with it, so that both are seen.
+    """
+    owner: Indices = np.full(parts[0].shape, -1, np.intp)
+    shown = np.zeros(parts[0].shape, np.intp)
+    turns = np.arange(owner.shape[1])[None, :] // 2
+    for k in (*range(curves, len(parts)), *range(curves)):
+        own = parts[k].astype(np.intp)
+        takes = (own > 0) & ((own != shown) | (owner >= curves) | (turns % (k + 1) == k))
+        owner[takes], shown[takes] = k, own[takes]
+    return owner
+
+
+def _raster(x: Floats, y: Floats, size: tuple[int, int], joined: bool = True) -> Flags:
+    """The dots that a line through the points touches, or the points alone."""
+    high, wide = size
+    x, y = envelope(x, y, 4 * wide)
+    column, line = x * (wide - 1), np.clip((1 - y) * (high - 1), -1, high)  # beyond the picture it leaves at the edge
+    if joined and len(x) > 1:
+        right, down = np.diff(column), np.diff(line)
+        steps = np.nan_to_num(np.maximum(np.abs(right), np.abs(down))).astype(np.intp) + 1
+        segment = np.repeat(np.arange(len(steps)), steps)
+        share = (np.arange(len(segment)) - (np.cumsum(steps) - steps)[segment]) / steps[segment]
+        column = np.append(column, column[segment] + share * right[segment])
+        line = np.append(line, line[segment] + share * down[segment])
+    inside = (column > -0.5) & (column < wide - 0.5) & (line > -0.5) & (line < high - 0.5)
+    mask = np.zeros((high, wide), bool)
+    mask[np.rint(line[inside]).astype(np.intp), np.rint(column[inside]).astype(np.intp)] = True
+    return mask
+
+
+def _coloured(shown: Sequence[Sequence[str]], owner: Indices, inks: Sequence[str]) -> list[str]:
+    """Lines of characters, each in its owner's colour."""
+    drawn = []
+    for characters, owners in zip(shown, owner.tolist(), strict=True):
+        line, last = [], ""
+        for character, k in zip(characters, owners, strict=True):
+            colour = inks[k] if k >= 0 else last
+            line.append(("" if colour == last else colour) + character)
+            last = colour
+        drawn.append("".join(line).rstrip() + (_RESET if last else ""))
+    return drawn
+
+
+def _inks(chart: Chart, terminal: Terminal) -> list[str]:
+    """The escape that begins each curve's colour; levels are grey."""
+    count, few = len(chart.curves), terminal.colours == 256
+    if not terminal.colours:
+        return [""] * (count + len(chart.levels))
+    codes: list[int | palettes.Colour]
+    if chart.ordered:
+        steps = palettes.SEQUENTIAL_256[2:]
+        codes = [
+            steps[k * (len(steps) - 1) // max(1, count - 1)] if few else palettes.step(k, count, dark=True)
+            for k in range(count)
+        ]
+    else:
+        bright = palettes.BRIGHT_256 if few else palettes.BRIGHT
+        codes = [bright[k % len(bright)] for k in range(count)]
+    return _escapes([*codes, *[palettes.UNKNOWN_256 if few else palettes.UNKNOWN] * len(chart.levels)])
+
+
+def _legend(chart: Chart, terminal: Terminal, inks: Sequence[str]) -> list[str]:
+    """What each curve and level is, in as many lines as it takes."""
+    curves = [(curve.label, "⠒ ⠒" if curve.reference else "⠒⠒") for curve in chart.curves]
+    named = [*curves, *((name, "⠂⠂") for name, _ in chart.levels)]
+    letters = not _has_dots(chart.curves, terminal)
+    drawn: list[str] = []
+    free = 0
+    for k, (label, sign) in enumerate(named):
+        if not label:
+            continue
+        sign = ("-" if k >= len(curves) else _LETTERS[k % len(_LETTERS)]) if letters else sign
+        text = "".join(fitted(printable(label), terminal.columns - 4, 1, terminal.dots))
+        wide = len(sign) + 1 + len(text)
+        entry = f"{inks[k]}{sign}{_RESET if inks[k] else ''} {text}"
+        if drawn and 3 + wide <= free:
+            drawn[-1] += f"   {entry}"
+            free -= 3 + wide
+        else:
+            drawn.append(entry)
+            free = terminal.columns - wide
+    return drawn

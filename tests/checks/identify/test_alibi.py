@@ -51,15 +51,14 @@ def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
     assert not any(line.startswith("rule") for line in match.undetermined)
 
 
-def distances(length: int, heads: int = 6) -> np.ndarray:
-    slopes = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:heads]
-    place = np.arange(length)
-    return -slopes[:, None, None] * np.abs(place[:, None] - place)
+SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:, None, None]
+PLACES = np.arange(20)
+DISTANCES = -SLOPES * np.abs(PLACES[:, None] - PLACES)
 
 
 @pytest.mark.parametrize("mask", [-np.inf, -1e9, float(np.finfo(np.float32).min), 0.0])
 def test_masks_above_the_diagonal(mask: float) -> None:
-    bias = np.where(np.triu(np.ones((20, 20), bool), 1), mask, distances(20)).astype(np.float32)
+    bias = np.where(np.triu(np.ones((20, 20), bool), 1), mask, DISTANCES).astype(np.float32)
     (match,) = identify(bias).matches
     assert match.scheme == Alibi(6, 20, form="causal")
     assert match.max_abs_error == 0
@@ -67,14 +66,11 @@ def test_masks_above_the_diagonal(mask: float) -> None:
 
 
 def test_other_signs_and_axes_are_said() -> None:
-    (match,) = identify(-distances(16)[None].astype(np.float32)).matches
-    assert match.scheme.form == "symmetric"
-    assert match.edits == (Negated("all"),)
-    linear = np.arange(16)[None, :] - np.arange(16)[:, None]
-    slopes = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])
-    (match,) = identify((slopes[:, None, None] * linear).astype(np.float32)).matches
-    assert match.scheme.form == "causal"
-    assert match.edits == (Mask("m·(j−i) above the diagonal"),)
+    linear = (SLOPES * (PLACES - PLACES[:, None])).astype(np.float32)
+    mask = Mask("m·(j−i) above the diagonal")
+    for bias, form, edit in ((-DISTANCES[None], "symmetric", Negated("all")), (linear, "causal", mask)):
+        (match,) = identify(bias.astype(np.float32)).matches
+        assert (match.scheme.form, match.edits) == (form, (edit,))
 
 
 def test_key_last_as_mpt_writes_it() -> None:

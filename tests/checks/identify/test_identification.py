@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.table import table_of
 from pecli.errors import FileError, KindError
 from pecli.explain.edits import RowsWrong
+from pecli.files import save_tables
+from tests.checks.waves import LLAMA3, halves, powers, waves, woven
 from tests.tools.sweep_identify import attempt
 
 WIDE = {
@@ -24,25 +27,19 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_what_is_wider_than_any_model_is_not_identified(name: str) -> None:
-    assert pecli.identify(WIDE[name]).matches == ()
+def test_what_is_wider_than_any_model_is_not_identified_and_takes_little_memory(name: str) -> None:
+    tracemalloc.start()
+    try:
+        assert pecli.identify(WIDE[name]).matches == ()
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(("rows", "dim"), [(20, 10_000), (500, 9_000)])
 def test_wide_tables_are_looked_at_with_all_their_channels(rows: int, dim: int) -> None:
-    angles = np.arange(rows)[:, None] * 10000.0 ** (-2 * np.arange(dim // 2) / dim)
-    pe = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(rows, dim).astype(np.float32)
-    assert pecli.identify(pe).matches[0].scheme == pecli.Sinusoidal(rows, dim)
-
-
-@pytest.mark.parametrize("name", ["zeros", "slopes", "frequencies of nobody"])
-def test_long_vectors_take_little_memory(name: str) -> None:
-    tracemalloc.start()
-    try:
-        pecli.identify(WIDE[name])
-        assert tracemalloc.get_traced_memory()[1] < 200 << 20
-    finally:
-        tracemalloc.stop()
+    tables = waves(rows, powers(10000.0, dim))
+    assert pecli.identify(woven(tables["sin"], tables["cos"])).matches[0].scheme == pecli.Sinusoidal(rows, dim)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6, 7, 8])
@@ -58,25 +55,10 @@ FOUND = {
     "a row of zeros in a short table": PADDED,
     "timesteps, most channels of which turn more than once a row": pecli.Sinusoidal(128, 16, style="flux"),
     "one channel between llama3's limits": pecli.Rope(
-        512,
-        16,
-        base=5e5,
-        scaling="llama3",
-        factor=32.0,
-        original_max_position_embeddings=8192,
-        low_freq_factor=1.0,
-        high_freq_factor=4.0,
-        dtype="bfloat16",
+        512, 16, base=5e5, scaling="llama3", **{**LLAMA3, "factor": 32.0}, dtype="bfloat16"
     ),
     "one channel between YaRN's limits, which are not rounded": pecli.Rope(
-        1000,
-        16,
-        base=100.0,
-        scaling="yarn",
-        factor=8.0,
-        original_max_position_embeddings=8192,
-        truncate=False,
-        attention_factor=1.0,
+        1000, 16, 100.0, scaling="yarn", factor=8.0, original_len=8192, truncate=False, attention_factor=1.0
     ),
     "the scale by one channel of four that turn": pecli.Sinusoidal(
         100, 16, base=5e6, cos_first=True, freq_shift=0.5, offset=896, scale=0.25, dtype="bfloat16"
@@ -93,11 +75,6 @@ def test_tables_that_leave_little_to_measure(name: str) -> None:
     assert np.abs(again - FOUND[name].single_array().array().astype(np.float64)).max() < 1e-6
 
 
-def waves(frequencies: np.ndarray, first: float, rows: int, phases: Any = 0.0) -> dict[str, np.ndarray]:
-    angles = np.outer(first + np.arange(rows), frequencies) + phases
-    return {"cos": np.cos(angles), "sin": np.sin(angles)}
-
-
 ANY = np.exp(-np.sort(np.random.default_rng(8).uniform(0, 6, 16)))
 """Frequencies of no law."""
 FAR = {
@@ -111,7 +88,7 @@ FAR = {
 @pytest.mark.parametrize("name", FAR)
 def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dtype: str) -> None:
     """Which takes frequencies a thousand times sharper than neighbouring rows tell them."""
-    exact = waves(FAR[name], offset, 64)
+    exact = waves(np.arange(offset, offset + 64), FAR[name], np.float64)
     (match,) = pecli.identify({key: table.astype(dtype) for key, table in exact.items()}).matches
     assert (match.scheme.offset, match.scheme.dtype) == (offset, dtype)
     for key, table in match.scheme.tables().items():
@@ -119,13 +96,13 @@ def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dty
             np.testing.assert_allclose(table.astype(np.float64), exact[key], rtol=0, atol=2 * np.finfo(dtype).eps)
 
 
-def test_frequencies_of_no_law_are_not_fitted_one_by_one() -> None:
-    assert pecli.identify(waves(ANY, 0, 64)).matches == ()
+PHASES = {"none": 0.0, "any": np.random.default_rng(9).uniform(0, 6, 16), "half a row": 0.5 * ANY}
 
 
-@pytest.mark.parametrize("phases", [np.random.default_rng(9).uniform(0, 6, 16), 0.5 * ANY], ids=["any", "half a row"])
-def test_waves_that_no_position_starts_are_nothing(phases: np.ndarray) -> None:
-    assert pecli.identify(waves(ANY, 0, 512, phases)).matches == ()
+@pytest.mark.parametrize("phases", PHASES)
+def test_waves_of_no_law_or_that_no_position_starts_are_nothing(phases: str) -> None:
+    angles = np.outer(np.arange(64 if phases == "none" else 512), ANY) + PHASES[phases]
+    assert pecli.identify({"cos": np.cos(angles), "sin": np.sin(angles)}).matches == ()
 
 
 @pytest.mark.parametrize("dim", [91, 103])
@@ -211,25 +188,25 @@ NEGATIVES = negatives()
 
 
 @pytest.mark.parametrize("name", NEGATIVES)
-@pytest.mark.parametrize("dtype", [np.float32])
-def test_what_is_no_table_is_not_identified(name: str, dtype: type | None) -> None:
+def test_what_is_no_table_is_not_identified(name: str) -> None:
     table = NEGATIVES[name]
-    if dtype is not None and table.dtype.kind == "f":
-        table = table.astype(dtype)
-    found = pecli.identify(table)
+    found = pecli.identify(table.astype(np.float32) if table.dtype.kind == "f" else table)
     assert [match.command for match in found.matches] == []
     assert found.description
 
 
-def test_an_unknown_table_is_described() -> None:
-    def words(name: str) -> str:
-        return "\n".join(pecli.identify(NEGATIVES[name]).description)
-
-    assert "of rank 3, not 64" in words("low rank")
-    assert "all 0.7" in words("a constant")
-    assert "Toeplitz" in words("the identity")
-    assert "64 of 64 elements are infinite or not numbers" in words("not numbers")
-    assert "empty" in words("nothing")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("low rank", "of rank 3, not 64"),
+        ("a constant", "all 0.7"),
+        ("the identity", "Toeplitz"),
+        ("not numbers", "64 of 64 elements are infinite or not numbers"),
+        ("nothing", "empty"),
+    ],
+)
+def test_an_unknown_table_is_described(name: str, words: str) -> None:
+    assert words in "\n".join(pecli.identify(NEGATIVES[name]).description)
 
 
 def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
@@ -246,9 +223,6 @@ def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
 
 def test_a_spec_in_the_file_is_not_believed(tmp_path) -> None:
     path = tmp_path / "t.npz"
-    from pecli.engine.table import table_of
-    from pecli.files import save_tables
-
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
     assert pecli.identify(path).matches[0].scheme.name == "alibi"
@@ -311,13 +285,12 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
 @pytest.mark.parametrize("form", ["complex", "pairs", "halves", "doubled"])
 def test_rotary_tables_as_others_lay_them_out(form: str) -> None:
     """Meta's complex numbers, torchtune's pairs, vLLM's halves, and one function alone."""
-    angles = np.outer(np.arange(200), 500000.0 ** (-np.arange(32) / 32))
-    cosine, sine = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    cosine, sine = waves(200, powers(500000.0, 64)).values()
     table = {
         "complex": (cosine + 1j * sine).astype(np.complex64),
         "pairs": np.stack([cosine, sine], axis=-1),
         "halves": np.concatenate([cosine, sine], axis=1),
-        "doubled": np.concatenate([cosine, cosine], axis=1)[None, None],
+        "doubled": halves(cosine)[None, None],
     }[form]
     (rope,) = (match for match in pecli.identify(table).matches if match.scheme.name == "rope")
     expected = pecli.Rope(200, 64, base=500000.0, layout="halves" if form == "doubled" else "compact")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 import struct
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 import pecli
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.against_model import verify_model
 from pecli.errors import FileError, ParameterError
 from pecli.explain.edits import Parameter, Swapped
+from tests.checks.waves import halves, interleaved, powers, waves, woven
 
 NEAR = Tolerance(atol=2e-6)
 LENGTH, DIM = 24, 16
@@ -24,101 +25,76 @@ GEMMA = {"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 
          "rope_theta": 1e6, "rope_local_base_freq": 1e4}  # fmt: skip
 
 
-def waves(base: float = 5e5, length: int = LENGTH, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """cos and sin as transformers makes them: everything in float32."""
     inv_freq = (1.0 / (base ** (np.arange(0, DIM, 2, dtype=np.float32) / np.float32(DIM)))).astype(np.float32)
-    angles = np.arange(first, first + length, dtype=np.float32)[:, None] * inv_freq
+    angles = np.arange(first, first + LENGTH, dtype=np.float32)[:, None] * inv_freq
     return np.cos(angles), np.sin(angles)
 
 
-COS, SIN = waves()
+def checked(tensors, config=LLAMA, tolerance=NEAR, **options):
+    model = pecli.load_config(config)
+    return verify_model(tensors, model, tolerance, **options)
+
+
+COS, SIN = tables()
+ONE, TWO, TURNS = "one column per frequency", "two columns per frequency (c0 c1 … c0 c1 …)", "c0 c0 c1 c1 …"
 FORMS = {
-    "cos": (COS, "cos", "one column per frequency"),
-    "sin": (SIN, "sin", "one column per frequency"),
-    "transformers": (np.concatenate([COS, COS], 1), "cos", "two columns per frequency (c0 c1 … c0 c1 …)"),
-    "transformers, batch and head": (
-        np.concatenate([SIN, SIN], 1)[None, None],
-        "sin",
-        "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped",
-    ),
-    "interleaved": (
-        np.repeat(COS, 2, 1),
-        "cos",
-        "two columns per frequency (c0 c0 c1 c1 …)",
-    ),
-    "megatron": (
-        np.concatenate([COS, COS], 1)[:, None, None],
-        "cos",
-        "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped",
-    ),
+    "cos": (COS, "cos", ONE),
+    "sin": (SIN, "sin", ONE),
+    "transformers": (halves(COS), "cos", TWO),
+    "transformers, batch and head": (halves(SIN)[None, None], "sin", f"{TWO}, axes of length 1 dropped"),
+    "interleaved": (interleaved(COS), "cos", f"two columns per frequency ({TURNS})"),
+    "megatron": (halves(COS)[:, None, None], "cos", f"{TWO}, axes of length 1 dropped"),
     "vllm": (np.concatenate([COS, SIN], 1), "cos_sin", "all cosines, then all sines"),
     "gptj": (np.concatenate([SIN, COS], 1), "cos_sin", "all sines, then all cosines"),
-    "in turn": (np.stack([COS, SIN], -1).reshape(LENGTH, -1), "cos_sin", "cosines and sines interleaved"),
+    "in turn": (woven(COS, SIN), "cos_sin", "cosines and sines interleaved"),
     "stacked": (np.stack([COS, SIN]), "cos_sin", "the cosines, then the sines"),
-    "stacked, doubled": (
-        np.stack([np.repeat(COS, 2, 1), np.repeat(SIN, 2, 1)]),
-        "cos_sin",
-        "the cosines, then the sines, two columns per frequency (c0 c0 c1 c1 …)",
-    ),
+    "stacked, doubled": (interleaved(np.stack([COS, SIN])), "cos_sin",
+                         f"the cosines, then the sines, two columns per frequency ({TURNS})"),
     "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
     "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_nameless_array_in_any_layout(tmp_path, form) -> None:
+def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     array, name, words = FORMS[form]
     np.save(tmp_path / "dump.npy", array)
-    layout = {"layout": "interleaved"} if "c0 c0 c1 c1" in words else {}
-    result = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA), NEAR, **layout)
+    result = checked(tmp_path / "dump.npy", **({"layout": "interleaved"} if TURNS in words else {}))
     assert result.passed
-    assert result.scheme == "rope"
-    assert result.readings == {name: words}
+    assert (result.scheme, result.readings) == ("rope", {name: words})
     (tensor,) = result.tensors
-    assert tensor.name == name
-    assert tensor.size == array.size * (2 if array.dtype.kind == "c" else 1)
+    assert (tensor.name, tensor.size) == (name, array.size * (2 if array.dtype.kind == "c" else 1))
     assert 0 < tensor.max_abs_error < 2e-6  # float32 phases are not exact, and that is seen
-    shifted = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA), NEAR, offset=1)
+    shifted = checked(tmp_path / "dump.npy", offset=1)
     assert (shifted.passed, shifted.readings) == (False, {name: words})  # whatever the values are
     assert {edit for each in shifted.explanations for edit in each.mistakes} == {Parameter("offset", 1, 0)}
+    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)  # so that it takes several blocks
+    monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 1 << 7)
+    array.reshape(-1)[-3] += 1
+    spoilt = checked(array, reasons=False)
+    array.reshape(-1)[-3] -= 1
+    assert (spoilt.readings, spoilt.tensors[0].mismatched) == ({name: words}, 1)
+    place = tuple(map(int, np.unravel_index(array.size - 3, array.shape)))
+    assert spoilt.tensors[0].worst_index[: len(place)] == place
 
 
-@pytest.mark.parametrize(
-    ("dtype", "rounded"),
-    [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16), ("float64", np.float64)],
-)
-def test_the_expected_table_has_the_files_dtype(tmp_path, dtype, rounded) -> None:
-    angles = [[position * math.pow(5e5, -2 * i / DIM) for i in range(DIM // 2)] for position in range(LENGTH)]
-    cos = np.array([[math.cos(angle) for angle in row] for row in angles]).astype(rounded)
-    save_file({"cos_cached": np.concatenate([cos, cos], 1)}, tmp_path / "c.safetensors")
-    tolerance = Tolerance(max_ulp=64) if dtype == "float64" else Tolerance()
-    result = verify_model(tmp_path / "c.safetensors", pecli.load_config(LLAMA), tolerance)
-    assert result.passed
-    assert result.readings == {"cos_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16, "float64"])
+def test_the_expected_table_has_the_files_dtype(dtype) -> None:
+    cos = np.array([[math.cos(row * math.pow(5e5, -2 * i / DIM)) for i in range(DIM // 2)] for row in range(LENGTH)])
+    result = checked({"cos_cached": halves(cos.astype(dtype))}, tolerance=Tolerance(max_ulp=64 * (dtype == "float64")))
+    assert (result.passed, result.readings) == (True, {"cos_cached": TWO})
 
 
 @pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 8, 1), (8, 1)])
 def test_inverse_frequencies_in_float32(tmp_path, shape) -> None:
-    values = np.array([math.pow(5e5, -2 * i / DIM) for i in range(DIM // 2)])
-    save_file({"rotary_emb.inv_freq": values.astype(np.float32).reshape(shape)}, tmp_path / "f.safetensors")
-    assert verify_model(tmp_path / "f.safetensors", pecli.load_config(LLAMA)).passed
-    np.save(tmp_path / "f.npy", values.astype(np.float32).reshape(shape) * np.float32(1.001))
-    result = verify_model(tmp_path / "f.npy", pecli.load_config(LLAMA), NEAR)
-    assert not result.passed
-    assert result.tensors[0].name == "inv_freq"
-
-
-def test_offset_and_length(tmp_path) -> None:
-    cos, _ = waves(first=7)
-    np.save(tmp_path / "dump.npy", cos)
-    model = pecli.load_config(LLAMA)
-    assert verify_model(tmp_path / "dump.npy", model, NEAR, offset=7).passed
-    assert not verify_model(tmp_path / "dump.npy", model, NEAR).passed
-    grown = {**LLAMA, "max_position_embeddings": 8, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
-    base = 5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2))
-    np.save(tmp_path / "dump.npy", waves(base)[0])
-    assert verify_model(tmp_path / "dump.npy", pecli.load_config(grown), NEAR, length=32).passed
-    assert not verify_model(tmp_path / "dump.npy", pecli.load_config(grown), NEAR).passed  # the table ends at 24
+    values = powers(5e5, DIM).astype(np.float32).reshape(shape)
+    assert checked({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
+    result = checked(values * np.float32(1.001))
+    assert (result.passed, result.tensors[0].name) == (False, "inv_freq")
+    np.save(tmp_path / "inv_freq.npy", np.float32(1))  # a single one without an axis
+    assert checked(tmp_path / "inv_freq.npy", {**LLAMA, "head_dim": 2}).passed
 
 
 DYNAMIC = {**LLAMA, "max_position_embeddings": 8, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
@@ -126,100 +102,81 @@ LONGROPE = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] 
 LONG = {**LLAMA, "original_max_position_embeddings": 8, "rope_scaling": {**LONGROPE, "factor": 2.0}}
 
 
+def test_offset_and_length() -> None:
+    assert checked(tables(first=7)[0], offset=7).passed
+    assert not checked(tables(first=7)[0]).passed
+    grown = tables(5e5 * ((2.0 * 32 / 8) - 1) ** (DIM / (DIM - 2)))[0]
+    assert checked(grown, DYNAMIC, length=32).passed
+    assert not checked(grown, DYNAMIC).passed  # the table ends at 24
+
+
 @pytest.mark.parametrize("config", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
-def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(tmp_path, config) -> None:
-    model, path = pecli.load_config(config), tmp_path / "rope.safetensors"
+def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(config) -> None:
+    exact = Tolerance(rtol=1e-14)
     base, divisor = (5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2)), 1) if config is DYNAMIC else (5e5, 4)
-    pecli.save(path, model.one().rope(LENGTH))
-    found = verify_model(path, model)
-    assert found.passed
-    assert found.readings["inv_freq"] == f"at length {LENGTH}"
-    inv_freq = {"grown": base ** (-np.arange(0, DIM, 2) / DIM) / divisor, "plain": 5e5 ** (-np.arange(0, DIM, 2) / DIM)}
-    table = {"cos": pecli.load(path)["cos"]}
-    for values in inv_freq.values():
-        save_file({**table, "inv_freq": values}, path)
-        assert verify_model(path, model, Tolerance(rtol=1e-14)).passed
-    save_file({**table, "inv_freq": inv_freq["grown"]}, path)
-    assert not verify_model(path, model, Tolerance(rtol=1e-14), length=8).passed
-    save_file({"inv_freq": inv_freq["grown"]}, path)
-    assert not verify_model(path, model, Tolerance(rtol=1e-14)).passed
+    dump = pecli.load_config(config).one().rope(LENGTH).tables()
+    found = checked(dump, config, Tolerance())
+    assert (found.passed, found.readings["inv_freq"]) == (True, f"at length {LENGTH}")
+    grown, cos = powers(base, DIM) / divisor, {"cos": dump["cos"]}
+    for values in (grown, powers(5e5, DIM)):
+        assert checked({**cos, "inv_freq": values}, config, exact).passed
+    assert not checked({**cos, "inv_freq": grown}, config, exact, length=8).passed
+    assert not checked({"inv_freq": grown}, config, exact).passed
 
 
-def test_frequencies_axis_by_axis_or_as_tables_have_them(tmp_path) -> None:
+def test_frequencies_axis_by_axis_or_as_tables_have_them() -> None:
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
-    model = pecli.load_config({**config, "rope_parameters": {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}})
-    plain = 5e5 ** (-np.arange(0, DIM, 2) / DIM)
+    config["rope_parameters"] = {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}
     for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("interleaved", range(8))):
-        save_file({"inv_freq": plain[list(order)]}, tmp_path / "f.safetensors")
-        found = verify_model(tmp_path / "f.safetensors", model, Tolerance(rtol=1e-14))
+        found = checked({"inv_freq": powers(5e5, DIM)[list(order)]}, config, Tolerance(rtol=1e-14))
         assert (found.passed, found.readings["inv_freq"]) == (True, words)
 
 
 def test_a_name_counts_more_than_the_content(tmp_path) -> None:
-    save_file({"cos_cached": SIN, "sin_cached": COS}, tmp_path / "swapped.safetensors")
-    result = verify_model(tmp_path / "swapped.safetensors", pecli.load_config(LLAMA), NEAR)
+    result = checked({"cos_cached": halves(SIN), "sin_cached": halves(COS)})
     assert [tensor.passed for tensor in result.tensors] == [False, False]
+    assert {*result.readings.values()} == {TWO}  # a layout is seen whatever the values are
+    assert result.explanations[0].mistakes == (Swapped(),)
     np.save(tmp_path / "sin.npy", COS)  # the name of the file, where the array has none
-    assert not verify_model(tmp_path / "sin.npy", pecli.load_config(LLAMA), NEAR).passed
+    assert not checked(tmp_path / "sin.npy").passed
 
 
 def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     noise = np.random.default_rng(0).normal(size=(LENGTH, DIM)).astype(np.float32)
     np.savez(tmp_path / "all.npz", SIN, COS, noise)
-    result = verify_model(tmp_path / "all.npz", pecli.load_config(LLAMA), NEAR)
-    assert result.passed
-    assert result.readings == {"arr_0": "sin, one column per frequency", "arr_1": "cos, one column per frequency"}
+    result = checked(tmp_path / "all.npz")
+    assert (result.passed, result.readings) == (True, {"arr_0": f"sin, {ONE}", "arr_1": f"cos, {ONE}"})
 
 
-def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
-    full, sliding = waves(1e6), waves(1e4)
-    tensors = {
-        "full_attention.cos": full[0],
-        "sliding_attention.cos": full[0],
-        "layers.0.rotary_emb.sin_cached": sliding[1],
-        "layers.5.rotary_emb.sin_cached": full[1],
-    }
-    save_file(tensors, tmp_path / "g.safetensors")
-    result = verify_model(tmp_path / "g.safetensors", pecli.load_config(GEMMA), NEAR)
-    assert {tensor.name: tensor.passed for tensor in result.tensors} == {
-        "full_attention.cos": True,
-        "sliding_attention.cos": False,
-        "layers.0.rotary_emb.sin_cached": True,
-        "layers.5.rotary_emb.sin_cached": True,
-    }
+def test_layer_types_by_name_and_by_fit() -> None:
+    full, sliding = tables(1e6), tables(1e4)
+    found = {"full_attention.cos": (full[0], True), "sliding_attention.cos": (full[0], False),
+             "layers.0.rotary_emb.sin_cached": (sliding[1], True),
+             "layers.5.rotary_emb.sin_cached": (full[1], True)}  # fmt: skip
+    dump = {name: array for name, (array, _) in found.items()}
+    result = checked(dump, GEMMA)
+    assert [(tensor.name, tensor.passed) for tensor in result.tensors] == [(name, found[name][1]) for name in found]
     assert result.readings["layers.0.rotary_emb.sin_cached"].startswith("sliding_attention layers, which it fits best")
-    assert result.readings["full_attention.cos"].startswith("full_attention layers, one column per frequency")
-    path = f"{tmp_path / 'g.safetensors'}:layers.0.rotary_emb.sin_cached"
-    assert not verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="full_attention").passed
+    assert result.readings["full_attention.cos"].startswith(f"full_attention layers, {ONE}")
+    assert not checked({"layers.0.rotary_emb.sin_cached": sliding[1]}, GEMMA, layer_type="full_attention").passed
     with pytest.raises(ParameterError, match="layer_type"):
-        verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="other")
+        checked(dump, GEMMA, layer_type="other")
 
 
-def test_cosines_and_sines_in_two_layouts_do_not_pass(tmp_path) -> None:
-    save_file({"cos": np.concatenate([COS, COS], 1), "sin": np.repeat(SIN, 2, 1)}, tmp_path / "t.safetensors")
-    result = verify_model(tmp_path / "t.safetensors", pecli.load_config(LLAMA), NEAR)
+def test_cosines_and_sines_in_two_layouts_do_not_pass() -> None:
+    result = checked({"cos": halves(COS), "sin": interleaved(SIN)})
     assert not result.passed
-    assert result.problems[0] == "cos is doubled as c0 c1 … c0 c1 …, sin as c0 c0 c1 c1 …: no rotation takes both"
+    assert result.problems[0] == f"cos is doubled as c0 c1 … c0 c1 …, sin as {TURNS}: no rotation takes both"
 
 
-def test_tables_of_other_layers_are_called_so(tmp_path) -> None:
-    """Gemma's two bases the wrong way round, under the names that other projects give their layers."""
-    (far, _), (near, _) = waves(1e6), waves(1e4)
-    save_file({"cos_local": far, "cos_global": near}, tmp_path / "g.safetensors")
-    result = verify_model(tmp_path / "g.safetensors", pecli.load_config(GEMMA), NEAR)
-    assert set(result.diagnosis) == {
-        "cos_local: right for full_attention layers",
-        "cos_global: right for sliding_attention layers",
-    }
-
-
-def test_each_kind_of_layer_has_its_own_sentence(tmp_path) -> None:
-    dumped = {"full_attention": waves(5e5), "sliding_attention": waves(1e4, first=1)}
-    tables = {
-        f"{kind}.{name}": part for kind, pair in dumped.items() for name, part in zip(("cos", "sin"), pair, strict=True)
-    }
-    save_file(tables, tmp_path / "g.safetensors")
-    result = verify_model(tmp_path / "g.safetensors", pecli.load_config(GEMMA), NEAR)
+def test_each_kind_of_layer_has_its_own_sentence() -> None:
+    """Gemma's two bases the wrong way round, under the names that other projects give their layers; then others."""
+    swapped = checked({"cos_local": tables(1e6)[0], "cos_global": tables(1e4)[0]}, GEMMA)
+    right_for = {"cos_local: right for full_attention layers", "cos_global: right for sliding_attention layers"}
+    assert {*swapped.diagnosis} == right_for
+    dumped = {"full_attention": tables(5e5), "sliding_attention": tables(1e4, first=1)}
+    parts = {kind: zip(("cos", "sin"), pair, strict=True) for kind, pair in dumped.items()}
+    result = checked({f"{kind}.{name}": part for kind, pair in parts.items() for name, part in pair}, GEMMA)
     assert {sentence.partition(";")[0] for sentence in result.diagnosis if " says " in sentence} == {
         "full_attention cos, sin: base is 500000 (the spec says 1000000)",
         "sliding_attention cos, sin: positions start at 1 (the spec says 0)",
@@ -228,235 +185,235 @@ def test_each_kind_of_layer_has_its_own_sentence(tmp_path) -> None:
     assert commands == ["full_attention: reproduce with ", "sliding_attention: reproduce with "]
 
 
-def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone(tmp_path) -> None:
-    tensors = {"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS}
-    save_file(tensors, tmp_path / "v.safetensors")
-    result = verify_model(tmp_path / "v.safetensors", pecli.load_config(LLAMA), NEAR)
-    assert result.passed
-    assert [tensor.name for tensor in result.tensors] == ["model.rotary_emb.cos_cached"]
+def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone() -> None:
+    result = checked({"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS})
+    assert (result.passed, [tensor.name for tensor in result.tensors]) == (True, ["model.rotary_emb.cos_cached"])
 
 
 def sparse_checkpoint(path, tensors: dict[str, np.ndarray], others: int) -> None:
     """A .safetensors file whose other tensors are holes of a megabyte, which take no room on the disk."""
-    header, place, hole = {}, 0, 1 << 20
-    for k in range(others):
-        name = f"model.layers.{k // 7}.mlp.experts.{k % 7}.down_proj.weight"
-        header[name] = {"dtype": "F32", "shape": [512, 512], "data_offsets": [place, place + hole]}
-        place += hole
-    starts = {}
-    for name, array in tensors.items():
-        starts[name] = place
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [place, place + array.nbytes]}
+    name = "model.layers.{}.mlp.down_proj.weight"
+    starts = {name.format(k): (k << 20, (512, 512), 1 << 20) for k in range(others)}
+    place = others << 20
+    for key, array in tensors.items():
+        starts[key] = place, array.shape, array.nbytes
         place += array.nbytes
+    header = {key: {"dtype": "F32", "shape": list(shape), "data_offsets": [start, start + size]}
+              for key, (start, shape, size) in starts.items()}  # fmt: skip
     text = json.dumps(header).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         begin = file.tell()
-        for name, array in tensors.items():
-            file.seek(begin + starts[name])
+        for key, array in tensors.items():
+            file.seek(begin + starts[key][0])
             file.write(array.tobytes())
         file.truncate(begin + place)
 
 
-def test_tables_of_a_large_checkpoint_are_found(tmp_path) -> None:
-    tensors = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
-    sparse_checkpoint(tmp_path / "model.safetensors", tensors, 5000)
-    result = verify_model(tmp_path / "model.safetensors", pecli.load_config(LLAMA), NEAR)
-    assert result.passed
-    assert [tensor.name for tensor in result.tensors] == list(tensors)
-
-
-def test_a_checkpoint_without_tables_says_how_to_name_one(tmp_path) -> None:
+def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) -> None:
+    dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
+    sparse_checkpoint(tmp_path / "model.safetensors", dump, 1000)
+    result = checked(tmp_path / "model.safetensors")
+    assert (result.passed, [tensor.name for tensor in result.tensors]) == (True, list(dump))
     sparse_checkpoint(tmp_path / "model.safetensors", {"lm_head": COS}, 20)
     with pytest.raises(FileError, match=r"no positional tables of rope \(21 tensors: .*FILE:NAME"):
-        verify_model(tmp_path / "model.safetensors", pecli.load_config(LLAMA))
-    result = verify_model(f"{tmp_path / 'model.safetensors'}:lm_head", pecli.load_config(LLAMA), NEAR)
-    assert result.passed
-    assert result.readings == {"lm_head": "cos, one column per frequency"}
+        checked(tmp_path / "model.safetensors")
+    result = checked(f"{tmp_path / 'model.safetensors'}:lm_head")
+    assert (result.passed, result.readings) == (True, {"lm_head": f"cos, {ONE}"})
 
 
 @pytest.mark.parametrize("array", [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)])
-def test_shapes_that_no_table_has(tmp_path, array) -> None:
-    np.save(tmp_path / "dump.npy", array)
-    result = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA))
+def test_shapes_that_no_table_has(array) -> None:
+    result = checked(np.asarray(array))
     assert not result.passed
     assert "(positions, 8) or (positions, 16)" in result.problems[0]
     assert json.loads(json.dumps(result.as_json(), allow_nan=False))["diagnosis"][0] == result.problems[0]
 
 
 @pytest.mark.parametrize("array", [np.zeros((5, 8), np.int32), np.full((5, 8), np.nan, np.float32)])
-def test_values_that_are_no_table(tmp_path, array) -> None:
-    np.save(tmp_path / "dump.npy", array)
-    assert not verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA), NEAR).passed
-
-
-def test_learned_tables_are_checked_for_their_shape(tmp_path) -> None:
-    config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
-    weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
-    save_file({"wpe.weight": weights, "wte.weight": weights}, tmp_path / "m.safetensors")
-    result = verify_model(tmp_path / "m.safetensors", pecli.load_config(config))
-    assert result.passed
-    assert result.readings == {"wpe.weight": "values are learned; the shape is right"}
-    assert result.as_json()["tensors"][0]["max_abs_error"] is None
-    save_file({"wpe.weight": weights[1:].copy()}, tmp_path / "m.safetensors")
-    result = verify_model(tmp_path / "m.safetensors", pecli.load_config(config))
-    assert result.problems == ("wpe.weight: its shape is (11, 6) where (12, 6) is expected",)
-
-
-def test_sinusoidal_and_learned_side_by_side(tmp_path) -> None:
-    config = {"model_type": "whisper", "d_model": 8, "max_source_positions": 10, "max_target_positions": 5}
-    steps = np.exp(-np.arange(4) * math.log(10000) / 3)
-    angles = np.arange(10)[:, None] * steps
-    pe = np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
-    tensors = {"model.encoder.embed_positions.weight": pe, "model.decoder.embed_positions.weight": pe[:5] * 2}
-    save_file(tensors, tmp_path / "w.safetensors")
-    result = verify_model(tmp_path / "w.safetensors", pecli.load_config(config), NEAR)
-    assert result.passed
-    assert result.scheme == "learned, sinusoidal"
-    assert result.readings["model.encoder.embed_positions.weight"] == "encoder layers, as in whisper"
-    save_file({**tensors, "model.encoder.embed_positions.weight": pe[:, ::-1].copy()}, tmp_path / "w.safetensors")
-    assert not verify_model(tmp_path / "w.safetensors", pecli.load_config(config), NEAR).passed
-    decoder = verify_model(tmp_path / "w.safetensors", pecli.load_config(config), NEAR, layer_type="decoder")
-    assert decoder.passed
-    assert [tensor.name for tensor in decoder.tensors] == ["model.decoder.embed_positions.weight"]
-
-
-def test_a_fairseq_table_begins_at_position_zero(tmp_path) -> None:
-    config = {"model_type": "m2m_100", "d_model": 8, "max_position_embeddings": 10, "pad_token_id": 1}
-    angles = np.arange(12)[:, None] * np.exp(-np.arange(4) * math.log(10000) / 3)
-    pe = np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
-    pe[1] = 0
-    save_file({"embed_positions.weights": pe}, tmp_path / "m.safetensors")
-    result = verify_model(tmp_path / "m.safetensors", pecli.load_config(config), NEAR)
-    assert result.passed
-    assert result.readings == {"embed_positions.weights": "as in m2m100, from position 0"}
-    save_file({"embed_positions.weights": pe[2:].copy()}, tmp_path / "m.safetensors")
-    assert verify_model(tmp_path / "m.safetensors", pecli.load_config(config), NEAR).passed
-
-
-SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32)  # six heads, by the paper's rule
-DISTANCES = np.abs(np.arange(9)[:, None] - np.arange(9)).astype(np.float32)
-ALIBI = {
-    "slopes": (SLOPES, "slopes", None),
-    "slopes with axes": (SLOPES[:, None, None], "slopes", "axes of length 1 dropped"),
-    "bloom": (SLOPES[:, None, None] * np.arange(9, dtype=np.float32), "bias", "in the key form"),
-    "mpt": (SLOPES[:, None, None] * np.arange(-8, 1, dtype=np.float32), "bias", "in the key-last form"),
-    "symmetric": (-SLOPES[:, None, None] * DISTANCES, "bias", "in the symmetric form"),
-    "batch": ((-SLOPES[:, None, None] * DISTANCES)[None], "bias", "in the symmetric form, axes of length 1 dropped"),
-    "batch × heads, as transformers has it": (
-        np.tile(SLOPES[:, None, None] * np.arange(9, dtype=np.float32), (2, 1, 1)),
-        "bias",
-        "in the key form, 2 × 6 heads along axis 0",
-    ),
-    "causal": (
-        np.where(np.tri(9, dtype=bool), -SLOPES[:, None, None] * DISTANCES, np.float32(-np.inf)),
-        "bias",
-        "in the causal form",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", ALIBI)
-def test_alibi_in_every_form(tmp_path, case) -> None:
-    array, name, words = ALIBI[case]
-    np.save(tmp_path / "a.npy", array)
-    model = pecli.load_config({"model_type": "bloom", "n_head": 6, "hidden_size": 48})
-    result = verify_model(tmp_path / "a.npy", model)
-    assert result.passed
-    assert result.readings.get(name) == words
-    wrong = array.copy()
-    wrong[-1] *= np.float32(0.5)
-    for other in (wrong, array * np.float32(0.5)):
-        np.save(tmp_path / "a.npy", other)
-        assert not verify_model(tmp_path / "a.npy", model).passed
-
-
-def test_a_model_without_encodings_is_refused(tmp_path) -> None:
-    np.save(tmp_path / "a.npy", COS)
-    with pytest.raises(ParameterError, match="no positional encoding"):
-        verify_model(tmp_path / "a.npy", pecli.load_config({"model_type": "mamba"}))
-
-
-def test_a_table_that_takes_several_blocks(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
-    monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 1 << 7)
-    monkeypatch.setattr("pecli.checks.verify.verification.explanations", lambda *_: ())  # nothing explains one element
-    for form, (array, name, words) in FORMS.items():
-        wrong = array.copy()
-        wrong.reshape(-1)[-3] += 1
-        np.save(tmp_path / "dump.npy", wrong)
-        result = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA), NEAR)
-        assert result.readings == {name: words}, form
-        (tensor,) = result.tensors
-        assert tensor.mismatched == 1
-        place = np.unravel_index(wrong.size - 3, wrong.shape)
-        assert tensor.worst_index[: len(place)] == tuple(map(int, place))
-
-
-def test_a_recipe_is_part_of_what_is_expected(tmp_path) -> None:
-    inv_freq = (1 / np.float32(5e5) ** (np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM))).astype(np.float32)
-    angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
-    np.save(tmp_path / "cos.npy", np.cos(angles.astype(np.float64)).astype(np.float32))
-    model = pecli.load_config(LLAMA)
-    assert not verify_model(tmp_path / "cos.npy", model, NEAR, offset=5000).passed
-    assert verify_model(tmp_path / "cos.npy", model, NEAR, offset=5000, recipe="float32").passed
-
-
-def test_a_single_frequency_without_an_axis(tmp_path) -> None:
-    np.save(tmp_path / "inv_freq.npy", np.float32(1))
-    assert verify_model(tmp_path / "inv_freq.npy", pecli.load_config({**LLAMA, "head_dim": 2})).passed
-
-
-@pytest.mark.parametrize("function", ["cos", "sin"])
-def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, function) -> None:
-    inv_freq = 10000.0 ** -(np.arange(4) / 4)
-    table = getattr(np, function)(np.arange(64)[:, None] * inv_freq).astype(np.float32)
-    np.save(tmp_path / f"{function}_cached.npy", table)
-    result = verify_model(tmp_path / f"{function}_cached.npy", pecli.load_config(LLAMA), NEAR)
-    edits = result.explanations[0].mistakes
-    assert {getattr(edit, "name", "layout") for edit in edits} <= {"dim", "base", "exponent_dim", "layout"}
-    assert Parameter("dim", DIM, 8) in edits
-
-
-def test_a_layout_is_seen_whatever_the_values_are(tmp_path) -> None:
-    """cos and sin exchanged, in halves as the model has them: nothing is said of another layout."""
-    doubled = {"cos": np.concatenate([SIN, SIN], 1), "sin": np.concatenate([COS, COS], 1)}
-    np.savez(tmp_path / "swapped.npz", **doubled)
-    result = verify_model(tmp_path / "swapped.npz", pecli.load_config(LLAMA), NEAR)
-    assert set(result.readings.values()) == {"two columns per frequency (c0 c1 … c0 c1 …)"}
-    assert result.explanations[0].mistakes == (Swapped(),)
-
-
-@pytest.mark.parametrize("doubled", [False, True])
-def test_both_functions_in_lines_of_text(tmp_path, doubled) -> None:
-    lines = np.concatenate([COS, SIN])
-    lines = np.concatenate([lines, lines], 1) if doubled else lines
-    np.savetxt(tmp_path / "both.csv", lines, delimiter=",")
-    found = verify_model(tmp_path / "both.csv", pecli.load_config(LLAMA), NEAR)
-    assert found.passed
-    assert found.tensors[0].shape == lines.shape
-    np.savetxt(tmp_path / "cos.csv", COS, delimiter=",")
-    assert verify_model(tmp_path / "cos.csv", pecli.load_config(LLAMA), NEAR).tensors[0].shape == COS.shape
-
-
-def test_a_bias_in_lines_of_text(tmp_path) -> None:
-    slopes = 2.0 ** (-8 * np.arange(1, 5) / 4)
-    bias = -slopes[:, None, None] * np.abs(np.arange(6)[:, None] - np.arange(6))
-    np.savetxt(tmp_path / "alibi.csv", bias.reshape(24, 6), delimiter=",")
-    found = verify_model(tmp_path / "alibi.csv", pecli.load_config({"model_type": "bloom", "n_head": 4}), NEAR)
-    assert (found.passed, found.tensors[0].shape) == (True, (24, 6))
+def test_values_that_are_no_table(array) -> None:
+    assert not checked(array).passed
 
 
 @pytest.mark.parametrize("size", [DIM // 2, DIM])
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_vectors_of_zeros_or_ones_are_no_table_of_one_row(value: float, size: int) -> None:
     """Where sines of position 0 are zeros, and cosines ones; frequencies that nobody set are zeros as well."""
-    assert not pecli.verify(np.full(size, value, np.float32), LLAMA).passed
+    assert not checked(np.full(size, value, np.float32)).passed
 
 
 @pytest.mark.parametrize("times", [2, 4])
 def test_frequencies_of_a_larger_head_are_no_flat_table(times: int) -> None:
-    inv_freq = 5e5 ** (-np.arange(times * DIM // 2) / (times * DIM // 2))
-    shape, dim, _ = pecli.verify({"inv_freq": inv_freq}, LLAMA).sentences
+    shape, dim, _ = pecli.verify({"inv_freq": powers(5e5, times * DIM)}, LLAMA).sentences
     assert shape.startswith(f"inv_freq: its shape is ({times * DIM // 2}) where ({DIM // 2}), ")
     assert dim.startswith(f"inv_freq: rotary dimension is {times * DIM} (the spec says {DIM})")
+
+
+def test_learned_tables_are_checked_for_their_shape() -> None:
+    config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
+    weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
+    result = checked({"wpe.weight": weights, "wte.weight": weights}, config)
+    assert (result.passed, result.readings) == (True, {"wpe.weight": "values are learned; the shape is right"})
+    assert result.as_json()["tensors"][0]["max_abs_error"] is None
+    result = checked({"wpe.weight": weights[1:]}, config)
+    assert result.problems == ("wpe.weight: its shape is (11, 6) where (12, 6) is expected",)
+
+
+def sinusoids(rows: int) -> np.ndarray:
+    angles = np.arange(rows)[:, None] * np.exp(-np.arange(4) * math.log(10000) / 3)
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
+
+
+def test_sinusoidal_and_learned_side_by_side() -> None:
+    config = {"model_type": "whisper", "d_model": 8, "max_source_positions": 10, "max_target_positions": 5}
+    encoder, decoder = (f"model.{part}.embed_positions.weight" for part in ("encoder", "decoder"))
+    pe = sinusoids(10)
+    result = checked({encoder: pe, decoder: pe[:5] * 2}, config)
+    assert (result.passed, result.scheme) == (True, "learned, sinusoidal")
+    assert result.readings[encoder] == "encoder layers, as in whisper"
+    wrong = {encoder: pe[:, ::-1], decoder: pe[:5] * 2}
+    assert not checked(wrong, config).passed
+    found = checked(wrong, config, layer_type="decoder")
+    assert (found.passed, [tensor.name for tensor in found.tensors]) == (True, [decoder])
+
+
+def test_a_fairseq_table_begins_at_position_zero() -> None:
+    config = {"model_type": "m2m_100", "d_model": 8, "max_position_embeddings": 10, "pad_token_id": 1}
+    pe = sinusoids(12)
+    pe[1] = 0
+    result = checked({"embed_positions.weights": pe}, config)
+    assert (result.passed, result.readings) == (True, {"embed_positions.weights": "as in m2m100, from position 0"})
+    assert checked({"embed_positions.weights": pe[2:]}, config).passed
+
+
+SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32)[:, None, None]  # the paper's, of six
+BIAS = -SLOPES * np.abs(np.arange(9)[:, None] - np.arange(9)).astype(np.float32)
+KEYS = SLOPES * np.arange(9, dtype=np.float32)
+ALIBI = {
+    "slopes": (SLOPES.ravel(), "slopes", None),
+    "slopes with axes": (SLOPES, "slopes", "axes of length 1 dropped"),
+    "bloom": (KEYS, "bias", "in the key form"),
+    "mpt": (SLOPES * np.arange(-8, 1, dtype=np.float32), "bias", "in the key-last form"),
+    "symmetric": (BIAS, "bias", "in the symmetric form"),
+    "batch": (BIAS[None], "bias", "in the symmetric form, axes of length 1 dropped"),
+    "batch × heads": (np.tile(KEYS, (2, 1, 1)), "bias", "in the key form, 2 × 6 heads along axis 0"),
+    "causal": (np.where(np.tri(9, dtype=bool), BIAS, np.float32(-np.inf)), "bias", "in the causal form"),
+}
+
+
+@pytest.mark.parametrize("case", ALIBI)
+def test_alibi_in_every_form(case) -> None:
+    array, name, words = ALIBI[case]
+    model = pecli.load_config({"model_type": "bloom", "n_head": 6, "hidden_size": 48})
+    result = verify_model(array, model)
+    assert (result.passed, result.readings.get(name)) == (True, words)
+    wrong = array.copy()
+    wrong[-1] *= np.float32(0.5)
+    for other in (wrong, array * np.float32(0.5)):
+        assert not verify_model(other, model).passed
+
+
+def test_a_model_without_encodings_is_refused() -> None:
+    with pytest.raises(ParameterError, match="no positional encoding"):
+        checked(COS, {"model_type": "mamba"})
+
+
+def test_a_recipe_is_part_of_what_is_expected() -> None:
+    inv_freq = (1 / np.float32(5e5) ** (np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM))).astype(np.float32)
+    angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
+    cos = np.cos(angles.astype(np.float64)).astype(np.float32)
+    assert not checked(cos, offset=5000).passed
+    assert checked(cos, offset=5000, recipe="float32").passed
+
+
+@pytest.mark.parametrize("function", ["cos", "sin"])
+def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, function) -> None:
+    np.save(tmp_path / f"{function}_cached.npy", waves(64, powers(10000.0, 8))[function])
+    edits = checked(tmp_path / f"{function}_cached.npy").explanations[0].mistakes
+    assert {getattr(edit, "name", "layout") for edit in edits} <= {"dim", "base", "exponent_dim", "layout"}
+    assert Parameter("dim", DIM, 8) in edits
+
+
+def test_tables_in_lines_of_text(tmp_path) -> None:
+    both, bloom = np.concatenate([COS, SIN]), {"model_type": "bloom", "n_head": 6}
+    for lines, config in ((both, LLAMA), (halves(both), LLAMA), (COS, LLAMA), (BIAS.reshape(54, 9), bloom)):
+        np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
+        found = checked(tmp_path / "t.csv", config)
+        assert (found.passed, found.tensors[0].shape) == (True, lines.shape)
+
+
+def bfloat16(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+FALCON = {"model_type": "falcon", "hidden_size": 768, "num_attention_heads": 12, "alibi": True}
+TWELVE = np.array([*(2.0 ** -np.arange(1, 9)), *(2.0 ** -(np.arange(4) + 0.5))])
+ROUNDED = bfloat16(bfloat16(TWELVE)[:, None] * bfloat16(np.arange(300))[None])
+"""As `build_alibi_tensor` of transformers' Falcon computes it: slopes, positions and products in bfloat16."""
+PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("slopes", TWELVE.astype(np.float32), None),
+        ("slopes", bfloat16(TWELVE), "rounded to bfloat16"),
+        ("bias", ROUNDED, PRODUCTS),
+        ("bias", ROUNDED[:, None], PRODUCTS),
+        ("bias", ROUNDED / np.float32(8), f"{PRODUCTS}, divided by √head_dim"),
+        ("bias", (TWELVE[:, None] * np.arange(300) / 8).astype(np.float32), "in the key form, divided by √head_dim"),
+    ],
+    ids=["exact", "rounded", "bias", "three axes", "divided", "exact, divided"],
+)
+def test_falcon_as_transformers_computes_it(name: str, values: np.ndarray, words: str | None) -> None:
+    found = checked({name: values}, FALCON, Tolerance())
+    assert (found.passed, found.readings.get(name)) == (True, words)
+    if words == "rounded to bfloat16":  # other models do not round their slopes
+        assert not checked({name: values}, {"model_type": "bloom", "n_head": 12}, Tolerance()).passed
+
+
+def test_frequencies_of_a_model_without_a_table() -> None:
+    config = {"model_type": "dinov3_vit", "hidden_size": 768, "num_attention_heads": 12}
+    right = powers(100.0, 32).astype(np.float32)
+    both = {"cos": np.ones((8, 64)), "inv_freq": right}
+    for dump, passes in (({"inv_freq": right}, True), ({"inv_freq": right[::-1]}, False), (both, False)):
+        assert checked(dump, config, Tolerance()).passed is passes
+
+
+T5 = {"model_type": "t5", "d_model": 64, "num_heads": 4}
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
+def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
+    """T5's own formula: 8 exact distances, then logarithms up to 128; keys after the query have the other 16."""
+    distance = np.arange(40) - np.arange(40)[:, None]
+    far = np.abs(distance)
+    grown = 8 + np.floor(np.log(np.maximum(far, 1) / 8) / np.log(16) * 8 + 1e-9).astype(int)
+    index = (16 * (distance > 0) + np.where(far < 8, far, np.minimum(grown, 15))).astype(dtype)
+    found = pecli.verify({"index": index}, T5)
+    assert (found.passed, found.problems) == (True, ())
+    assert pecli.verify({"index": index}, pecli.Relative("t5", 40)).passed
+    index[3, 5] += 1
+    assert not pecli.verify({"index": index}, T5).passed
+    shape = pecli.verify({"index": index[:3, :4]}, T5)  # which has neither heads nor channels
+    assert shape.problems == ("index: its shape is (3, 4) where (positions, positions) is expected",)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_returns_it(batch: int) -> None:
+    """`Qwen2VLRotaryEmbedding` multiplies every axis of positions with all frequencies; sections are taken later."""
+    places = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]])
+
+    def verified(base: float, positions: np.ndarray) -> Any:
+        one = waves(places[:, None], powers(base, 128), np.float64)
+        dump = {name: np.repeat(halves(part), batch, axis=1) for name, part in one.items()}
+        return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12)
+
+    for given in (places, np.repeat(places[:, None], batch, axis=1)):
+        found = verified(1e6, given)
+        assert found.passed, found.sentences
+        assert found.readings["cos"].startswith("one table per axis of positions: sections do not show, ")
+    assert not verified(1e6, places[[0, 2, 1]]).passed
+    assert verified(1e5, places).diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")
+    with pytest.raises(ParameterError, match=r"of shape \(3, 2, 2\)"):  # which differ within a batch
+        verified(1e6, np.arange(12).reshape(3, 2, 2))

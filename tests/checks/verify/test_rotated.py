@@ -5,7 +5,6 @@ Everything is rotated here by the textbook formula in float64.
 
 from __future__ import annotations
 
-import math
 import shlex
 from typing import Any
 
@@ -15,32 +14,18 @@ import pytest
 import pecli
 from pecli.errors import ParameterError
 from pecli.explain.edits import Dtype, HeadsWrong, Layout, Parameter, Rotation, Rows, RowsWrong
+from tests.checks.waves import LLAMA3, powers, waves
+from tests.tools.attack import Waves
 
 LLAMA = "llama-3.1-8b"
 RNG = np.random.default_rng(0)
+SCALED = Waves(128, 5e5, {"type": "llama3", **LLAMA3}).frequencies()[0]
+YARN40 = Waves(64, 1e4, {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}).frequencies()[0]
+"""DeepSeek's 64 channels."""
 
 
-def plain(base: float, dim: int) -> np.ndarray:
-    return base ** (-np.arange(0, dim, 2) / dim)
-
-
-def llama3() -> np.ndarray:
-    """Meta's formula, factor 8, original length 8192, limits of 1 and 4 rotations."""
-    inv = plain(5e5, 128)
-    keep = np.clip((8192 * inv / (2 * math.pi) - 1) / 3, 0, 1)
-    return inv / 8 * (1 - keep) + inv * keep
-
-
-def yarn40() -> np.ndarray:
-    """DeepSeek's 64 channels: base 10000, factor 40, original length 4096, 32 and 1 rotations."""
-    low, high = (32 * math.log(4096 / (beta * 2 * math.pi)) / math.log(10000) for beta in (32, 1))
-    ramp = np.clip((np.arange(32) - math.floor(low)) / (math.ceil(high) - math.floor(low)), 0, 1)
-    return plain(10000.0, 64) * (ramp / 40 + 1 - ramp)
-
-
-def waves(positions: Any, inv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    angles = np.multiply.outer(np.asarray(positions), inv)
-    return np.cos(angles), np.sin(angles)
+def turns(positions: Any, inv: np.ndarray = SCALED) -> tuple[np.ndarray, ...]:
+    return tuple(waves(positions, inv, np.float64).values())
 
 
 def queries(*shape: int) -> np.ndarray:
@@ -54,7 +39,7 @@ def halves(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
 
 def deepseek(x: np.ndarray, channels: slice) -> np.ndarray:
     """Interleaved pairs of some channels, written as halves."""
-    out, (cos, sin) = x.copy(), waves(np.arange(x.shape[-2]), yarn40())
+    out, (cos, sin) = x.copy(), turns(x.shape[-2], YARN40)
     a, b = x[..., channels][..., 0::2].astype(np.float64), x[..., channels][..., 1::2]
     out[..., channels] = np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
     return out
@@ -78,7 +63,7 @@ def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None
 
 A, B = np.split(queries(64, 128).astype(np.float64), 2, axis=-1)
 X = np.concatenate([A, B], axis=-1)
-COS, SIN = waves(np.arange(64), llama3())
+COS, SIN = turns(64)
 INTERLEAVED = np.stack([-X[:, 1::2], X[:, 0::2]], axis=-1).reshape(64, 128)
 FIRST = A * COS - B * SIN
 MISTAKES = {
@@ -90,7 +75,7 @@ MISTAKES = {
     + INTERLEAVED * np.tile(SIN, 2),
     Layout("halves", "halves, with cos and sin doubled as interleaved"): X * np.repeat(COS, 2, axis=1)
     + np.concatenate([-B, A], axis=-1) * np.repeat(SIN, 2, axis=1),
-    Rows("constant", 777): halves(X, *waves(np.full(64, 777), llama3())),
+    Rows("constant", 777): halves(X, *turns(np.full(64, 777))),
 }
 
 
@@ -110,40 +95,30 @@ def test_what_nothing_explains_gets_no_reason() -> None:
         assert not found.diagnosis
 
 
-def test_a_single_token_at_another_position() -> None:
-    q = queries(1, 4, 1, 128)
-    found = pecli.verify(halves(q, *waves([777], llama3())), LLAMA, before=q, atol=1e-3)
-    assert [each.edits for each in found.explanations] == [(Parameter("offset", 0, 777),)]
+ONE, EIGHT = queries(1, 4, 1, 128), queries(1, 8, 64, 128)
+BITS = halves(X, COS, SIN).view(np.uint32)
+ROW, HEAD = halves(X, COS, SIN), halves(EIGHT, COS, SIN)
+ROW[37], HEAD[0, 5] = X[37], EIGHT[0, 5]
+PARTLY = {
+    "a single token at another position": (ONE, halves(ONE, *turns([777])), Parameter("offset", 0, 777)),
+    "bfloat16": (X, ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32), Dtype("bfloat16")),
+    "one wrong row": (X, ROW, RowsWrong((37,))),
+    "one head that is not rotated": (EIGHT, HEAD, HeadsWrong(((0, 5),))),
+}
+
+
+@pytest.mark.parametrize("case", PARTLY)
+def test_what_is_wrong_with_a_part_is_named(case: str) -> None:
+    before, after, edit = PARTLY[case]
+    found = pecli.verify(after, LLAMA, before=before.astype(np.float32), atol=1e-3)
+    assert [each.edits for each in found.explanations] == [(edit,)]
 
 
 def test_positions_taken_from_few_heads() -> None:
     q = queries(2, 4, 24, 128)
-    cos, sin = waves(np.arange(4), llama3())
-    found = pecli.verify(halves(q, cos[:, None], sin[:, None]), LLAMA, before=q, atol=1e-3)
+    found = pecli.verify(halves(q, *(each[:, None] for each in turns(4))), LLAMA, before=q, atol=1e-3)
     assert [each.edits for each in found.explanations] == [(Parameter("position_axis", -2, -3),)]
     assert "if positions are along axis 1 of (2, 4, 24, 128), verify with --seq-axis 1" in found.diagnosis
-
-
-def test_a_result_rounded_to_bfloat16_says_so() -> None:
-    bits = halves(X, COS, SIN).view(np.uint32)
-    rounded = ((bits + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
-    found = pecli.verify(rounded, LLAMA, before=X.astype(np.float32), atol=1e-3)
-    assert [each.edits for each in found.explanations] == [(Dtype("bfloat16"),)]
-
-
-def test_one_wrong_row_is_named() -> None:
-    after = halves(X, COS, SIN)
-    after[37] = X[37]
-    found = pecli.verify(after, LLAMA, before=X.astype(np.float32), atol=1e-3)
-    assert [each.edits for each in found.explanations] == [(RowsWrong((37,)),)]
-
-
-def test_one_head_that_is_not_rotated_is_named() -> None:
-    q = queries(1, 8, 64, 128)
-    after = halves(q, COS, SIN)
-    after[0, 5] = q[0, 5]
-    found = pecli.verify(after, LLAMA, before=q, atol=1e-3)
-    assert [each.edits for each in found.explanations] == [(HeadsWrong(((0, 5),)),)]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +126,7 @@ def test_one_head_that_is_not_rotated_is_named() -> None:
     [
         (X[:1], halves(X[:1], COS[:1], SIN[:1]), 0, "1 row does not show any rotation"),
         (0 * X, 0 * X, 0, "64 rows do not show any rotation"),
-        (X[:3], halves(X[:3], *waves(np.arange(3), plain(5e5, 128))), 1e-2, "whether the llama3 scaling is missing"),
+        (X[:3], halves(X[:3], *turns(3, powers(5e5, 128))), 1e-2, "whether the llama3 scaling is missing"),
         (X, halves(X, COS, SIN), 1e-3, ""),
     ],
 )
@@ -164,7 +139,7 @@ def test_a_pass_that_known_mistakes_get_too_is_weak(x: np.ndarray, after: np.nda
 
 def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_said() -> None:
     q = queries(2, 24, 32, 128)
-    after = halves(q, *(each[:, None] for each in waves(np.arange(24), llama3())))
+    after = halves(q, *(each[:, None] for each in turns(24)))
     assert pecli.verify(after, LLAMA, before=q, atol=1e-5).passed
     few = {"before": q[:, :, :4], "atol": 1e-5}
     assert not pecli.verify(after[:, :, :4], LLAMA, **few).passed
@@ -174,7 +149,7 @@ def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_sa
 
 def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     q = queries(1, 4, 32, 128)  # 32 is the model's number of heads
-    along_heads = halves(q, *waves(np.arange(32), llama3()))
+    along_heads = halves(q, *turns(32))
     found = pecli.verify(along_heads, LLAMA, before=q, atol=1e-5)
     assert not found.passed
     assert found.diagnosis[0].startswith("after: the axis of positions is -2 (the spec says -3)")
@@ -194,7 +169,7 @@ def test_heads_that_are_not_apart_are_refused_as_apply_refuses_them(pecli_cli, t
 
 def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_path) -> None:
     before = {"q": queries(1, 4, 24, 128), "k": queries(1, 2, 24, 128)}
-    rotation = waves(np.arange(24), llama3())
+    rotation = turns(24)
     np.savez(tmp_path / "before.npz", **before)
     np.savez(tmp_path / "after.npz", q=halves(before["q"], *rotation), k=before["k"])
     (tmp_path / "pecli.toml").write_text(
@@ -212,7 +187,7 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_
 
 def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
     q = queries(48, 192)
-    out, (cos, sin) = q.astype(np.float64), waves(np.arange(5, 53), yarn40())
+    out, (cos, sin) = q.astype(np.float64), turns(np.arange(5, 53), YARN40)
     a, b = out[:, 128::2].copy(), out[:, 129::2].copy()
     out[:, 128:] = np.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(48, 64)
     np.save(tmp_path / "q.npy", q)
@@ -234,14 +209,10 @@ def test_options_of_a_rotation_need_one(pecli_cli, tmp_path) -> None:
     assert (outside.code, "on one of the axes 0 … 0" in outside.err) == (2, True)
 
 
-def test_python_refuses_positions_beside_before() -> None:
+def test_what_python_refuses() -> None:
     q = np.ones((4, 128), np.float32)
     with pytest.raises(ParameterError, match="positions"):
         pecli.verify(q, "llama-2-7b", before=q, positions=[0, 1, 2, 3])
-
-
-def test_complex_numbers_are_refused_not_cut() -> None:
-    q = np.ones((4, 128), np.float32)
     for after, before in ((q + 1j, q), (q, q + 1j)):
         with pytest.raises(ParameterError, match="queries and keys are real; give two channels per pair"):
             pecli.verify(after, "llama-2-7b", before=before)

@@ -1,22 +1,25 @@
-"""Files held against a scheme: which tensor is which, dtypes, axes of length 1; findings apart from the rest."""
+"""Files and arrays held against a scheme or a model: which tensor is which, dtypes, arrays of other libraries, and
+wrong data that once passed, with verdicts that follow from closed forms.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 import pecli
 from pecli.checks.verify.verification import Verification
+from pecli.engine.schemes.bundle import Bundle
+from tests.checks.waves import halves, interleaved, powers, waves, woven
 
-ANGLES = [[position * math.pow(10000, -2 * i / 8) for i in range(4)] for position in range(6)]
-COS = np.array([[math.cos(angle) for angle in row] for row in ANGLES])
-SIN = np.array([[math.sin(angle) for angle in row] for row in ANGLES])
-INV_FREQ = np.array([1.0, 0.1, 0.01, 0.001])
+COS, SIN = waves(6, powers(10000.0, 8)).values()
+INV_FREQ = np.array([1.0, 0.1, 0.01, 0.001], np.float32)
 ROPE = pecli.Rope(6, 8)
+BOTH = {"cos": COS, "sin": SIN}
 
 
 def test_findings_fail_and_explanations_do_not() -> None:
@@ -30,82 +33,60 @@ def test_findings_fail_and_explanations_do_not() -> None:
     "names",
     [("cos", "sin", "inv_freq"), ("cos_cached", "sin_cached", "inv_freq"), ("freqs_cos", "freqs_sin", "x.inv_freq")],
 )
-def test_tensors_go_by_the_names_of_other_programs(tmp_path, names) -> None:
-    arrays = [array.astype(np.float32) for array in (COS, SIN, INV_FREQ)]
-    save_file(dict(zip(names, arrays, strict=True)), tmp_path / "t.safetensors")
-    result = pecli.verify(tmp_path / "t.safetensors", ROPE)
-    assert result.passed
-    assert sorted(tensor.name for tensor in result.tensors) == sorted(names)
-    save_file(dict(zip(names, [arrays[1], arrays[0], arrays[2]], strict=True)), tmp_path / "t.safetensors")
-    swapped = pecli.verify(tmp_path / "t.safetensors", ROPE)
+def test_tensors_go_by_the_names_of_other_programs(names) -> None:
+    result = pecli.verify(dict(zip(names, (COS, SIN, INV_FREQ), strict=True)), ROPE)
+    assert (result.passed, sorted(tensor.name for tensor in result.tensors)) == (True, sorted(names))
+    swapped = pecli.verify(dict(zip(names, (SIN, COS, INV_FREQ), strict=True)), ROPE)
     assert sorted(tensor.name for tensor in swapped.tensors if not tensor.passed) == sorted(names[:2])
 
 
-def test_every_layer_of_a_checkpoint_is_held_against_the_scheme(tmp_path) -> None:
-    tensors = {f"layers.{k}.rotary_emb.{name}_cached": array.astype(np.float32)
-               for k in range(3) for name, array in (("cos", COS), ("sin", SIN))}  # fmt: skip
+def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
+    tensors = {f"layers.{k}.rotary_emb.{name}_cached": array.copy() for k in range(3) for name, array in BOTH.items()}
     tensors["layers.1.rotary_emb.sin_cached"][2, 2] += 1
-    tensors["layers.1.q_proj.weight"] = np.zeros((2, 2), np.float32)
-    save_file(tensors, tmp_path / "t.safetensors")
-    result = pecli.verify(tmp_path / "t.safetensors", ROPE)
-    assert len(result.tensors) == 6
+    result = pecli.verify({**tensors, "layers.1.q_proj.weight": np.zeros((2, 2), np.float32)}, ROPE)
+    assert (len(result.tensors), result.problems) == (6, ())
     assert [t.name for t in result.tensors if not t.passed] == ["layers.1.rotary_emb.sin_cached"]
-    assert result.problems == ()
 
 
-def test_another_doubling_than_the_spec_says_is_a_mismatch(tmp_path) -> None:
-    doubled = np.concatenate([COS, COS], 1).astype(np.float32)
-    np.save(tmp_path / "t.npy", doubled)
-    assert pecli.verify(tmp_path / "t.npy", ROPE).readings == {"cos": "two columns per frequency (c0 c1 … c0 c1 …)"}
-    assert pecli.verify(tmp_path / "t.npy", pecli.Rope(6, 8, layout="halves")).passed
-    np.save(tmp_path / "t.npy", np.repeat(COS, 2, 1).astype(np.float32))
-    assert not pecli.verify(tmp_path / "t.npy", pecli.Rope(6, 8, layout="halves")).passed
-    save_file({"cos_sin_cache": np.concatenate([COS, SIN], 1).astype(np.float32), "x": doubled}, tmp_path / "t.st")
-    result = pecli.verify(tmp_path / "t.st", ROPE)
-    assert result.passed
-    assert result.weak[-1] == "x looks like a table, and no name says of what"
+def test_another_doubling_than_the_spec_says_is_a_mismatch() -> None:
+    assert pecli.verify(halves(COS), ROPE).readings == {"cos": "two columns per frequency (c0 c1 … c0 c1 …)"}
+    assert pecli.verify(halves(COS), pecli.Rope(6, 8, layout="halves")).passed
+    assert not pecli.verify(interleaved(COS), pecli.Rope(6, 8, layout="halves")).passed
+    result = pecli.verify({"cos_sin_cache": np.concatenate([COS, SIN], 1), "x": halves(COS), "ids": np.arange(6)}, ROPE)
+    assert (result.passed, result.weak[-1]) == (True, "x looks like a table, and no name says of what")
 
 
-def test_axes_of_length_one_do_not_matter(tmp_path) -> None:
-    save_file({"cos": COS[None, None].astype(np.float32), "sin": SIN[:, None].astype(np.float32)}, tmp_path / "t.st")
-    assert pecli.verify(tmp_path / "t.st", ROPE).passed
-    pe = np.stack([SIN, COS], -1).reshape(1, 6, 8).astype(np.float32)
-    np.save(tmp_path / "pe.npy", pe)
-    assert pecli.verify(tmp_path / "pe.npy", pecli.Sinusoidal(6, 8)).passed
+def test_axes_of_length_one_do_not_matter() -> None:
+    assert pecli.verify({"cos": COS[None, None], "sin": SIN[:, None]}, ROPE).passed
+    assert pecli.verify(woven(SIN, COS)[None], pecli.Sinusoidal(6, 8)).passed
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
-def test_a_dtype_is_a_finding_unless_any_will_do(tmp_path, dtype) -> None:
-    save_file({"cos": COS.astype(dtype), "sin": SIN.astype(dtype)}, tmp_path / "t.safetensors")
+def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
+    tensors = waves(6, powers(10000.0, 8), dtype)
     tolerance = pecli.Tolerance(max_ulp=8 if dtype is np.float64 else 0)
-    assert pecli.verify(tmp_path / "t.safetensors", ROPE, tolerance, any_dtype=True).passed
-    result = pecli.verify(tmp_path / "t.safetensors", ROPE, tolerance, any_dtype=False)
+    assert pecli.verify(tensors, ROPE, tolerance, any_dtype=True).passed
+    result = pecli.verify(tensors, ROPE, tolerance, any_dtype=False)
     assert [problem.split(":")[0] for problem in result.problems] == ["cos", "sin"]
     assert "float32 is expected" in result.problems[0]
 
 
 def test_the_command_line_takes_the_files_dtype_unless_one_is_given(pecli_cli, tmp_path) -> None:
-    np.save(tmp_path / "t.npy", np.stack([SIN, COS], -1).reshape(6, 8).astype(np.float16))
+    np.save(tmp_path / "t.npy", woven(SIN, COS).astype(np.float16))
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
     assert pecli_cli(*words).code == 0
     assert pecli_cli(*words, "--dtype", "float16").code == 0
     given = pecli_cli(*words, "--dtype", "float32", "--json")
-    assert given.code == 1
-    assert "float16" in given.json["diagnosis"][0]
+    assert (given.code, "float16" in given.json["diagnosis"][0]) == (1, True)
     np.save(tmp_path / "t.npy", np.zeros((6, 8), np.int32))
     assert pecli_cli(*words).code == 1
 
 
-def test_a_bundle_goes_by_layer_and_name(tmp_path) -> None:
-    from pecli.engine.schemes.bundle import Bundle
-
+def test_a_bundle_goes_by_layer_and_name() -> None:
     bundle = Bundle((("full", pecli.Rope(6, 8)), ("sliding", pecli.Rope(6, 8, base=100.0))))
-    tensors = {"full_cos": COS, "full_sin": SIN, "sliding_cos": COS, "sliding_sin": SIN}
-    save_file({name: array.astype(np.float32) for name, array in tensors.items()}, tmp_path / "t.safetensors")
-    result = pecli.verify(tmp_path / "t.safetensors", bundle, any_dtype=True)
-    assert {tensor.name: tensor.passed for tensor in result.tensors} == {
-        "full_cos": True, "full_sin": True, "sliding_cos": False, "sliding_sin": False
-    }  # fmt: skip
+    tensors = {f"{layers}_{name}": array for layers in ("full", "sliding") for name, array in BOTH.items()}
+    result = pecli.verify(tensors, bundle)
+    assert {tensor.name: tensor.passed for tensor in result.tensors} == {name: "full" in name for name in tensors}
 
 
 def test_a_text_file_is_held_against_its_spec_element_by_element(tmp_path) -> None:
@@ -114,17 +95,6 @@ def test_a_text_file_is_held_against_its_spec_element_by_element(tmp_path) -> No
     text = (tmp_path / "t.json").read_text()
     (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))  # cos 1
     assert [tensor.name for tensor in pecli.verify(tmp_path / "t.json").tensors if not tensor.passed] == ["cos"]
-
-
-def test_arrays_are_held_against_a_scheme() -> None:
-    near = pecli.Tolerance(atol=1e-7)
-    both = {"cos": COS.astype(np.float32), "sin": SIN.astype(np.float32)}
-    assert pecli.verify(both, ROPE, near).passed
-    assert pecli.verify(np.stack([COS, SIN]), ROPE, near, any_dtype=True).passed
-    failed = pecli.verify({"cos": both["sin"], "sin": both["cos"]}, ROPE, near)
-    assert [tensor.mismatched for tensor in failed.tensors] == [24, 24]
-    with pytest.raises(pecli.ParameterError, match="scheme is missing; arrays carry no spec"):
-        pecli.verify(both)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +113,200 @@ def test_arrays_are_held_against_a_scheme() -> None:
 def test_lines_of_text_are_the_rows_of_the_table_they_were_made_of(tmp_path, scheme) -> None:
     for name in ("t.csv", "t.npy"):
         pecli.save(tmp_path / name, scheme)
-    found = pecli.verify(tmp_path / "t.csv", scheme)
-    assert found.passed
+    assert pecli.verify(tmp_path / "t.csv", scheme).passed
     assert pecli.diff(tmp_path / "t.csv", tmp_path / "t.npy").passed
     assert pecli.diff(tmp_path / "t.npy", tmp_path / "t.csv").passed
+
+
+class Tensor:
+    """What torch's tensors do: no values while they have a gradient, none to NumPy in bfloat16."""
+
+    def __init__(self, values: np.ndarray[Any, Any], dtype: str, requires_grad: bool = False) -> None:
+        self.values, self.dtype, self.requires_grad = values, f"torch.{dtype}", requires_grad
+
+    def detach(self) -> Tensor:
+        return Tensor(self.values, self.dtype.removeprefix("torch."))
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def float(self) -> Tensor:
+        return Tensor(self.values.astype(np.float32), "float32", self.requires_grad)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        if self.dtype == "torch.bfloat16":
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self.values
+
+
+class Exchanged:
+    """An array that is had by DLPack alone."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.values, self.dtype = values, values.dtype
+        self.__dlpack_device__ = values.__dlpack_device__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.values.__dlpack__(**options)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("use DLPack")
+
+
+@pytest.mark.parametrize(("wrap", "dtype"), [
+    (lambda x: Tensor(x, "float32"), "float32"),
+    (lambda x: Tensor(x, "float32", requires_grad=True), "float32"),
+    (lambda x: Tensor(x.astype(ml_dtypes.bfloat16), "bfloat16", requires_grad=True), "bfloat16"),
+    (Exchanged, "float32"),
+    (lambda x: x.tolist(), "float64"),
+], ids=["plain", "grad", "bfloat16", "dlpack", "lists"])  # fmt: skip
+def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
+    found = {"cos": wrap(COS), "sin": wrap(SIN)}
+    result = pecli.verify(found, ROPE, atol=1e-7)
+    assert (result.passed, [tensor.dtype for tensor in result.tensors]) == (True, [dtype] * 2)
+    assert not pecli.verify({"cos": found["sin"], "sin": found["cos"]}, ROPE, atol=1e-7).passed
+    pecli.save(tmp_path / "t.safetensors", found)
+    assert pecli.diff(tmp_path / "t.safetensors", found).passed
+
+
+def test_arrays_that_are_refused() -> None:
+    class Closed:
+        dtype = "secret"
+
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise TypeError
+
+    with pytest.raises(pecli.KindError, match="a Closed of dtype secret; its values cannot be had as a NumPy array"):
+        pecli.identify(Closed())
+    with pytest.raises(pecli.ParameterError, match="scheme is missing; arrays carry no spec"):
+        pecli.verify(BOTH)
+
+
+@pytest.mark.thorough
+def test_tensors_of_torch() -> None:
+    torch = pytest.importorskip("torch", reason="torch is no dependency of the tests")
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        found = {"cos": torch.tensor(COS, dtype=dtype, requires_grad=True), "sin": torch.tensor(SIN).to(dtype)}
+        assert pecli.verify(found, ROPE, atol=1e-7).passed
+
+
+CONFIG = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "rope_theta": 10000.0}
+
+
+class Config:
+    """What transformers' configurations do."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return CONFIG
+
+
+@pytest.mark.parametrize(
+    "model", [CONFIG, Config(), *map(pecli.load_config, (CONFIG, Config())), pecli.load_config(CONFIG).one()]
+)
+def test_a_model_in_every_form(model) -> None:
+    assert pecli.verify(BOTH, model, atol=1e-6).passed
+    assert not pecli.verify(BOTH, model, atol=1e-6, offset=1).passed
+
+
+def test_a_model_by_name_or_path(tmp_path) -> None:
+    inv_freq = {"inv_freq": np.array([math.pow(500000.0, -i / 64) for i in range(64)], np.float32)}
+    assert pecli.verify(inv_freq, "llama-3-8b").passed
+    assert not pecli.verify(inv_freq, "mistral-7b-v0.1").passed
+    with pytest.raises(pecli.FileError, match="does not exist"):
+        pecli.verify(inv_freq, tmp_path / "no.json")
+    with pytest.raises(pecli.KindError, match="it must be a path, a preset, a mapping, or a configuration object"):
+        pecli.verify(inv_freq, 3)
+    with pytest.raises(TypeError, match="offset is given; it belongs to a model"):
+        pecli.verify(inv_freq, ROPE, offset=1)
+    with pytest.raises(pecli.KindError, match="colour is given; a model has no such option"):
+        pecli.verify(inv_freq, CONFIG, colour=1)
+    with pytest.raises(pecli.ParameterError, match="offset is 3; positions are given otherwise"):
+        pecli.verify(inv_freq, CONFIG, offset=3, positions=[1, 2])
+
+
+def test_parameters_have_their_options_other_names() -> None:
+    assert pecli.Rope(6, 16, theta=5e5) == pecli.Rope(6, 16, base=5e5)
+    with pytest.raises(pecli.ParameterError, match="theta is given beside base; they are one parameter"):
+        pecli.Rope(6, 16, base=1e4, theta=5e5)
+    with pytest.raises(TypeError, match="thta"):
+        pecli.Rope(6, 16, thta=5e5)
+    yarn = {"scaling": "yarn", "factor": 4.0}
+    long = pecli.Rope(6, 16, **yarn, original_len=4096)
+    assert long == pecli.Rope(6, 16, **yarn, original_max_position_embeddings=4096)
+
+
+HEADS, LENGTH = 8, 16
+SLOPES = 2.0 ** -np.arange(1, HEADS + 1)[:, None, None]
+BLOOM = pecli.load_config({"model_type": "bloom", "n_head": HEADS})
+LLAMA = "llama-2-7b"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_a_mask_may_be_the_most_negative_number(dtype: Any) -> None:
+    bias = -SLOPES * np.abs(np.arange(LENGTH)[:, None] - np.arange(LENGTH))
+    scheme = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="causal")
+    for mask in (-np.inf, float(ml_dtypes.finfo(dtype).min)):
+        dump = np.where(np.tri(LENGTH) > 0, bias, mask).astype(dtype)
+        for spec in (BLOOM, scheme):
+            assert pecli.verify(dump, spec, atol=1e-6, max_ulp=1, reasons=False).passed
+        assert pecli.diff(scheme.in_dtype(str(dump.dtype)).tables()["bias"], dump, max_ulp=1, reasons=False).passed
+        assert pecli.diff(dump, dump).passed
+        dump[3, 5, 2] = mask
+        assert not pecli.verify(dump, BLOOM, atol=1e-6, max_ulp=1, reasons=False).passed
+
+
+def test_a_bias_of_keras() -> None:
+    bias = (SLOPES * np.arange(1 - LENGTH, 1)).astype(np.float32)  # (heads, 1, length)
+    scheme = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="key-last")
+    for dump in (bias, bias[None], np.stack([bias] * 3)):
+        assert pecli.verify(dump, BLOOM).passed
+        assert pecli.verify(dump, scheme).passed
+        assert pecli.diff(scheme.tables()["bias"], dump).passed
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0.0, 0.25])
+def test_a_learned_table_that_is_constant_or_not_finite_fails(value: float) -> None:
+    table = np.random.default_rng(0).normal(size=(1024, 768)).astype(np.float32)
+    assert pecli.verify({"wpe.weight": table}, "gpt2").passed
+    table[...] = value
+    assert not pecli.verify({"wpe.weight": table}, "gpt2").passed
+    table[1:] = 1
+    assert pecli.verify({"wpe.weight": table}, "gpt2").passed == bool(np.isfinite(value))
+
+
+def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
+    table = waves(64, powers(10000.0, 128), ml_dtypes.bfloat16)["cos"]
+    table.view(np.int16)[::3, ::5] += 1
+    result = pecli.verify({"cos": table}, LLAMA, atol=1e-3)
+    assert not result.passed
+    assert result.diagnosis[0].startswith("bfloat16 cannot hold 0.001: near 1 its steps are 0.0078; allow --max-ulp 1")
+    assert pecli.verify({"cos": table}, LLAMA, max_ulp=1).passed
+
+
+def test_a_flat_dump_of_four_rows() -> None:
+    dump = {name: table.ravel() for name, table in waves(4, powers(10000.0, 128), np.float64).items()}
+    assert pecli.verify(dump, LLAMA, atol=1e-6).passed
+
+
+def test_identify_of_long_vectors_and_of_angles() -> None:
+    """Vectors longer than any model's frequencies are only described; angles are what they will be."""
+    for vector in (np.ones(1_000_000), np.exp(-np.arange(60_000) / 1000), np.arange(1_000_000)):
+        assert not pecli.identify(vector).identified
+    angles = np.arange(64)[:, None] * powers(10000.0, 32)
+    both = np.concatenate([np.cos(angles), np.sin(angles)], -1)
+    for dump, edits in ((angles, ["incomplete"]), ({"cos_sin_cache": both}, ["layout"])):
+        match = pecli.identify(dump).matches[0]
+        assert match.command.startswith("pecli rope --seq-len 64 --dim 32 ")
+        assert [edit.kind for edit in match.edits] == edits
+    grid = pecli.Sinusoidal(dim=32, grid=(8, 8), style="mae")
+    assert pecli.identify(grid.tables()["pe"][None, :, None]).matches[0].scheme == grid
+
+
+def test_swapped_rotation_matrices_and_complex_numbers_fail() -> None:
+    cos, sin = waves(16, powers(10000.0, 8), np.float64).values()
+    matrices = np.stack([np.stack([sin, -cos], -1), np.stack([cos, sin], -1)], -2)
+    for wrong in (matrices, sin + 1j * cos):
+        for spec in (CONFIG, pecli.Rope(seq_len=16, dim=8)):
+            assert not pecli.verify({"freqs": wrong}, spec, atol=1e-4).passed

@@ -77,19 +77,6 @@ def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
         assert whole[row].tobytes() == fill(alone, part, first + row, 1, columns, dtype).tobytes()
 
 
-@pytest.mark.parametrize("dtype", ALL)
-def test_output_may_be_a_view(dtype):
-    """Halves of a wider array, or every other column."""
-    made = make(6, 30)
-    plain = fill(made, "sin", 5, 30, 6, dtype)
-    wide = np.zeros((30, 20), oracle.DTYPES[dtype])
-    made.fill("sin", 5, wide[:, 3:9], dtype)
-    made.fill("sin", 5, wide[:, 9:20:2], dtype)
-    np.testing.assert_array_equal(oracle.bits(wide[:, 3:9]), oracle.bits(plain))
-    np.testing.assert_array_equal(oracle.bits(wide[:, 9:20:2]), oracle.bits(plain))
-    assert not wide[:, :3].any()
-
-
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 def test_products_stay_within_the_bound(monkeypatch, part):
     """Before rounding, no element is off by more than ERROR: the doubt test rests on it."""
@@ -111,7 +98,3 @@ def test_all_that_are_in_doubt_are_found_few_or_many(places):
     bits = np.arange(1, 101, dtype=np.uint64)
     bits[places] = 0
     assert cos_sin_tables._zeros(bits, places[0]).tolist() == places
-
-
-def test_nothing_is_computed_before_it_is_needed():
-    Rotation(lambda: pytest.fail("too early"), 4)

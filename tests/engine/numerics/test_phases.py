@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine.numerics import POSITION_BITS, DoubleDouble, geometric, phases
+from pecli.engine.numerics import DoubleDouble, geometric, phases
 from tests import oracle
 
 POSITIONS = [1, 2, 3, 255, 65535, 10**6, 2**32 - 1, 2**32, 2**32 + 1, 2**39 + 12345, 2**40 - 1]
@@ -51,28 +51,6 @@ def _errors(
             absolute, relative = max(absolute, float(error.upper())), max(relative, float((error / abs(true)).upper()))
     ctx.prec = before
     return absolute, relative
-
-
-def test_position_zero_is_exact():
-    wanted, column, _ = some_waves(10000.0)
-    cosines, sines = phases.cos_sin(wanted.limbs[:, column], np.zeros(len(column), np.uint64))
-    assert (cosines == 1).all()
-    assert (sines == 0).all()
-    assert not np.signbit(sines).any()
-
-
-def test_waves_keep_enough_bits_for_the_slowest():
-    wanted = phases.Waves.of(geometric(1e300, oracle.Fraction(8), 8))
-    slowest = wanted.turns[-1]
-    assert slowest.bit_length() >= POSITION_BITS + 110
-    assert wanted.bits % 32 == 0
-
-
-def test_limbs_are_the_digits_of_the_turns():
-    wanted = phases.Waves.of(geometric(0.5, oracle.Fraction(3), 3))
-    for column, turn in enumerate(wanted.turns):
-        digits = sum(int(digit) << (32 * place) for place, digit in enumerate(wanted.limbs[:, column]))
-        assert digits == turn % (1 << wanted.bits)
 
 
 def test_angles_just_below_a_sector_keep_their_digits():

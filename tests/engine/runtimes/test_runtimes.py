@@ -162,13 +162,6 @@ def test_it_is_part_of_the_spec() -> None:
     assert "runtime" not in Rope(4, 8).spec()["parameters"]
 
 
-def test_rows_do_not_depend_on_their_block() -> None:
-    for runtime in RUNTIMES:
-        whole = Rope(300, 64, offset=5, runtime=runtime).tables()
-        tail = Rope(7, 64, offset=298, runtime=runtime, layout="halves").tables()
-        np.testing.assert_array_equal(whole["cos"][293:], tail["cos"][:, :32])
-
-
 GPU_BASES = {"llama-2-7b": 10000.0, "qwen": 1000000.0}
 
 

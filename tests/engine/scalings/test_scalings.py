@@ -168,11 +168,6 @@ def test_partial_rotation_uses_its_own_dim() -> None:
     assert made.tables()["cos"].shape == (4, 16)
 
 
-def test_specs_with_lists_come_back() -> None:
-    made = rope("longrope, long")
-    assert Rope.from_spec(made.spec()) == made
-
-
 def test_sections_give_each_frequency_its_axis() -> None:
     """Qwen2-VL has its axes one after the other, Qwen3-VL in turns: T H W T H W … T T."""
     chunked = Rope(4, 128, 1e6, mrope_section=(16, 24, 24))

@@ -16,55 +16,9 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from tests.oracle import bits, normal_quantile, philox, rational, ulps
 
-ROWS, DIM = 2000, 64
-COUNT = ROWS * DIM
-PHI_2 = "0.0227501319481792072002826371714"
-
 
 def weight(*args, **options) -> np.ndarray:
     return LearnedInit(*args, **options).tables()["weight"]
-
-
-def kolmogorov(values: np.ndarray, distribution) -> float:
-    """The largest gap between the sample's distribution and the true one, in units of 1/√n (2 is one in 1500)."""
-    ordered = np.sort(values.ravel())
-    expected = np.vectorize(distribution)(ordered)
-    steps = np.arange(len(ordered) + 1) / len(ordered)
-    gap = max(np.abs(steps[1:] - expected).max(), np.abs(steps[:-1] - expected).max())
-    return float(gap * math.sqrt(len(ordered)))
-
-
-def normal_share(x: float) -> float:
-    return 0.5 * math.erfc(-x / math.sqrt(2))
-
-
-@pytest.mark.parametrize("std", [0.02, 1.0])
-def test_normal(std):
-    z = weight(ROWS, DIM, std=std, seed=11, dtype="float64") / std
-    assert abs(z.mean()) < 4 / math.sqrt(COUNT)
-    assert z.std() == pytest.approx(1, abs=4 / math.sqrt(2 * COUNT))
-    assert (z**4).mean() == pytest.approx(3, abs=4 * math.sqrt(96 / COUNT))
-    assert abs((z**3).mean()) < 4 * math.sqrt(15 / COUNT)
-    assert kolmogorov(z, normal_share) < 2
-
-
-def test_trunc_normal_is_cut_at_two_sigma():
-    z = weight(ROWS, DIM, init="trunc-normal", std=0.5, dtype="float64") / 0.5
-    assert np.abs(z).max() <= 2
-    assert np.abs(z).max() > 1.99
-    inside = normal_share(2) - normal_share(-2)
-    assert kolmogorov(z, lambda x: (normal_share(x) - normal_share(-2)) / inside) < 2
-    assert z.std() == pytest.approx(0.87962566, abs=0.005)  # sqrt(1 − 4φ(2)/(2Φ(2) − 1))
-
-
-@pytest.mark.parametrize(
-    ("init", "bound"), [("uniform", 0.02 * math.sqrt(3)), ("xavier-uniform", math.sqrt(6 / (ROWS + DIM)))]
-)
-def test_uniform(init, bound):
-    """With that std, or with Glorot's bound, whatever the std."""
-    z = weight(ROWS, DIM, init=init, std=0.02, seed=4, dtype="float64") / bound
-    assert np.abs(z).max() <= 1 + 1e-7
-    assert kolmogorov(z, lambda x: (x + 1) / 2) < 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -81,15 +35,15 @@ def share(seed: int, element: int) -> Fraction:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1])
-@pytest.mark.parametrize("init", ["normal", "trunc-normal", "uniform"])
+@pytest.mark.parametrize("init", ["normal", "trunc-normal", "uniform", "xavier-uniform"])
 def test_first_values(seed, init):
     """Independent of the engine and of NumPy: Philox in integers, the inverse distribution function in balls."""
     before, ctx.prec = ctx.prec, 150
     true = []
     for element in range(60):
         u = share(seed, element)
-        if init == "uniform":
-            value = rational(2 * u - 1) * arb(3).sqrt()
+        if init.endswith("uniform"):  # with that std, or with Glorot's bound, whatever the std
+            value = rational(2 * u - 1) * (arb(3).sqrt() if init == "uniform" else (arb(6) / 16).sqrt() / 0.02)
         elif init == "normal":
             value = normal_quantile(u)
         else:
@@ -117,14 +71,6 @@ def test_every_bit_of_a_seed_counts_and_a_longer_table_begins_with_the_shorter_o
     assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 4 / math.sqrt(a.size)
 
 
-def test_philox_known_answers():
-    """From the kat_vectors file of Random123, for philox4x64-10: this checks the oracle itself."""
-    assert philox(0, 0) == [0x16554D9ECA36314C, 0xDB20FE9D672D0FDC, 0xD7E772CEE186176B, 0x7E68B68AEC7BA23B]
-    ones = (1 << 256) - 1
-    last = [0x87B092C3013FE90B, 0x438C3C67BE8D0224, 0x9CC7D7C69CD777B6, 0xA09CAEBF594F0BA0]
-    assert philox((1 << 128) - 1, ones) == last
-
-
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**32, 2**63, 2**64 - 1])
 @pytest.mark.sample(3)
 def test_the_stream_is_philox(seed):
@@ -132,15 +78,6 @@ def test_the_stream_is_philox(seed):
         found = learned.Philox(seed, start).uniform(9)
         assert found.tolist() == [float(share(seed, k)) for k in range(start, start + 9)]
         assert 0 < found.min() < found.max() < 1
-
-
-def test_truncated_stays_between_the_cuts():
-    ends = learned.truncated(np.array([0.0, 0.5, 1.0]))
-    ctx_bits, ctx.prec = ctx.prec, 100
-    assert ends[0] == pytest.approx(float(arb(PHI_2)), rel=1e-16)
-    ctx.prec = ctx_bits
-    assert ends[1] == 0.5
-    assert ends[2] == pytest.approx(1 - float(arb(PHI_2)), rel=1e-16)
 
 
 def quantile_grid() -> np.ndarray:
@@ -157,14 +94,6 @@ def test_normal_is_the_inverse_distribution_function():
     errors = [float(abs(arb(float(x)) - t).upper()) for x, t in zip(learned.normal(u), true, strict=True)]
     ctx.prec = before
     assert max(e / max(abs(float(t)), 1e-3) for e, t in zip(errors, true, strict=True)) <= 1e-15
-
-
-def test_normal_is_odd_and_increasing():
-    u = np.sort(quantile_grid())
-    assert (np.diff(learned.normal(np.linspace(0.0005, 0.9995, 5000))) > 0).all()
-    coarse = u[(u > 2.0**-20) & (u < 1 - 2.0**-20)]
-    coarse = np.rint(coarse * 2**30) / 2**30  # so that 1 − u is exact
-    assert learned.normal(coarse).tolist() == (-learned.normal(1 - coarse)).tolist()
 
 
 def test_log():

@@ -13,7 +13,6 @@ from pecli.engine.schemes import SCHEMES, Recipe, registered, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.recipe_tables import RecipeFiller
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -128,7 +127,7 @@ def test_recipes_compose() -> None:
     rope, positions = Rope(300, 16), np.arange(300)
     out = np.empty((300, 8), np.float32)
     recipe = Recipe("bfloat16", "bfloat16", "bfloat16", table="bfloat16")
-    RecipeFiller(recipe, rope.frequency_recipe()).fill("cos", 0, out, "float32")
+    rope.filler(recipe, 300).fill("cos", 0, out, "float32")
     frequencies = narrow(10000.0 ** (-np.arange(8) / 8))
     expected = narrow(np.cos(narrow(narrow(positions)[:, None] * frequencies)))
     assert np.array_equal(out, expected)

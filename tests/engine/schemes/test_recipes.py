@@ -139,19 +139,6 @@ def test_precision_in_the_wild(position):
     assert 1.85e-3 < np.abs(cast - exact).max() <= 2.0**-9  # 1.9e-3 to 2.0e-3 there: half a unit below one, at most
 
 
-def test_once_rounded_frequencies_explain_the_other_number():
-    inv_freq = np.array([10000.0 ** (-2 * i / 128) for i in range(64)]).astype(f32)
-    exact = Rope(1, 128, offset=131071, dtype="float64").tables()["cos"][0]
-    error = np.abs(np.cos((f32(131071) * inv_freq).astype(np.float64)) - exact).max()
-    assert f"{error:.1e}" == "1.5e-03"
-
-
-def test_bfloat16_positions_collide_from_257_on():
-    table = Rope(300, 64, recipe="bfloat16-positions").tables()["cos"]
-    equal = np.flatnonzero((table[1:] == table[:-1]).all(axis=1)) + 1
-    assert equal[0] == 257
-
-
 def all_schemes() -> list[Scheme]:
     found: list[Scheme] = []
     for dtype, layout in (("float32", "compact"), ("bfloat16", "interleaved"), ("float64", "halves")):

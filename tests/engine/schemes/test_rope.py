@@ -78,14 +78,6 @@ def test_layouts_and_the_single_array(dtype):
         assert scheme.single_array().read(67, 73).tobytes() == both.reshape(140, -1)[67:73].tobytes()
 
 
-def test_a_pair_turns_by_its_angle():
-    """(x, y) → (x·cos − y·sin, y·cos + x·sin) keeps lengths and adds angles."""
-    tables = Rope(50, 16, dtype="float64").tables()
-    turn = tables["cos"] + 1j * tables["sin"]
-    np.testing.assert_allclose(np.abs(turn), 1, rtol=1e-15)
-    np.testing.assert_allclose(turn[7] * turn[40], turn[47], rtol=1e-14)
-
-
 def test_the_signature_shows_every_parameter_and_its_aliases():
     shown = inspect.signature(Rope).parameters
     assert [*shown] == [*inspect.signature(Rope.__init__).parameters][1:]

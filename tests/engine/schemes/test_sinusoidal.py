@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pecli.engine.schemes.grid_styles import ADDED
-from pecli.engine.schemes.sinusoidal import EVEN_ONLY, GRID_STYLES, STYLES, Sinusoidal
+from pecli.engine.schemes.sinusoidal import GRID_STYLES, STYLES, Sinusoidal
 from pecli.errors import ParameterError
 from tests.oracle import bits, sinusoidal_bits
 
@@ -76,86 +76,42 @@ def test_published_numbers():
     assert paper[1, :2].tolist() == pytest.approx([0.8414709848078965, 0.5403023058681398], abs=1e-15)
 
 
-# What each project computes, written from its own formula: (position, dim) → row.
-
-
-def _angles(position: float, dim: int, shift: int, base: float = 10000.0) -> np.ndarray:
+def halves(position: float, dim: int, shift: int = 0, order=(np.sin, np.cos)) -> np.ndarray:
+    """What most projects compute; where dim is odd, they pad a column of zeros."""
     half = dim // 2
-    return position * base ** (-np.arange(half) / max(half - shift, 1))
+    angles = position * 10000.0 ** (-np.arange(half) / max(half - shift, 1))
+    return np.concatenate([*(wave(angles) for wave in order), np.zeros(dim % 2)])
 
 
-def _padded(parts: list[np.ndarray], dim: int) -> np.ndarray:
-    return np.concatenate([*parts, np.zeros(dim % 2)])
-
-
-def paper(position: int, dim: int) -> np.ndarray:
-    return np.array(
-        [(math.sin, math.cos)[c % 2](position / 10000 ** (2 * (c // 2) / dim)) for c in range(dim)], np.float64
-    )
-
-
-def halves(position: int, dim: int) -> np.ndarray:
-    angle = _angles(position, dim, 0)
-    return np.concatenate([np.sin(angle), np.cos(angle)])
-
-
-def tensor2tensor(position: int, dim: int) -> np.ndarray:
-    angle = _angles(position, dim, 1)
-    return _padded([np.sin(angle), np.cos(angle)], dim)
-
-
-def fairseq(position: int, dim: int) -> np.ndarray:
-    return np.zeros(dim) if position == 1 else tensor2tensor(position, dim)
-
-
-def diffusion(position: int, dim: int) -> np.ndarray:
-    angle = _angles(position, dim, 0)
-    return _padded([np.cos(angle), np.sin(angle)], dim)
-
-
-def mlx(position: int, dim: int) -> np.ndarray:
-    half = dim // 2
-    frequency = np.exp(np.linspace(0.0, math.log(1e-4), half)) if half > 1 else np.ones(1)  # geometric from 1 to 1e-4
-    return math.sqrt(2 / dim) * np.concatenate([np.sin(position * frequency), np.cos(position * frequency)])
+def paper(position: int, dim: int) -> list[float]:
+    return [(math.sin, math.cos)[c % 2](position / 10000 ** (2 * (c // 2) / dim)) for c in range(dim)]
 
 
 FORMULAS = {
     **dict.fromkeys(("paper", "lucid", "lightwatch"), paper),
     **dict.fromkeys(("roformer", "marian", "gptj", "ctrl"), halves),
-    **dict.fromkeys(("tensor2tensor", "whisper", "ddpm"), tensor2tensor),
-    **dict.fromkeys(("fairseq", "m2m100", "fsmt"), fairseq),
-    **dict.fromkeys(("stable-diffusion", "dit"), diffusion),
-    "flux": lambda position, dim: diffusion(1000 * position, dim),
-    "mlx": mlx,
-    "x-transformers": lambda position, dim: dim**-0.5 * halves(position, dim),
+    **dict.fromkeys(("tensor2tensor", "whisper", "ddpm"), lambda p, dim: halves(p, dim, 1)),
+    **dict.fromkeys(("fairseq", "m2m100", "fsmt"), lambda p, dim: halves(p, dim, 1) * (p != 1)),
+    **dict.fromkeys(("stable-diffusion", "dit"), lambda p, dim: halves(p, dim, order=(np.cos, np.sin))),
+    "flux": lambda p, dim: halves(1000 * p, dim, order=(np.cos, np.sin)),
+    "mlx": lambda p, dim: math.sqrt(2 / dim) * halves(p, dim, 1),  # frequencies geometric from 1 to 1e-4
+    "x-transformers": lambda p, dim: dim**-0.5 * halves(p, dim),
 }
+"""What each project computes, written from its own formula: (position, dim) → row."""
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_styles(style):
-    """With two channels, too, where nothing is divided by zero."""
+    """With two channels, too, where nothing is divided by zero; zeros are zeros."""
     for dim in (2, 4, 6, 64, 7, 33):
-        if dim % 2 and style in EVEN_ONLY:
-            with pytest.raises(ParameterError):
+        if dim % 2 and style in ("roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"):
+            with pytest.raises(ParameterError, match=f"dim is {dim}; the {style} style has even dims only"):
                 Sinusoidal(4, dim, style=style)
             continue
         expected = np.array([FORMULAS[style](position, dim) for position in range(40)])
-        np.testing.assert_allclose(table(40, dim, style=style), expected, rtol=1e-6, atol=1e-7)
-
-
-def test_styles_without_odd_dims():
-    """Their projects raise an error (mlx, x-transformers), or say nothing (roformer and its kin)."""
-    assert {"roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"} == EVEN_ONLY
-    with pytest.raises(ParameterError, match="dim is 5; the mlx style has even dims only"):
-        Sinusoidal(4, 5, style="mlx")
-
-
-def test_the_pad_column_is_zero_and_the_padding_row_too():
-    found = table(5, 7, style="fairseq")
-    assert bits(found[:, -1]).tolist() == [0] * 5
-    assert bits(found[1]).tolist() == [0] * 7
-    assert np.count_nonzero(found[0]) == 3  # position 0: sin 0, cos 0
-    assert np.count_nonzero(found[2]) == 6
+        found = table(40, dim, style=style)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+        assert not bits(found)[expected == 0].any()
 
 
 @pytest.mark.parametrize("offset", [0, 3, 5, 6])

@@ -11,28 +11,28 @@ import pytest
 import pecli
 from pecli.engine.table import Table, table_of
 from pecli.views.pictures import downsample as module
-from pecli.views.pictures.downsample import envelope, fitted_to, max_rows, mean_rows, reduced, slab
+from pecli.views.pictures.downsample import envelope, fitted_to, reduced
+from pecli.views.pictures.kinds.tables import slab
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
 def test_streamed_is_what_numpy_makes_of_the_whole(monkeypatch, dtype: type) -> None:
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = (np.random.default_rng(0).normal(size=(1200, 24)) * 100).astype(dtype)
-    found, step = reduced(table_of("x", array), 30, 8)
+    found = reduced(table_of("x", array), 30, 8)
     parts = array.astype(float).reshape(30, 40, 24)[:, :, ::3]
     np.testing.assert_allclose(found, parts.mean(axis=1), rtol=1e-12, atol=1e-12)
-    assert step == 3
 
 
 def test_what_is_not_finite_survives_the_stream(monkeypatch) -> None:
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = np.ones((400, 6))
     array[5, 0], array[150, 1], array[200:300, 2] = np.nan, np.inf, -np.inf
-    means, _ = reduced(table_of("x", array), 4, 6)
+    means = reduced(table_of("x", array), 4, 6)
     assert np.isnan(means[0, 0])
     assert means[1, 1] == 1.0
     assert means[2, 2] == -np.inf
-    np.testing.assert_array_equal(mean_rows(array, 4), means)
+    np.testing.assert_array_equal(fitted_to(array, 4, 6)[0], means)
 
 
 def test_a_table_too_long_to_read_is_read_evenly(monkeypatch) -> None:
@@ -44,7 +44,7 @@ def test_a_table_too_long_to_read_is_read_evenly(monkeypatch) -> None:
         out[...] = (start + np.arange(len(out)))[:, None]
 
     rows = 2**40
-    found, _ = reduced(Table("x", "float64", (rows, 4), fill), 16, 4)
+    found = reduced(Table("x", "float64", (rows, 4), fill), 16, 4)
     middles = (np.arange(16) + 0.5) * rows / 16
     np.testing.assert_allclose(found, np.tile(middles[:, None], 4), rtol=0, atol=rows / 16 / 16)
     assert sum(read) * 4 <= module.MAX_ELEMENTS
@@ -68,11 +68,11 @@ def test_each_row_is_the_mean_of_its_share() -> None:
         values = np.random.default_rng(0).integers(-50, 50, (length, 1)).astype(float)
         edges = [k * length // count for k in range(count + 1)]
         expected = [statistics.fmean(values[a:b, 0].tolist()) for a, b in pairwise(edges)]
-        assert mean_rows(values, count)[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        assert fitted_to(values, count, 1)[0][:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 def test_a_constant_stays_constant_to_the_last_bit() -> None:
-    assert set(mean_rows(np.full((64, 64), 0.25), 9).ravel().tolist()) == {0.25}
+    assert set(fitted_to(np.full((64, 64), 0.25), 9, 64)[0].ravel().tolist()) == {0.25}
 
 
 @pytest.mark.parametrize("reduce", ["mean", "max", "sample"])
@@ -87,7 +87,6 @@ def test_the_largest_magnitude_survives() -> None:
     small, _ = fitted_to(values, 10, 4, "max")
     assert small[6, 2] == -3.0
     assert np.count_nonzero(small) == 1
-    assert np.count_nonzero(max_rows(values, 10)) == 1
 
 
 def test_samples_keep_the_diagonal() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,25 +15,21 @@ from pecli.views.pictures import figure, palettes
 from tests.pixels import decoded
 
 
-def drawn(folder: Path, name: str = "x.png", **options: object) -> bytes:
-    made = figure.new(4, 3, figure.Look(**options))
+def drawn(folder: Path, name: str = "x.png", *, dark: bool = False) -> bytes:
+    made = figure.new(4, 3, dark=dark)
     axes = made.subplots()
     axes.imshow(np.tile(np.linspace(-1, 1, 64), (64, 1)), cmap=figure.colours(centred=True))
-    axes.set_title("costs $5 and $6")
+    axes.set_title("costs $5 and $6 位置 🙂")
     figure.save(made, str(folder / name))
     return (folder / name).read_bytes()
 
 
-def test_a_gradient_has_the_colours_of_the_palette(tmp_path: Path) -> None:
+def test_a_gradient_has_the_colours_of_the_palette_on_light_and_dark_paper(tmp_path: Path) -> None:
     pixels = decoded(drawn(tmp_path))
     assert pixels.shape == (300, 400, 3)
-    row = pixels[150]
     for colour in (palettes.DIVERGING[0], palettes.DIVERGING[-1]):
-        assert np.abs(row.astype(int) - np.array(colour)).max(axis=1).min() <= 3
-
-
-def test_light_and_dark(tmp_path: Path) -> None:
-    assert decoded(drawn(tmp_path))[0, 0].min() > 200
+        assert np.abs(pixels[150].astype(int) - np.array(colour)).max(axis=1).min() <= 3
+    assert pixels[0, 0].min() > 200
     assert decoded(drawn(tmp_path, dark=True))[0, 0].max() < 60
 
 
@@ -43,26 +40,24 @@ made = figure.new(4, 3)
 made.subplots().plot(np.arange(5.0))
 for path in sys.argv[1:]:
     figure.save(made, path)
+assert "matplotlib.pyplot" not in sys.modules
 """
 
 
 def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "matplotlibrc").write_text("figure.facecolor: red\nlines.linewidth: 9\nno.such.key: 1\n")
     monkeypatch.setenv("MPLBACKEND", "module://nowhere")
-    found = []
-    for number in range(2):
-        paths = [tmp_path / f"{number}.{suffix}" for suffix in ("png", "svg", "pdf")]
-        monkeypatch.setenv("SOURCE_DATE_EPOCH", str(number * 1000))
-        folder = tmp_path if number else Path.cwd()
+    written = []
+    for k, folder in enumerate((Path.cwd(), tmp_path)):
+        paths = [tmp_path / f"{k}.{suffix}" for suffix in ("png", "svg", "pdf")]
+        settings = {**os.environ, "PYTHONPATH": str(Path.cwd()), "SOURCE_DATE_EPOCH": str(k * 1000)}
         command = [sys.executable, "-c", SCRIPT, *map(str, paths)]
-        result = subprocess.run(
-            command, cwd=folder, env={**__import__("os").environ, "PYTHONPATH": str(Path.cwd())}, capture_output=True
-        )
+        result = subprocess.run(command, cwd=folder, env=settings, capture_output=True)
         assert (result.returncode, result.stderr) == (0, b"")
-        found.append([path.read_bytes() for path in paths])
-    assert found[0] == found[1]
+        written.append([path.read_bytes() for path in paths])
+    assert written[0] == written[1]
     for word in (b"Matplotlib v", b"CreationDate", b"dc:date"):
-        assert not any(word in data for data in found[0])
+        assert not any(word in data for data in written[0])
 
 
 @pytest.mark.parametrize("path", ["x.gif", "x", "", "png", "x.png.txt"])
@@ -83,29 +78,6 @@ def test_colour_maps_by_name() -> None:
         figure.colours("viridiss")
 
 
-def test_characters_without_a_glyph_are_no_trouble(tmp_path: Path) -> None:
-    made = figure.new(4, 3)
-    made.suptitle("位置 🙂")
-    figure.save(made, str(tmp_path / "x.png"))
-    assert (tmp_path / "x.png").exists()
-
-
 def test_text_in_vector_figures_is_text(tmp_path: Path) -> None:
-    for suffix in ("svg", "pdf"):
-        drawn(tmp_path, f"x.{suffix}")
-    assert ">costs $5 and $6</text>" in (tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert b"/Type /Font" in (tmp_path / "x.pdf").read_bytes()
-
-
-def test_importing_matplotlib_leaves_the_garbage_collector_as_it_was() -> None:
-    code = """
-import gc, sys
-from pecli.views.pictures import figure
-{}
-was = gc.isenabled()
-figure.new()
-assert gc.isenabled() == was
-assert "matplotlib.pyplot" not in sys.modules
-"""
-    for before in ("gc.enable()", "gc.disable()"):
-        subprocess.run([sys.executable, "-c", code.format(before)], check=True)
+    assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in drawn(tmp_path, "x.svg")
+    assert b"/Type /Font" in drawn(tmp_path, "x.pdf")

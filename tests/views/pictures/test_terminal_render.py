@@ -1,4 +1,4 @@
-"""Pictures of known arrays in every kind of terminal."""
+"""Pictures of known arrays and curves in every kind of terminal."""
 
 from __future__ import annotations
 
@@ -9,105 +9,149 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.views.pictures import palettes, terminal_render
-from pecli.views.pictures.panels import HeatmapPanel, Picture
+import pecli
+from pecli.views.pictures import kinds, palettes, terminal_render
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
 from pecli.views.screen import Terminal, terminal
+from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, made, plain
 
-TRUE, FEW, GREY, ASCII = (Terminal(colours=1 << 24), Terminal(colours=256), Terminal(), Terminal(unicode=False))
-ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+TRUE, FEW, GREY, ASCII = TERMINALS.values()
+X = np.arange(201.0)
 
 
-def lines(values: np.ndarray, kind: Terminal, title: str = "", **how: Any) -> list[str]:
-    return terminal_render.heatmap_lines(HeatmapPanel(title, values, **how), kind)
+def heat(values: np.ndarray, kind: Terminal, title: str = "", **how: Any) -> list[str]:
+    return terminal_render.lines(Picture(title, [HeatmapPanel("", values, **how)]), kind)
+
+
+def curves(lines: list[Curve], kind: Terminal = GREY, title: str = "", **how: Any) -> list[str]:
+    return terminal_render.lines(Picture(title, [Chart("", lines, **how)]), kind)
 
 
 def pixels(line: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """The two colours of every half block of a line, as a terminal would have it."""
-    ink: tuple[int, ...] = ()
-    paper: tuple[int, ...] = ()
-    found = []
+    colours: dict[int, tuple[int, ...]] = {}
+    shown = []
     for escape, character in re.findall(r"\x1b\[([0-9;]*)m|(.)", line):
-        if character:
-            if character == "▀":
-                found.append((ink, paper))
-            continue
-        numbers = [int(number) for number in escape.split(";")]
-        if numbers[0] == 38:
-            ink = tuple(numbers[2:])
-        elif numbers[0] == 48:
-            paper = tuple(numbers[2:])
-    return found
+        if character == "▀":
+            shown.append((colours[38], colours[48]))
+        elif escape:
+            ground, *code = map(int, escape.split(";"))
+            colours[ground] = tuple(code[1:])
+    return shown
 
 
-def picture(shown: list[str]) -> list[str]:
-    return [line.split("│" if "│" in line else "|", 1)[1] for line in shown if "│" in line or "|" in line]
+def body(shown: list[str]) -> list[str]:
+    return [re.split("[│|]", line, maxsplit=1)[1] for line in shown if "│" in line or "|" in line]
+
+
+def dots(lines: list[str]) -> np.ndarray:
+    """The picture as a grid of dots, decoded by Unicode's numbering of them."""
+    inside = body(plain(lines))
+    grid = np.zeros((4 * len(inside), 2 * max(map(len, inside))), bool)
+    places = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (3, 0), (3, 1)]
+    for row, line in enumerate(inside):
+        for column, character in enumerate(line):
+            for bit, (down, right) in enumerate(places if character != " " else []):
+                grid[4 * row + down, 2 * column + right] = (ord(character) - 0x2800) >> bit & 1
+    return grid
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize("terminal", [*TERMINALS.values(), Terminal(120, 40)])
+@pytest.mark.sample(19)
+def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: Terminal) -> None:
+    if not kinds.KINDS[kind].terminal:
+        return
+    shown = terminal_render.lines(made(kind, SCHEMES[name], titled=True), terminal)
+    assert max(map(len, plain(shown))) <= terminal.columns
+    assert len(shown) <= terminal.lines - 1
+    assert plain(shown)[0].startswith(name)
+    assert ("\x1b" in "".join(shown)) == bool(terminal.colours)
+    assert terminal.unicode or "".join(shown).isascii()
+
+
+def test_panels_lie_beside_each_other_where_there_is_room() -> None:
+    titles = ("score of q = k", "bound of Su")
+    for kind, beside in ((Terminal(80, 24), True), (Terminal(60, 24), False), (Terminal(80, 10), True)):
+        shown = terminal_render.lines(made("decay", SCHEMES["rope"]), kind)
+        assert any(all(title in line for title in titles) for line in shown) == beside
+        assert len(shown) < kind.lines
+    bases = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
+    assert len(terminal_render.lines(made("similarity", *bases), FEW)) <= 23
+    heats = [HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)]
+    assert len(terminal_render.lines(Picture("maps", heats, across=4), FEW)) <= 23
+
+
+@pytest.mark.parametrize("terminal", [GREY, ASCII, Terminal(60, 24, 256)])
+def test_titles_keep_their_ends(terminal: Terminal) -> None:
+    names = [f"{scheme}, rule paper, max-bias 4, head {head}" for scheme in ("a", "b") for head in (1, 11, 111)]
+    heats = [HeatmapPanel(name, np.eye(8), limits=(0.0, 1.0)) for name in names]
+    shown = plain(terminal_render.lines(Picture("six", heats, across=3), terminal))
+    assert max(map(len, shown)) <= terminal.columns
+    for head in ("1", "11", "111"):
+        assert sum(len(re.findall(rf"head {head}\b", line)) for line in shown) == 2
 
 
 def test_a_constant_is_one_colour_the_middle_of_the_palette() -> None:
-    body = picture(lines(np.zeros((64, 32)), TRUE, centred=True))
+    shown = body(heat(np.zeros((64, 32)), TRUE, limits=(-1.0, 1.0)))
+    (colour,) = {colour for line in shown for pair in pixels(line) for colour in pair}
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
-    found = {colour for line in body for pair in pixels(line) for colour in pair}
-    assert len(found) == 1
-    assert np.abs(np.array(found.pop()) - middle).max() <= 1  # the middle lies between two of 256 steps
+    assert np.abs(np.array(colour) - middle).max() <= 1  # the middle lies between two of 256 steps
 
 
 def test_a_gradient_runs_through_the_palette_from_end_to_end() -> None:
-    body = picture(lines(np.tile(np.linspace(-3, 3, 60), (40, 1)), TRUE, centred=True))
-    for line in body:
+    for line in body(heat(np.tile(np.linspace(-3, 3, 60), (40, 1)), TRUE)):
         pairs = pixels(line)
-        assert pairs[0] == (palettes.DIVERGING[0],) * 2
-        assert pairs[-1] == (palettes.DIVERGING[-1],) * 2
         assert len(pairs) == 60
+        assert (pairs[0], pairs[-1]) == ((palettes.DIVERGING[0],) * 2, (palettes.DIVERGING[-1],) * 2)
 
 
 def test_two_rows_share_a_line() -> None:
-    body = picture(lines(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
-    assert len(body) == 20
-    low, high = palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1]
-    assert all(pixels(line) == [(low, high)] * 40 for line in body)
+    shown = body(heat(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
+    assert [pixels(line) for line in shown] == [[(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40] * 20
 
 
 def test_256_colours_are_of_the_256() -> None:
-    body = picture(lines(np.tile(np.linspace(0, 1, 70), (40, 1)), FEW))
-    codes = {colour for line in body for pair in pixels(line) for (colour,) in pair}
-    assert min(codes) >= 16
-    assert max(codes) <= 255
-    assert len(codes) > 8
+    shown = body(heat(np.tile(np.linspace(0, 1, 70), (40, 1)), FEW))
+    codes = {colour for line in shown for pair in pixels(line) for (colour,) in pair}
+    assert (min(codes) >= 16, max(codes) <= 255, len(codes) > 8) == (True, True, True)
 
 
 @pytest.mark.parametrize(("terminal", "shades"), [(GREY, " ░▒▓█"), (ASCII, " .:-=+*#%@")])
 def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: str) -> None:
-    shown = lines(np.tile(np.linspace(0, 1, 70), (40, 1)), terminal, title="t")
-    for line in picture(shown):
+    for line in body(heat(np.tile(np.linspace(0, 1, 70), (40, 1)), terminal)):
         ranks = [shades.index(character) for character in line]
         assert ranks == sorted(ranks)
         assert set(ranks) == set(range(len(shades)))
-    if not terminal.unicode:
-        assert "".join(shown).isascii()
 
 
-@pytest.mark.parametrize("kind", [TRUE, FEW, GREY, ASCII, Terminal(24, 10), Terminal(200, 60, 256)])
+@pytest.mark.parametrize("kind", [*TERMINALS.values(), Terminal(24, 10), Terminal(200, 60, 256)])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 500), (500, 3), (2000, 130), (17, 64), (40, 40)])
 @pytest.mark.sample(12)
 def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(kind: Terminal, shape: tuple[int, int]) -> None:
-    shown = lines(np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7)
+    shown = heat(np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7)
     assert len(shown) <= kind.lines - 1
-    assert max(len(ESCAPE.sub("", line)) for line in shown) <= kind.columns
+    assert max(map(len, plain(shown))) <= kind.columns
 
 
 def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
     values = np.zeros((16, 16))
     values[0], values[1] = np.nan, -np.inf
-    shown = lines(values, ASCII)
-    body = picture(shown)
-    assert set(body[0]) == set(body[1]) == {"x"}
-    assert "x" not in body[-1]
+    shown = heat(values, ASCII)
+    assert set(body(shown)[0]) == set(body(shown)[1]) == {"x"}
+    assert "x" not in body(shown)[-1]
     assert "not finite" in shown[-1]
-    assert pixels(picture(lines(values, TRUE))[0])[0] == (palettes.UNKNOWN,) * 2
+    assert pixels(body(heat(values, TRUE))[0])[0] == (palettes.UNKNOWN,) * 2
+
+
+def test_logarithms_begin_at_the_lower_end() -> None:
+    values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
+    (line, *_) = body(heat(values, ASCII, limits=(1e-3, 1.0), log=True))
+    assert re.fullmatch(r"( +)-+\++@+".replace("-+", "[.:-]+").replace(r"\++", r"[=+*#]+"), line)
 
 
 def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for() -> None:
-    shown = lines(np.zeros((100, 50)), GREY, first_row=1000, row_count=1_000_000, column_count=500)
+    shown = heat(np.zeros((100, 50)), GREY, first_row=1000, table_shape=(1_000_000, 500))
     numbers = [int(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()]
     assert all(1000 <= number < 1_001_000 for number in numbers)
     assert numbers == sorted(numbers)
@@ -119,13 +163,12 @@ def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for
 
 @pytest.mark.parametrize("values", [np.empty((0, 4)), np.empty((4, 0))])
 def test_nothing_is_said_to_be_nothing(values: np.ndarray) -> None:
-    assert lines(values, GREY, title="t") == ["t", "(empty)"]
+    assert heat(values, GREY, title="t")[:2] == ["t", "(empty)"]
 
 
 def test_extreme_numbers_are_drawn() -> None:
-    body = picture(lines(np.array([[-1.7e308, 1.7e308]]), ASCII))
-    assert body[0][0] == " "
-    assert body[0][-1] == "@"
+    (line,) = set(body(heat(np.array([[-1.7e308, 1.7e308]]), ASCII)))
+    assert (line[0], line[-1]) == (" ", "@")
 
 
 class Screen(io.StringIO):
@@ -153,13 +196,13 @@ class Screen(io.StringIO):
         ({}, 0),
     ],
 )
-def test_colours_by_what_the_terminal_says(monkeypatch, environment: dict[str, str], colours: int) -> None:
-    for name in ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES"):
+def test_colours_and_size_by_what_the_terminal_says(monkeypatch, environment: dict[str, str], colours: int) -> None:
+    for name in ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
+    for name, value in {**environment, "COLUMNS": "132", "LINES": "40"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdout", Screen("utf-8", tty=True))
-    assert terminal() == Terminal(80, 24, colours, unicode=True)
+    assert terminal() == Terminal(132, 40, colours, unicode=True)
 
 
 @pytest.mark.parametrize(
@@ -168,41 +211,99 @@ def test_colours_by_what_the_terminal_says(monkeypatch, environment: dict[str, s
 def test_a_pipe_is_80_columns_of_plain_characters(monkeypatch, encoding: str, unicode: bool) -> None:
     for name, value in {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "200"}.items():
         monkeypatch.setenv(name, value)
-    pipe = Screen(encoding, tty=False)
-    monkeypatch.setattr("sys.stdout", pipe)
+    monkeypatch.setattr("sys.stdout", Screen(encoding, tty=False))
     assert terminal() == Terminal(80, 24, 0, unicode)
-    if encoding == "nonsense":
-        return
-    print("\n".join(lines(np.random.default_rng(0).normal(size=(64, 64)), terminal(), title="t")))
-    assert "\x1b" not in pipe.getvalue()
-    assert max(map(len, pipe.getvalue().splitlines())) <= 80
 
 
-def test_a_wish_for_another_size_is_heard(monkeypatch) -> None:
-    monkeypatch.setattr("sys.stdout", Screen("utf-8", tty=True))
-    monkeypatch.setenv("COLUMNS", "132")
-    monkeypatch.setenv("LINES", "40")
-    assert terminal()[:2] == (132, 40)
-
-
-@pytest.mark.parametrize("kind", [TRUE, FEW, GREY, ASCII])
-@pytest.mark.parametrize("columns", [20, 39, 45, 80])
+@pytest.mark.parametrize("kind", TERMINALS.values())
+@pytest.mark.parametrize("columns", [24, 39, 45, 80])
 def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, columns: int) -> None:
-    panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", centred=True, limits=(-0.8656, 0.8656))
-    line = terminal_render.key_line(kind._replace(columns=columns), panel)
-    plain = ESCAPE.sub("", line)
-    assert len(plain) <= columns
-    assert re.search(r"-0\.8656( |\S)* 0\.8656$", plain)
-    assert ("position" in plain) == (columns == 80)
+    panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", limits=(-0.8656, 0.8656))
+    (line,) = plain([terminal_render.key_line([panel], kind._replace(columns=columns), columns)])
+    assert len(line) <= columns
+    assert re.search(r"-0\.8656( |\S)* 0\.8656$", line)
+    assert ("position" in line) == (columns == 80)
 
 
-def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room() -> None:
-    for columns, words in ((80, "position ↓  position (every 2nd) →   "), (38, "every 4th   ")):
-        shown = lines(np.eye(100), TRUE._replace(columns=columns, lines=50), columns="position", reduce="sample")
-        assert ESCAPE.sub("", shown[-1]).startswith(words)
+@pytest.mark.parametrize(("columns", "words"), [(80, "position ↓  position (one in 2) →   "), (38, "one in 4   ")])
+def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room(columns: int, words: str) -> None:
+    shown = heat(np.eye(100), TRUE._replace(columns=columns, lines=60), columns="position", reduce="sample")
+    assert plain(shown)[-1].startswith(words)
 
 
-def test_twelve_maps_fit_a_screen() -> None:
-    heats = [HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)]
-    lines = terminal_render.lines(Picture("maps", heats, across=4), Terminal(80, 24, 256))
-    assert len(lines) <= 23
+def test_a_straight_line_runs_from_corner_to_corner() -> None:
+    grid = dots(curves([Curve("", X, X)]))
+    assert grid[-1, 0]
+    assert grid[0].any()
+    heights = [np.flatnonzero(column)[0] for column in grid.T if column.any()]
+    assert heights == sorted(heights, reverse=True)
+    assert grid.any(axis=0).all(), "the line has holes"
+
+
+def test_a_steep_curve_has_no_holes() -> None:
+    grid = dots(curves([Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))]))
+    assert grid.any(axis=1).all()
+    points = dots(curves([Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))], joined=False))
+    assert np.count_nonzero(points) == 3
+
+
+def test_a_spike_in_a_long_curve_is_seen() -> None:
+    y = np.zeros(1_000_000)
+    y[123_456] = 1.0
+    grid = dots(curves([Curve("", np.arange(1e6), y)]))
+    assert grid[0].any()
+    assert abs(np.flatnonzero(grid[0])[0] / grid.shape[1] - 0.123) < 0.02
+
+
+def test_gaps_stay_gaps_and_an_axis_ends_where_the_curves_end() -> None:
+    grid = dots(curves([Curve("", X, np.where((X > 80) & (X < 120), np.nan, 1.0))]))
+    assert not grid[:, int(0.45 * grid.shape[1]) : int(0.55 * grid.shape[1])].any()
+    shown = curves([Curve("", X, np.where(X < 40, 1.0 + X, np.nan))])
+    assert "30" in shown[-2].split()
+    assert "100" not in shown[-2].split()
+
+
+@pytest.mark.parametrize("terminal", [GREY, ASCII, FEW, Terminal(60, 16, 1 << 24)])
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
+    lines = [Curve(f"curve {k}", X, np.sin(X / (k + 3))) for k in range(count)]
+    shown = plain(curves(lines, terminal, title="t", levels=[("limit", 0.5)]))
+    assert len(shown) <= terminal.lines - 1
+    assert max(map(len, shown)) <= terminal.columns
+    assert all(f"curve {k}" in "".join(shown[-3:]) for k in range(count))
+    assert "limit" in shown[-1]
+    assert terminal.unicode or "".join(shown).isascii()
+
+
+def test_a_logarithmic_axis_has_powers_of_ten() -> None:
+    shown = curves([Curve("", X, 10 ** (X / 40))], log_y=True)
+    labels = [float(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()]
+    assert all(np.log10(label) == pytest.approx(round(np.log10(label))) for label in labels)
+    heights = np.array([np.flatnonzero(column)[0] for column in dots(shown).T if column.any()])
+    assert np.abs(np.diff(heights)).max() <= 1, "an exponential is a straight line"
+
+
+@pytest.mark.parametrize("y", [np.full(201, 3.0), np.full(201, np.nan), np.full(201, -1.0)])
+@pytest.mark.parametrize("log", [False, True])
+def test_curves_without_extent_are_no_trouble(y: np.ndarray, log: bool) -> None:
+    assert len(curves([Curve("c", X, y)], log_y=log)) > 10
+
+
+@pytest.mark.parametrize("terminal", [GREY, FEW._replace(unicode=False)])
+def test_curves_that_dots_cannot_tell_apart_have_letters_and_a_legend(terminal: Terminal) -> None:
+    shown = curves([Curve("a", X, X), Curve("b", X, -X)], terminal)
+    assert set("".join(body(plain(shown)))) == {" ", "*", "o"}
+    assert plain(shown)[-1] == "* a   o b"
+    for mark in "*o" if terminal.colours else "":
+        (colour,) = re.findall(rf"(\x1b\[38[0-9;]*m){re.escape(mark)}\x1b\[0m [ab]", shown[-1])
+        assert sum(f"{colour}{mark}" in line for line in shown[:-1]) > 5
+
+
+@pytest.mark.parametrize("terminal", [GREY, FEW, ASCII])
+@pytest.mark.parametrize("count", [2, 3])
+def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> None:
+    inside = "".join(body(curves([Curve("abc"[k], X, np.sqrt(X)) for k in range(count)], terminal)))
+    if terminal.colours:
+        assert len(set(re.findall(r"\x1b\[38[0-9;]*m", inside))) == count
+    else:
+        assert set("*o+"[:count]) <= set(inside)

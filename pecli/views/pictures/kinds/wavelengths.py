@@ -12,10 +12,10 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.rope import Rope
-from pecli.views.pictures.labels import short
-from pecli.views.pictures.panels import Band, Chart, Curve, Mark, Picture, PlotRequest, Subject
+from pecli.views.pictures.panels import Band, Chart, Curve, Picture, PlotRequest, Subject
+from pecli.views.screen import number
 
-TRAINED, EXTENDED, CONTEXT, WINDOW = "trained on", "extended to", "context", "sliding window"
+CONTEXT, WINDOW = "context", "sliding window"
 MAX_LINES, MAX_LETTERS = 2, 24
 """Subjects whose contexts are lines across the chart, and letters of their names; else they are dots on the curves."""
 REL_TOL = 1e-9
@@ -29,91 +29,74 @@ below which it is stretched; with what counts where they are not given.
 
 
 class Waves(NamedTuple):
-    """One curve: a subject's wavelengths, as read at one length, and by how much each of them was stretched."""
+    """One curve: a subject's wavelengths, the length that they are read at, and by how much each was stretched."""
 
-    label: str
-    lengths: Floats
-    stretch: Floats
     subject: Subject
+    read_at: str = ""
+
+    @property
+    def lengths(self) -> Floats:
+        with np.errstate(divide="ignore"):
+            return 2 * math.pi / angular_frequencies(self.subject)
+
+    @property
+    def stretch(self) -> Floats:
+        """So many digits of it are exact; pairs that do not rotate have none."""
+        rope = scaled_rope(self.subject)
+        with np.errstate(invalid="ignore"):
+            return np.round(self.lengths / (self.lengths if rope is None else unscaled_wavelengths(rope)), 9)
 
     @property
     def is_scaled(self) -> bool:
-        """Whether pairs are stretched; those that do not rotate have no stretch."""
         return bool(np.any(np.abs(self.stretch[np.isfinite(self.stretch)] - 1) > REL_TOL))
 
 
 def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """A curve per subject, and what its scaling does: the bands it treats alike, and the stretch of every pair."""
     waves = [each for subject in subjects for each in waves_of(subject)]
-    several, crowded = len(subjects) > 1, _is_crowded(subjects)
-    curves, marks, stretches = [], [], []
-    for number, each in enumerate(waves):
-        pairs = np.arange(len(each.lengths), dtype=np.float64)
-        x = pairs / len(pairs) if several else pairs
-        name = _with_contexts(each) if crowded else each.label
-        curves.append(Curve(name, x, each.lengths))
-        stretches.append(Curve("", x, each.stretch if each.is_scaled else np.full(len(x), np.nan)))
-        marks += _marks(number, each, x) if crowded else []
+    several, rope = len(subjects) > 1, scaled_rope(subjects[0])
+    longest = max(len(subject.label) for subject in subjects)
+    crowded = several and (len(subjects) > MAX_LINES or longest > MAX_LETTERS)
+    scaled = any(wave.is_scaled for wave in waves)
+    curves, stretches = [], []
+    for wave in waves:
+        lengths = wave.lengths
+        x = np.arange(len(lengths)) / (len(lengths) if several else 1)
+        parts = [wave.subject.label, wave.read_at, _contexts_in_words(wave.subject) if crowded else ""]
+        label = ", ".join(filter(None, parts)) if several else wave.read_at or "scaled" * scaled
+        curves.append(Curve(label, x, lengths, marks=_marks(wave, x) if crowded else ()))
+        stretches.append(Curve("", x, wave.stretch if wave.is_scaled else np.full(len(x), np.nan)))
     axis = "pair / pairs" if several else "pair"
-    chart = Chart(
-        "",
-        curves,
-        x=axis,
-        y="wavelength, in positions",
-        log_y=True,
-        levels=[] if crowded else _levels(subjects),
-        marks=marks,
-        points=not several,
-    )
-    panels = [chart]
-    if any(each.is_scaled for each in waves):
-        ends = np.array([0.0, max(curve.x[-1] for curve in curves)])
-        scaled = np.concatenate([each.stretch for each in waves if each.is_scaled])
-        ticks = [1.0, float(scaled[np.isfinite(scaled)].max())]
-        stretches.append(Curve("", ends, np.ones(2), reference=True))
-        panels.append(Chart("", stretches, x=axis, y="stretch", points=not several, ticks=ticks, share=0.3))
-    subtitle = "; ".join(dict.fromkeys(filter(None, (_scaling(each, several) for each in waves))))
-    if not several:
-        panels, more = _explained(panels, waves)
-        subtitle = ". ".join(filter(None, [subtitle, more]))
+    shown: list[Band] = []
+    words = [_scaling(wave.subject, several) for wave in waves]
+    if scaled and not several and rope is not None:
+        shown = bands(waves[0].stretch) if len(waves) == 1 else []
+        curves.append(Curve("unscaled", curves[0].x, unscaled_wavelengths(rope), reference=True))
+        words.append("; ".join(_in_words(rope, band) for band in shown))
+    words.append("dots: contexts and windows" if crowded else "")
+    levels = [] if crowded else _levels(subjects)
+    panels = [Chart("", curves, axis, "wavelength, in positions", log_y=True, levels=levels, bands=shown)]
+    if scaled:
+        unlabelled = [band._replace(label="") for band in shown]
+        panels.append(Chart("", stretches, axis, "stretch", bands=unlabelled, share=0.3))
     rotary = all(subject.applied_as == "rotation" for subject in subjects)
-    return Picture(f"wavelength of each {'rotary' if rotary else 'sine and cosine'} pair", panels, 1, subtitle)
-
-
-def _is_crowded(subjects: Sequence[Subject]) -> bool:
-    names = [len(subject.label) for subject in subjects]
-    return len(names) > MAX_LINES or (len(names) > 1 and max(names) > MAX_LETTERS)
+    title = f"wavelength of each {'rotary' if rotary else 'sine and cosine'} pair"
+    return Picture(title, panels, 1, ". ".join(dict.fromkeys(filter(None, words))))
 
 
 def waves_of(subject: Subject) -> list[Waves]:
     """The wavelengths of a subject; of a scaling that follows the length, at the lengths that matter."""
     rope = scaled_rope(subject)
-    if rope is None or rope.length is not None or "length" not in _parameters_of(rope):
-        return [_waves(subject, subject.label)]
+    follows = rope is not None and "length" in rope.scaling_value.required() + rope.scaling_value.optional()
+    if rope is None or not follows or rope.length is not None:
+        return [Waves(subject)]
     trained = rope.original_max_position_embeddings or rope.max_position_embeddings or rope.effective_length
-    longest = max(subject.context or rope.max_position_embeddings or 0, rope.effective_length)
+    longest = max(subject.context or rope.max_position_embeddings or 0, rope.effective_length, trained)
     if rope.long_factor is not None:
         words = {trained: f"short factors, up to {trained:,}", trained + 1: f"long factors, beyond {trained:,}"}
     else:
-        words = {trained: f"up to {trained:,}", max(longest, trained): f"at length {max(longest, trained):,}"}
-    return [
-        _waves(subject._replace(scheme=replace(rope, length=length)), f"{subject.label}, {word}")
-        for length, word in words.items()
-    ]
-
-
-def _parameters_of(rope: Rope) -> tuple[str, ...]:
-    """What the scaling of a scheme takes."""
-    return rope.scaling_value.required() + rope.scaling_value.optional()
-
-
-def _waves(subject: Subject, label: str) -> Waves:
-    with np.errstate(divide="ignore"):
-        lengths = 2 * math.pi / angular_frequencies(subject)
-    rope = scaled_rope(subject)
-    with np.errstate(invalid="ignore"):
-        stretch = lengths / (lengths if rope is None else unscaled_wavelengths(rope))
-    return Waves(label, lengths, np.round(stretch, 9), subject)  # so many digits are exact
+        words = {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
+    return [Waves(subject._replace(scheme=replace(rope, length=length)), word) for length, word in words.items()]
 
 
 def unscaled_wavelengths(rope: Rope) -> Floats:
@@ -139,40 +122,14 @@ def scaled_rope(subject: Subject) -> Rope | None:
     return cast("Rope", subject.scheme) if getattr(subject.scheme, "scaling", "none") != "none" else None
 
 
-def _read_as(waves: Waves) -> str:
-    """What tells the curves of one subject apart: at which length it was read."""
-    return waves.label.removeprefix(f"{waves.subject.label}, ") if waves.label != waves.subject.label else "scaled"
-
-
-def _scaling(waves: Waves, several: bool) -> str:
+def _scaling(subject: Subject, several: bool) -> str:
     """What a scaling is called, its factor, and the attention factor."""
-    rope = scaled_rope(waves.subject)
+    rope = scaled_rope(subject)
     if rope is None:
         return ""
-    factor = f", factor {short(rope.factor)}" if rope.factor is not None else ""
-    whose = f"{waves.subject.label}: " if several else ""
-    return f"{whose}{rope.scaling} scaling{factor}, attention factor {short(attention_factor(waves.subject))}"
-
-
-def _explained(panels: list[Chart], waves: Sequence[Waves]) -> tuple[list[Chart], str]:
-    """The charts of one subject with the unscaled law, bands and turns; and the bands in words."""
-    chart, *stretch = panels
-    subject = waves[0].subject
-    length = _turns_within(subject)
-    if length is not None:
-        within = "the training length" if TRAINED in contexts(subject).values() else "the context"
-        chart = replace(chart, inverse_axis=(f"turns within {within}, {length:,.0f}", length))
-    rope = scaled_rope(subject)
-    if not stretch or rope is None:
-        return [chart], ""
-    law = Curve("unscaled", chart.curves[0].x, unscaled_wavelengths(rope), reference=True)
-    named = [curve._replace(label=_read_as(each)) for curve, each in zip(chart.curves, waves, strict=True)]
-    found = bands(waves[0].stretch) if len(waves) == 1 else []
-    charts = [
-        replace(chart, curves=[*named, law], bands=found),
-        replace(stretch[0], bands=[band._replace(label="") for band in found]),
-    ]
-    return charts, "; ".join(_in_words(rope, band) for band in found)
+    factor = f", factor {number(rope.factor)}" if rope.factor is not None else ""
+    whose = f"{subject.label}: " if several else ""
+    return f"{whose}{rope.scaling} scaling{factor}, attention factor {number(attention_factor(subject))}"
 
 
 def bands(stretch: Floats) -> list[Band]:
@@ -181,7 +138,7 @@ def bands(stretch: Floats) -> list[Band]:
     kept, full = np.abs(stretch - 1) <= REL_TOL, np.abs(stretch / largest - 1) <= REL_TOL
     if not (kept.any() or full.sum() > 1):
         return []  # every pair has a factor of its own
-    words = np.where(kept, "kept", np.where(full, f"stretched ×{short(largest)}", "blended"))
+    words = np.where(kept, "kept", np.where(full, f"stretched ×{number(largest)}", "blended"))
     edges = [0, *(np.flatnonzero(words[1:] != words[:-1]) + 1).tolist(), len(words)]
     found = [Band(str(words[a]), float(a), float(b - 1)) for a, b in pairwise(edges)]
     return found if len(found) <= 3 else []
@@ -193,28 +150,17 @@ def _in_words(rope: Rope, band: Band) -> str:
     if rope.scaling not in LIMITS:
         return f"{band.label}: {count}"
     fast, slow = (getattr(rope, name) or default for name, default in LIMITS[rope.scaling])
-    turns = {"kept": f" (over {short(fast)} turns)", "blended": ""}.get(band.label, f" (under {short(slow)})")
+    turns = {"kept": f" (over {number(fast)} turns)", "blended": ""}.get(band.label, f" (under {number(slow)})")
     return f"{band.label}: {count}{turns}"
 
 
 def contexts(subject: Subject) -> dict[float, str]:
     """The lengths that matter to a scheme: what a model was trained on, how far scaling takes it, its window."""
-    found = _lengths(subject)
-    if subject.window:
-        found.setdefault(float(subject.window), WINDOW)
-    return found
-
-
-def _lengths(subject: Subject) -> dict[float, str]:
-    found = subject.scheme.contexts(subject.context) if subject.scheme is not None else {}
-    only_table = set(found.values()) == {"length"} and subject.context
-    return {float(subject.context or 0): CONTEXT} if only_table else found
-
-
-def _turns_within(subject: Subject) -> float | None:
-    """The length whose turns are counted: that of the training, or the context."""
-    found = {word: length for length, word in contexts(subject).items()}
-    return next((found[word] for word in (TRAINED, CONTEXT) if word in found), None)
+    lengths = subject.scheme.contexts(subject.context) if subject.scheme is not None else {}
+    if subject.context and set(lengths.values()) == {"length"}:  # which is the table's alone
+        lengths = {float(subject.context): CONTEXT}
+    window = {float(subject.window): WINDOW} if subject.window else {}
+    return {**window, **lengths}
 
 
 def _levels(subjects: Sequence[Subject]) -> list[tuple[str, float]]:
@@ -223,33 +169,27 @@ def _levels(subjects: Sequence[Subject]) -> list[tuple[str, float]]:
     for subject in subjects:
         for length, word in contexts(subject).items():
             words.setdefault((length, word), []).append(subject.label)
-    if {word for _, word in words} & {TRAINED, EXTENDED, CONTEXT, WINDOW}:  # the length of the table says nothing then
-        words = {key: labels for key, labels in words.items() if key[1] != "length"}
+    known = {key: labels for key, labels in words.items() if key[1] != "length"}
     return [
         (f"{labels[0]}: {word} {length:,.0f}" if len(subjects) > len(labels) else f"{word} {length:,.0f}", length)
-        for (length, word), labels in sorted(words.items())
+        for (length, word), labels in sorted((known or words).items())  # a table's length says nothing beside others
     ]
 
 
-def _with_contexts(waves: Waves) -> str:
-    """A label that also tells the contexts, which are dots on the curve.
-
-    For example «llama-3.1-8b, 8,192 → 131,072».
-    """
-    said = [f"{length:,.0f}" for length, word in sorted(_lengths(waves.subject).items()) if word != "length"]
-    window = f", window {waves.subject.window:,}" if waves.subject.window else ""
-    return f"{waves.label}, {' → '.join(said)}{window}" if said else f"{waves.label}{window}"
+def _contexts_in_words(subject: Subject) -> str:
+    """For example «8,192 → 131,072, window 512»."""
+    known = {length: word for length, word in sorted(contexts(subject).items()) if word != "length"}
+    lengths = " → ".join(f"{length:,.0f}" for length, word in known.items() if word != WINDOW)
+    return ", ".join(filter(None, [lengths, f"window {subject.window:,}" if subject.window else ""]))
 
 
-def _marks(number: int, waves: Waves, x: Floats) -> list[Mark]:
+def _marks(waves: Waves, x: Floats) -> list[tuple[float, float]]:
     """Where a curve reaches its contexts."""
-    found, turning = [], np.isfinite(waves.lengths)
+    turning = np.isfinite(waves.lengths)
     heights, x = np.log(waves.lengths[turning]), x[turning]
-    for length, word in contexts(waves.subject).items():
-        if word != "length" and heights[0] <= math.log(length) <= heights[-1]:
-            place = float(np.interp(math.log(length), heights, x))
-            found.append(Mark(number, place, length, is_open=word not in (TRAINED, CONTEXT)))
-    return found
+    reached = [length for length, word in contexts(waves.subject).items() if word != "length"]
+    inside = [length for length in reached if heights[0] <= math.log(length) <= heights[-1]]
+    return [(float(np.interp(math.log(length), heights, x)), length) for length in inside]
 
 
 def informative_pairs(frequencies: Floats, length: int, most: int, turns: float) -> list[int]:

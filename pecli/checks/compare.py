@@ -1,0 +1,343 @@
+"""One comparison: how far a tensor is from what it has to equal, where, and whether that is within a tolerance.
+
+What is expected is made once, some rows at a time, and compared with every place of the tensor that has to equal it:
+copies along a batch or head axis, doubled columns, the two cosines of a rotation matrix. Those are views.
+Most tables are equal, or differ in a few elements only: bits are compared first, and only what differs is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from pecli.checks import plain, plain_fields
+from pecli.checks.tensor_roles import role_of
+from pecli.checks.tolerance import (
+    EXACT,
+    Tolerance,
+    Value,
+    differing_elements,
+    element_errors,
+    is_relative,
+    value_of,
+    widest,
+)
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    Flags,
+    Indices,
+    dtype_name,
+    numpy_dtype,
+    round_to,
+    widened,
+)
+from pecli.engine.table import Table, work_through
+from pecli.errors import bracketed
+
+READ_BYTES = 1 << 22  #: of a table, made and compared at once: fewer calls than one for each measured piece
+PIECE_BYTES = 1 << 18
+"""Of a table, whose bits are compared at once: with its scratch arrays it stays in a core's own cache."""
+MEASURED = 1 << 13  #: elements measured at a time: their temporary arrays stay in the cache, too
+LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}
+"""By dtype, what only a mask is below."""
+MAX_RANGES = 64  #: ranges of rows or columns out of tolerance that are listed
+
+Index = tuple[int, ...]
+Ranges = list[tuple[int, int]]
+
+
+@dataclass
+class Comparison:
+    """The result for one tensor. Errors of tensors that cannot be compared are None."""
+
+    name: str
+    shape: tuple[int, ...]
+    size: int
+    expected_dtype: str = ""
+    dtype: str = ""
+    mismatched: int | None = 0
+    max_abs_error: float | None = 0.0
+    max_rel_error: float | None = 0.0  #: of elements where 0 is not expected; None where only such ones differ
+    max_ulp_error: int | None = 0  #: in units of the dtype that was found; None for integers
+    worst_ulp: int | None = None  #: of the element at worst_index
+    worst_index: Index | None = None
+    first_index: Index | None = None  #: the first element out of tolerance
+    expected: Value | None = None
+    found: Value | None = None
+    strange_expected: int = 0  #: values that are not finite, where the two differ
+    strange_found: int = 0
+    where: Mapping[str, Ranges] = field(default_factory=dict)
+    """What is out of tolerance: `rows`, `columns`, `heads`, `batch`, each by its first and last numbers."""
+    problem: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.mismatched == 0 and not self.problem
+
+    @classmethod
+    def impossible(cls, name: str, shape: tuple[int, ...], problem: str) -> Comparison:
+        """The result for a tensor whose values cannot be compared."""
+        return cls(name, shape, math.prod(shape), "", "", None, None, None, None, problem=problem)
+
+    @classmethod
+    def of_shape(cls, name: str, shape: tuple[int, ...], expected: str) -> Comparison:
+        """The result for a tensor of another shape than is expected."""
+        return cls.impossible(name, shape, f"its shape is {bracketed(shape)} where {expected} is expected")
+
+    def as_json(self) -> dict[str, Any]:
+        return plain_fields(
+            *(self, "name", "shape", "mismatched", "max_abs_error", "max_rel_error", "max_ulp_error"),
+            *("worst_index", "first_index", "expected", "found", "where"),
+        )
+
+
+def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
+    """Why tensors cannot be compared, or differ in more than their values."""
+    return tuple(f"{tensor.name}: {tensor.problem}" for tensor in tensors if tensor.problem)
+
+
+def where_json(tensors: Iterable[Comparison]) -> dict[str, list[list[int]] | None]:
+    """What is out of tolerance in any of the tensors."""
+    found: dict[str, list[list[int]] | None] = {}
+    for name in ("rows", "columns", "heads", "batch"):
+        numbers = [k for each in tensors for low, high in each.where.get(name, ()) for k in range(low, high + 1)]
+        found[name] = plain(_ranges(_flags(max(numbers, default=-1) + 1, numbers))) or None
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table, or an array, and the places of a tensor that have to equal it: a view (copies…, *shape)."""
+
+    expected: Table | Array
+    found: Array
+    negated: bool = False
+    step: float = 0.0  #: what one means, where integers were found that stand for numbers
+    masked: bool = False  #: whether the most negative number of a dtype stands for −∞
+
+    @property
+    def copies(self) -> tuple[int, ...]:
+        return self.found.shape[: self.found.ndim - len(self.expected.shape)]
+
+    @property
+    def dtypes(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
+        expected = self.expected.dtype
+        return numpy_dtype(expected) if isinstance(expected, str) else expected, self.found.dtype
+
+    def decoded(self, values: AnyArray) -> AnyArray:
+        """What values of the tensor stand for."""
+        if self.step:
+            return np.multiply(values, self.step, dtype=np.float64)
+        if self.masked and values.dtype.kind in "fV":
+            low = values <= LOWEST.get(dtype_name(values.dtype), -np.inf)
+            return np.where(low, np.asarray(-np.inf, values.dtype), values) if low.any() else values
+        return values
+
+    def rows(self, index: tuple[int | slice, ...], start: int, count: int) -> AnyArray:
+        """Rows of what is expected, as a new array unless they lie in one already."""
+        if isinstance(self.expected, Table):
+            ours = self.expected.read(start, start + count)
+        else:
+            ours = np.ascontiguousarray(self.expected[index].reshape(count, -1))
+            ours = ours if self.step else self.decoded(ours)
+        if self.step:
+            ours = np.rint(widened(ours) / self.step) * self.step
+        return np.negative(ours) if self.negated else ours
+
+
+def compare_arrays(
+    expected: Table | Array, found: Array, tolerance: Tolerance = EXACT, *, name: str, **options: Any
+) -> Comparison:
+    """Compare an array with a table or an array element by element; another shape is a finding, not an error."""
+    if found.shape != expected.shape:
+        return Comparison.of_shape(name, found.shape, bracketed(expected.shape))
+    found = np.asarray(found, order="C")
+    return compare([Part(expected, found)], found, tolerance, name=name, **options)
+
+
+def compare(
+    parts: Sequence[Part],
+    array: Array,
+    tolerance: Tolerance = EXACT,
+    *,
+    name: str,
+    role: str = "",
+    any_dtype: bool = False,
+) -> Comparison:
+    """Compare the parts of a tensor, views of one array in C order, with what they should be; another dtype is a
+    finding, unless with `any_dtype` it is another floating one, or holds integers of another width.
+
+    Values of unlike dtypes are compared as float64, and units of the last place are those of the dtype found, into
+    which the expected value is rounded once. Frequencies and slopes are never rounded to half precision for that.
+    """
+    names = (name, role or name)
+    first = parts[0]
+    wanted, given = (dtype_name(dtype) for dtype in first.dtypes)
+    kinds = {dtype.kind for dtype in first.dtypes}
+    alike = {wanted, given} <= {*SIGNIFICAND_BITS} or kinds <= {*"iu"} or bool(first.step)
+    any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and alike
+    single = any_dtype and is_relative(*names) and wanted != given
+    result = Comparison(name, array.shape, array.size, wanted, given)
+    if wanted != given and not any_dtype:
+        result.problem = f"its dtype is {given} where {wanted} is expected"
+    shape = first.expected.shape
+    errors = _Errors(result, tolerance.for_tensor(*names), shape)
+    width, size = errors.columns.size, first.found.size
+    itemsize = 8 if first.step else max(dtype.itemsize for dtype in first.dtypes)
+    step = max(1, READ_BYTES // max(1, width * itemsize))
+
+    def measure(work: tuple[int, tuple[int | slice, ...], int, int]) -> None:
+        number, index, start, count = work
+        part = parts[number]
+        ours = part.rows(index, start, count)
+        ours = round_to(widened(ours), "float32") if single else ours
+        for copy, at in enumerate(np.ndindex(part.copies)):
+            theirs = part.decoded(part.found[(*at, *index)].reshape(count, width))
+            theirs = round_to(widened(theirs), "float32") if single else np.ascontiguousarray(theirs)
+            errors.measure(ours, theirs, number * size + (copy * errors.rows.size + start) * width)
+
+    pieces = ((number, *slab) for number in range(len(parts)) for slab in slabs(shape[:-1] or shape, step))
+    if size:
+        work_through(measure, pieces)
+    errors.conclude(parts, array)
+    return result
+
+
+def slabs(
+    axes: tuple[int, ...], step: int, prefix: Index = (), start: int = 0
+) -> Iterator[tuple[tuple[int | slice, ...], int, int]]:
+    """Indices that take up to `step` rows each, with the number of the first row and how many they are."""
+    if not axes:
+        yield prefix, start, 1
+        return
+    inner = math.prod(axes[1:])
+    if inner > step:
+        for k in range(axes[0]):
+            yield from slabs(axes[1:], step, (*prefix, k), start + k * inner)
+        return
+    several = max(1, step // max(1, inner))
+    for low in range(0, axes[0], several):
+        count = min(several, axes[0] - low)
+        yield (*prefix, slice(low, low + count)), start + low * inner, count * inner
+
+
+class _Errors:
+    """The errors of elements as threads measure them. The place of an element is its number in the parts of a tensor,
+    one after the other, copy by copy.
+    """
+
+    def __init__(self, result: Comparison, tolerance: Tolerance, shape: tuple[int, ...]) -> None:
+        self.result, self.tolerance, self.shape, self.lock = result, tolerance, shape, Lock()
+        self.rows = np.zeros(math.prod(shape[:-1] or shape), bool)
+        self.columns = np.zeros(shape[-1] if len(shape) > 1 else 1, bool)
+        self.firsts: dict[int, int] = {}  # by copy, the first place out of tolerance
+        self.worst: int | None = None
+        result.max_ulp_error = None if result.dtype and numpy_dtype(result.dtype).kind in "iub" else 0
+
+    def measure(self, ours: AnyArray, theirs: AnyArray, start: int) -> None:
+        """Add the errors of contiguous arrays, the first of whose elements has the place `start`."""
+        ours, theirs = ours.reshape(-1), theirs.reshape(-1)
+        step = max(1, PIECE_BYTES // max(4, ours.itemsize, theirs.itemsize))
+        for low in range(0, ours.size, step):
+            differing = differing_elements(ours[low : low + step], theirs[low : low + step])
+            for chunk in range(0, differing.size, MEASURED):
+                places = differing[chunk : chunk + MEASURED] + low
+                with np.errstate(all="ignore"):
+                    self._add(ours[places], theirs[places], places + start)
+
+    def _add(self, ours: Array, theirs: Array, places: Indices) -> None:
+        tolerance, result = self.tolerance, self.result
+        expected, found = widest(ours), widest(theirs)
+        alike, error, ulps = element_errors(ours, theirs)
+        size = np.abs(expected)
+        passes = alike | (np.isfinite(error) & (error <= tolerance.atol + tolerance.rtol * size))
+        if ulps is not None:
+            within = ulps <= min(tolerance.max_ulp, int(np.iinfo(ulps.dtype).max))
+            passes |= within & ~(np.isnan(expected) | np.isnan(found))
+        ratio = error / size  # where 0 is expected there is none
+        relative = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
+        at = int(error.argmax())
+        largest, place = float(error[at]), int(places[at])
+        with self.lock:
+            if not passes.all():
+                self._fail(places[~passes])
+            if ulps is not None:
+                result.max_ulp_error = max(result.max_ulp_error or 0, int(ulps.max()))
+            known = result.max_abs_error or 0.0
+            if largest > known or (largest == known > 0 and self.worst is not None and place < self.worst):
+                self.worst, result.max_abs_error = place, largest
+                result.worst_ulp = None if ulps is None else int(ulps[at])
+                result.expected, result.found = value_of(ours[at]), value_of(theirs[at])
+            result.max_rel_error = max(result.max_rel_error or 0.0, relative)
+            result.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
+            result.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
+
+    def _fail(self, places: Indices) -> None:
+        """Elements at these places, in order, are out of tolerance."""
+        self.result.mismatched = (self.result.mismatched or 0) + places.size
+        width, size = self.columns.size, self.rows.size * self.columns.size
+        copies, first = np.unique(places // size, return_index=True)
+        for copy, place in zip(copies.tolist(), places[first].tolist(), strict=True):
+            self.firsts[copy] = min(place, self.firsts.get(copy, place))
+        within = places % size
+        self.rows[within // width] = True
+        self.columns[within % width] = True
+
+    def conclude(self, parts: Sequence[Part], array: Array) -> None:
+        """Where in the tensor the errors are."""
+
+        def index_of(place: int) -> Index:
+            number, within = divmod(place, parts[0].found.size)
+            found = parts[number].found
+            offset = int(np.dot(np.unravel_index(within, found.shape), found.strides)) if found.ndim else 0
+            offset += _address(found) - _address(array)
+            return tuple(int(k) for k in np.unravel_index(offset // array.itemsize, array.shape))
+
+        result = self.result
+        if result.max_rel_error == 0 and result.max_abs_error:
+            result.max_rel_error = None
+        if self.worst is not None:
+            result.worst_index = index_of(self.worst)
+        if not self.firsts:
+            return
+        firsts = [index_of(place) for place in self.firsts.values()]
+        result.first_index = min(firsts)
+        if len(self.shape) < 2:
+            where = {"columns": _ranges(self.rows)}
+        else:
+            rows = self.rows.reshape(-1, self.shape[-2])
+            where = {"rows": _ranges(np.asarray(rows.any(axis=0))), "columns": _ranges(self.columns)}
+            if len(self.shape) > 2:
+                where["heads"] = _ranges(np.asarray(rows.any(axis=1)))
+        names = ("batch",) if "heads" in where else ("batch", "heads")
+        for name, axis in zip(names, copy_axes(parts[0], array), strict=False):
+            where[name] = _ranges(_flags(array.shape[axis], [index[axis] for index in firsts]))
+        result.where = where
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def copy_axes(part: Part, array: Array) -> list[int]:
+    """The axes of a tensor along which a table is repeated."""
+    copies = [(size, step) for size, step in zip(part.copies, part.found.strides, strict=False) if size > 1]
+    return [axis for axis, pair in enumerate(zip(array.shape, array.strides, strict=True)) if pair in copies]
+
+
+def _flags(length: int, numbers: Sequence[int]) -> Flags:
+    flags = np.zeros(length, bool)
+    flags[numbers] = True
+    return flags
+
+
+def _ranges(flags: Flags) -> Ranges:
+    edges = np.flatnonzero(np.diff(np.r_[False, flags, False])).tolist()
+    return [(low, high - 1) for low, high in zip(edges[::2], edges[1::2], strict=True)][:MAX_RANGES]

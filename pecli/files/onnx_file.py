@@ -1,0 +1,105 @@
+"""The tensors of an .onnx file: initialisers and constants, with their data inside or in a file beside it.
+
+The `onnx` package reads them; what they claim is compared with what is there first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Array, dtype_name
+from pecli.errors import quoted
+from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, path_beside, read_contents
+
+MAX_BYTES = (1 << 31) - 1  # of a message, by the rules of protobuf
+MAX_TENSORS = 1 << 17
+MAX_DEPTH = 16
+_UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})  # no type, texts, and types of less than a byte
+
+
+def read(contents: Contents) -> LoadedFile:
+    """The initialisers and constants of a model, those of inner graphs included; and those that are only named."""
+    try:
+        onnx = import_module("onnx")
+        import_module("onnx.numpy_helper")
+    except ImportError:
+        raise contents.error("is an .onnx file, which the onnx package reads", "pip install onnx") from None
+    if len(contents.data) > MAX_BYTES:
+        raise contents.error("has more than 2 GiB, which no .onnx file has", "its data may be in files of its own")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(bytes(contents.data))
+    except Exception:  # protobuf's own DecodeError
+        raise contents.error("is truncated, or not an .onnx file") from None
+    if not model.HasField("graph"):
+        raise contents.error("is an .onnx file without a graph, or another file of that name")
+    tensors: dict[str, Array] = {}
+    unread: dict[str, UnreadTensor] = {}
+    beside: dict[str, Contents] = {}
+    for name, tensor in _tensors(onnx, model.graph, ""):
+        if name in tensors or name in unread:
+            raise contents.error(f"names the tensor {quoted(name)} twice")
+        if len(tensors) + len(unread) >= MAX_TENSORS:
+            raise contents.error(f"has more than {MAX_TENSORS} tensors")
+        if tensor.data_type in _UNREAD or tensor.data_type not in onnx.TensorProto.DataType.values():
+            unread[name] = UnreadTensor(name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None)
+        else:
+            tensors[name] = _array(onnx, contents, name, tensor, beside)
+    return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
+
+
+def _tensors(onnx: Any, graph: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The tensors of a graph by name; those of inner graphs after the name of the node that holds them."""
+    for tensor in graph.initializer:
+        yield prefix + _text(tensor.name), tensor
+    for node in graph.node:
+        name = prefix + _text(next(iter(node.output), node.name))
+        for attribute in node.attribute:
+            for inner in ([attribute.g] if attribute.HasField("g") else attribute.graphs) if depth < MAX_DEPTH else ():
+                yield from _tensors(onnx, inner, f"{name}.{_text(attribute.name)}.", depth + 1)
+            match node.op_type, attribute.name:
+                case "Constant", "value" if attribute.HasField("t"):
+                    yield name, attribute.t
+                case "Constant", "value_float" | "value_floats" | "value_int" | "value_ints":
+                    dtype = np.float32 if "float" in attribute.name else np.int64
+                    value = np.array(onnx.helper.get_attribute_value(attribute), dtype)
+                    yield name, onnx.numpy_helper.from_array(value)
+
+
+def _text(value: str | bytes) -> str:
+    """A text of the message; protobuf leaves those that are not UTF-8 as bytes."""
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")
+
+
+def _array(onnx: Any, contents: Contents, name: str, tensor: Any, beside: dict[str, Contents]) -> Array:
+    complain = contents.complaint(name)
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    shape = tuple(int(side) for side in tensor.dims)
+    size = data_bytes(shape, dtype.itemsize, complain)
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        said = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
+        path = path_beside(os.path.dirname(contents.path), said.get("location", ""), complain)
+        data = beside[path] = beside.get(path) or read_contents(path)
+        try:
+            offset = int(said.get("offset") or 0)
+            length = int(said.get("length") or size)
+        except ValueError:
+            raise complain("has an offset or a length that is no number") from None
+        if offset < 0 or length != size or offset + size > len(data.data):
+            there = f"{quoted(said['location'])}, which has {len(data.data)}"
+            raise complain(f"needs {size} bytes from byte {offset} of {there}")
+        return data.array(dtype_name(dtype), shape, offset)
+    if tensor.HasField("raw_data"):
+        if len(tensor.raw_data) != size:
+            raise complain(f"needs {size} bytes, {len(tensor.raw_data)} are there")
+        return Contents(contents.path, memoryview(tensor.raw_data)).array(dtype_name(dtype), shape, 0)
+    try:
+        array: Array = onnx.numpy_helper.to_array(tensor)
+    except Exception as problem:  # whatever a wrong count of numbers leads to
+        raise complain(f"cannot be read: {' '.join(str(problem).split())}") from None
+    return array

@@ -1,0 +1,258 @@
+"""What torch.save writes: an archive of one pickle, and the bytes of every storage.
+
+The pickle's opcodes are looked through before it is loaded; its classes are admitted by name, and stand-ins of ours
+take their place: nothing of torch is imported, nothing that the file names is run.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import pickletools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from pecli.engine.arrays import Array, numpy_dtype
+from pecli.errors import quoted
+from pecli.files.contents import Contents, LoadedFile, data_bytes
+from pecli.files.npz import Member, members_of
+
+MAX_PICKLE = 64 << 20
+MAX_OPCODES = 2_000_000  # about 25 for each tensor, and some microseconds each
+MAX_DEPTH = 32  # of the containers that names are made of
+MAX_NAME = 4096
+MAX_NODES = 1_000_000
+MAX_LETTERS = 32 << 20
+"""Items of containers that are looked at, and letters of all names together: containers are shared in a pickle, so that
+a few bytes can stand for a tree without end.
+"""
+MAX_REPEATED = 64 << 20  # bytes that a tensor may have beyond those of its storage, as an expanded one does
+BYTES = "bytes"  # the dtype of a storage that leaves it to its tensors to say what the bytes are
+STORAGES = {
+    "FloatStorage": "float32",
+    "DoubleStorage": "float64",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+    "UntypedStorage": BYTES,
+}
+DTYPES = frozenset(
+    {*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"}
+    | {"float8_e5m2fnuz", "float8_e8m0fnu"}
+) - {BYTES}
+
+
+class PickleError(ValueError):
+    """The pickle holds something that is not read, or is broken; the text says what."""
+
+
+def read(contents: Contents) -> LoadedFile:
+    """The tensors of a file of torch.save by name; in nested dicts and lists that is their path, joined with dots."""
+    members = members_of(contents)
+    root = next(name for name in members if name.endswith("/data.pkl")).removesuffix("data.pkl")
+    order = _small_member(members, f"{root}byteorder", 16) or b"little"
+    if order not in (b"little", b"big"):
+        raise contents.error("has an unknown byte order")
+    data = _small_member(members, f"{root}data.pkl", MAX_PICKLE)
+    storages = {name.removeprefix(f"{root}data/"): member for name, member in members.items()}
+    try:
+        check_opcodes(data)
+        return LoadedFile(contents.path, "torch", _named(_Unpickler(data, storages, order == b"big").load()))
+    except Exception as problem:  # whatever a broken pickle leads to
+        broken = f"holds a broken pickle ({type(problem).__name__})"
+        known = str(problem) if isinstance(problem, PickleError) else broken
+        raise contents.error(known, "write the tensors with safetensors.torch.save_file") from None
+
+
+def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes:
+    """The bytes of a small member; none where there is none."""
+    if name not in members:
+        return b""
+    member = members[name]
+    if member.compressed or member.size > limit:
+        raise member.contents.error(f"is compressed, or larger than {limit} bytes")
+    return bytes(member.contents.data)
+
+
+def _named(root: Any) -> dict[str, Array]:
+    """The tensors in nested dicts and lists, in order, each by its path."""
+    tensors = {"array": root.array} if isinstance(root, _Tensor) else {}
+    pending = [("", iter(_items(root)))]
+    seen = letters = 0
+    while pending:
+        path, items = pending[-1]
+        for key, value in items:
+            name = f"{path}.{key}" if path else f"{key}"
+            seen += 1
+            letters += len(name) if isinstance(value, _Tensor) else 0
+            if seen > MAX_NODES or len(name) > MAX_NAME or len(pending) > MAX_DEPTH or letters > MAX_LETTERS:
+                raise PickleError("nests its containers deeper or wider than any state dict does")
+            if isinstance(value, _Tensor):
+                if name in tensors:
+                    raise PickleError(f"names the tensor {quoted(name)} twice")
+                tensors[name] = value.array
+            elif inner := _items(value):
+                pending.append((name, iter(inner)))
+                break
+        else:
+            pending.pop()
+    return tensors
+
+
+def _items(value: Any) -> Any:
+    """The keys and values of a dict, or of a list with its places as keys; of anything else, none."""
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+
+
+_OPCODES = """
+    PROTO FRAME STOP MARK BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2
+    LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE1 TUPLE2 TUPLE3 TUPLE APPEND
+    APPENDS SETITEM SETITEMS GLOBAL STACK_GLOBAL REDUCE BINPERSID BUILD
+"""
+OPCODES = frozenset(_OPCODES.split())
+
+
+def check_opcodes(data: bytes) -> None:
+    """Refuse a pickle with opcodes that no state dict needs, or with too many."""
+    for number, (opcode, _, _) in enumerate(pickletools.genops(data)):
+        if number > MAX_OPCODES:
+            raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
+        if opcode.name not in OPCODES:
+            which = f"the opcode {opcode.name}, which no state dict needs"
+            raise PickleError(f"holds a pickle with {which}; it is not run")
+
+
+class _StandIn:
+    """What takes the place of something that a pickle names; its state cannot be set."""
+
+    def __setstate__(self, state: Any) -> NoReturn:
+        raise PickleError("sets the state of an object; it is not run")
+
+
+@dataclass(frozen=True, eq=False)
+class _Tensor(_StandIn):
+    array: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Storage(_StandIn):
+    """The bytes of a member, and their dtype."""
+
+    contents: Contents
+    dtype: str
+    big_endian: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Name(_StandIn):
+    """A class or function that a pickle names."""
+
+    name: str
+
+    def __call__(self, *arguments: Any) -> Any:
+        match self.name, arguments:
+            case "OrderedDict", ():
+                return _Dict()
+            case (("device" | "Size"), _):
+                return None
+            case "_rebuild_parameter", (_Tensor() as tensor, *_):
+                return tensor
+            case "_rebuild_tensor_v2", (_Storage() as storage, offset, tuple(shape), tuple(strides), *_):
+                return _Tensor(_array(storage, storage.dtype, offset, shape, strides))
+            case "_rebuild_tensor_v3", (_Storage() as storage, offset, tuple(shape), tuple(strides), _, _, dtype, *_):
+                return _Tensor(_array(storage, getattr(dtype, "name", ""), offset, shape, strides))
+            case _:
+                raise PickleError(f"calls {self.name} in an unknown way; it is not run")
+
+
+class _Dict(dict[Any, Any]):
+    """An OrderedDict, whose state is its `_metadata`, which no tensor needs."""
+
+    def __setstate__(self, state: Any) -> None:
+        """Leave it."""
+
+
+_ADMITTED = frozenset(
+    {"collections.OrderedDict", "torch.device", "torch.Size", "torch.storage.UntypedStorage"}
+    | {f"torch._utils.{name}" for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")}
+    | {f"torch.{name}" for name in [*STORAGES, *DTYPES] if name != "UntypedStorage"}
+)
+_PythonUnpickler: Any = pickle._Unpickler
+
+
+class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
+    """An unpickler that knows the few constructors of state dicts, and no others.
+
+    It is Python's own in Python: that in C fills the memo's gaps, and hashes whatever a pickle calls a key; tuples that
+    are nested deeply would end the process.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
+
+    def __init__(self, data: bytes, storages: Mapping[str, Member], big_endian: bool) -> None:
+        super().__init__(io.BytesIO(data))
+        self._storages = storages
+        self._big_endian = big_endian
+
+    def load_setitem(self) -> None:
+        _check_keys(self.stack[-2:-1])
+        super().load_setitem()
+
+    def load_setitems(self) -> None:
+        _check_keys(self.stack[::2])
+        super().load_setitems()
+
+    dispatch[pickle.SETITEM[0]] = load_setitem
+    dispatch[pickle.SETITEMS[0]] = load_setitems
+
+    def find_class(self, module: str, name: str) -> _Name:
+        if f"{module}.{name}" not in _ADMITTED:
+            shown = quoted(f"{module}.{name}")
+            raise PickleError(f"asks for {shown}, which is none of the few constructors of state dicts; it is not run")
+        return _Name(name)
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        """A storage: ("storage", type, key, device, count)."""
+        match pid:
+            case ("storage", _Name(name=kind), str(key), _, int(count)) if kind in STORAGES:
+                dtype = STORAGES[kind]
+            case _:
+                raise PickleError("names a storage in an unknown way")
+        member = self._storages.get(key)
+        if member is None:
+            raise PickleError(f"has no member for the storage {quoted(key)}")
+        if member.compressed or member.size != count * (1 if dtype == BYTES else numpy_dtype(dtype).itemsize):
+            raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
+        return _Storage(member.contents, dtype, self._big_endian)
+
+
+def _check_keys(keys: list[Any]) -> None:
+    if not all(key is None or isinstance(key, (str, int, float)) for key in keys):
+        raise PickleError("holds a dict whose keys are not names")
+
+
+def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Array:
+    """A view of a storage; offset and strides count elements of the tensor's dtype."""
+    numbers = (offset, *shape, *strides)
+    same = storage.dtype in (dtype, BYTES) and dtype in DTYPES and len(shape) == len(strides)
+    if not same or not all(type(number) is int and 0 <= number < 2**62 for number in numbers):
+        raise PickleError("rebuilds a tensor in an unknown way")
+    available = len(storage.contents.data)
+    itemsize = numpy_dtype(dtype).itemsize
+    size = data_bytes(shape, itemsize, lambda problem: PickleError(f"holds a tensor that {problem}"))
+    span = 1 + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+    if (offset + span) * itemsize > available or size > available + MAX_REPEATED:
+        raise PickleError(f"holds a tensor of {size} bytes that reaches beyond its storage of {available}")
+    flat = storage.contents.array(dtype, (span,), offset * itemsize, big_endian=storage.big_endian)
+    return np.lib.stride_tricks.as_strided(flat, shape, [stride * itemsize for stride in strides], writeable=False)

@@ -1,0 +1,320 @@
+"""Values of a configuration, each with the key it was read from and checked for its kind; and the account of keys: what
+looks like positions and was read by nobody is named, with the nearest key that is known.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from pecli.errors import FileError, nearest, quoted
+
+MAX_WHOLE = 2**40
+
+
+@dataclass(frozen=True)
+class Value:
+    """A resolved value, and where it comes from in the user's words."""
+
+    value: Any
+    source: str
+
+
+def default(value: Any, source: str) -> Value | None:
+    """A value that the configuration leaves open; None stays None."""
+    return None if value is None else Value(value, source)
+
+
+@dataclass(frozen=True)
+class ClassDefaults:
+    """What a configuration class means by keys that a file leaves out."""
+
+    name: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    model_type: str = ""
+    ignores: frozenset[str] = frozenset()
+    """Keys that its code takes no notice of; `rope_parameters.partial_rotary_factor` of one within the settings."""
+
+
+NO_CLASS = ClassDefaults()
+
+
+@dataclass(frozen=True)
+class Account:
+    """Which keys of a file a reader took, and which it looked for."""
+
+    used: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    ignored: dict[str, str] = field(default_factory=dict)
+    """Keys that a configuration class takes no notice of, with its name."""
+
+
+def _whole(value: Any, low: int = 1) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and low <= value <= MAX_WHOLE else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return None
+    return float(value) if is_number else None
+
+
+def _numbers(value: Any) -> list[float] | None:
+    if not isinstance(value, (list, tuple)) or any(_number(each) is None for each in value):
+        return None
+    return [float(each) if isinstance(each, float) else each for each in value]
+
+
+def _pair(value: Any) -> tuple[int, ...] | None:
+    sizes = tuple(_whole(each) or 0 for each in (value if isinstance(value, (list, tuple)) else (value, value)))
+    return sizes if len(sizes) == 2 and all(sizes) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError.
+
+    Values that the file leaves out are looked up among the defaults of its configuration class; whether a key is
+    there (`in`, `any`) is a question about the file alone. Of several keys, the first that is there is read. What is
+    read is accounted for: `account.used` holds the full names of keys whose values were taken, `account.asked` every
+    name that was looked for.
+    """
+
+    data: Mapping[str, Any]
+    path: str
+    prefix: str = ""
+    defaults: ClassDefaults = NO_CLASS
+    account: Account = field(default_factory=Account)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Full names of keys that do not lie under the prefix; dots lead into objects."""
+
+    def full_name(self, name: str) -> str:
+        """The name of a key from the top of the file."""
+        return self.elsewhere.get(name, self.prefix + name)
+
+    def mark(self, *names: str) -> None:
+        """Account for keys that are used without a value of theirs being read here."""
+        self.account.used.update(map(self.full_name, names))
+
+    def __contains__(self, name: str) -> bool:
+        return self.data.get(name) is not None and name not in self.defaults.ignores
+
+    def any(self, *names: str) -> bool:
+        """Whether one of the keys is there."""
+        return any(name in self for name in names)
+
+    def resolves(self, *names: str) -> bool:
+        """Whether one of the keys is there, or has a default in the configuration class."""
+        return self._first(names) is not None
+
+    def wrong(self, name: str, rule: str) -> FileError:
+        """The error for a key whose value breaks its rule."""
+        return FileError(self.path, f"{self.full_name(name)} is {quoted(self.data.get(name))}", rule)
+
+    def _first(self, names: tuple[str, ...]) -> tuple[str, Any, str] | None:
+        """Name, value and source of the first key that is there, or else that has a default."""
+        self.account.asked.update(names)
+        ignored = [name for name in names if name in self.defaults.ignores]
+        self.account.ignored.update({self.full_name(name): self.defaults.name for name in ignored})
+        for name in names:
+            if name in self:
+                self.mark(name)
+                return name, self.data[name], self.full_name(name)
+        for name in names:
+            if name in self.defaults.values:
+                return name, self.defaults.values[name], f"class default of {self.defaults.name}.{name}"
+        return None
+
+    def _read(self, names: tuple[str, ...], convert: Callable[[Any], Any], rule: str) -> Value | None:
+        """The value as `convert` has it, which makes None of what breaks the rule."""
+        found = self._first(names)
+        if found is None:
+            return None
+        name, value, source = found
+        if (value := convert(value)) is None:
+            raise self.wrong(name, rule)
+        return Value(value, source)
+
+    def value(self, *names: str) -> Value | None:
+        """A value of whatever kind."""
+        found = self._first(names)
+        return found and Value(found[1], found[2])
+
+    def whole(self, *names: str, low: int = 1) -> Value | None:
+        """A whole number."""
+        return self._read(names, partial(_whole, low=low), f"it must be a whole number from {low} to 2^40")
+
+    def number(self, *names: str) -> Value | None:
+        """A finite number."""
+        return self._read(names, _number, "it must be a finite number")
+
+    def numbers(self, *names: str) -> Value | None:
+        """A list of finite numbers."""
+        return self._read(names, _numbers, "it must be a list of finite numbers")
+
+    def pair(self, name: str) -> Value:
+        """Two whole numbers, or one that stands for both, such as a height and a width."""
+        return self.needed(self._read((name,), _pair, "it must be a whole number, or two"), name)
+
+    def flag(self, *names: str) -> Value | None:
+        """Yes or no."""
+        return self._read(names, lambda value: value if isinstance(value, bool) else None, "it must be true or false")
+
+    def is_true(self, *names: str) -> bool:
+        """Whether a flag is there and set."""
+        given = self.flag(*names)
+        return given is not None and bool(given.value)
+
+    def word(self, *names: str) -> Value | None:
+        """A text."""
+        return self._read(names, lambda value: value if isinstance(value, str) else None, "it must be a text")
+
+    def words(self, name: str) -> list[str]:
+        """A list of texts; empty where the key is absent."""
+        value = self.data.get(name)
+        self.mark(name)
+        if value is None:
+            return []
+        if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+            raise self.wrong(name, "it must be a list of texts")
+        return list(value)
+
+    def needed(self, found: Value | None, what: str) -> Value:
+        """A value that there is no going on without."""
+        if found is None:
+            raise FileError(self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
+        return found
+
+    def part(self, name: str) -> Keys | None:
+        """The same as `section`, of a key that may hold other things: they count as absent."""
+        return self.section(name) if isinstance(self.data.get(name), Mapping) else None
+
+    def section(self, name: str) -> Keys | None:
+        """An object within; an empty one counts as absent."""
+        value = self.data.get(name) if name not in self.defaults.ignores else None
+        self.account.asked.add(name)
+        if value is None or value == {}:
+            return None
+        if not isinstance(value, Mapping):
+            raise self.wrong(name, "it must be an object")
+        self.mark(name)
+        start = f"{name}."
+        moved = {key.removeprefix(start): full for key, full in self.elsewhere.items() if key.startswith(start)}
+        return Keys(value, self.path, f"{self.full_name(name)}.", account=self.account, elsewhere=moved)
+
+    def translated(
+        self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None] | None = None
+    ) -> Keys:
+        """The same, with what a dialect spells otherwise under Hugging Face's names: settings of `rope_scaling`, and
+        other keys; None where there is none.
+        """
+        inner = {name: value for name, value in settings.items() if value is not None}
+        outer = {name: value for name, value in (others or {}).items() if value is not None}
+        data = {**self.data, **{name: value.value for name, value in outer.items()}}
+        if inner:
+            data["rope_scaling"] = {name: value.value for name, value in inner.items()}
+        moved = {**outer, **{f"rope_scaling.{name}": value for name, value in inner.items()}}
+        places = {**self.elsewhere, **{name: value.source for name, value in moved.items()}}
+        return replace(self, data=data, elsewhere=places)
+
+
+POSITIONS = re.compile(
+    r"rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor|max_period"
+    r"|ntk|sinusoid|rel_pos|relative|wavelen|no_?pe_|fope"
+)
+"""What names of keys about positions have in them."""
+_OTHER_MATTERS = """
+    moe_layer_freq expert_layer_freq layer_freq routed_scaling_factor moe_routed_scaling_factor router_scaling_factor
+    logits_scaling lm_head_scaling apply_query_key_layer_scaling embedding_scaling loss_scaling lora_scaling
+    cross_attention_freq sampling_frequency frequency_penalty log_freq save_freq eval_freq checkpoint_freq
+    num_frequency_bins freq_mask spec_augment_freq mask_freq_prob scaling_attention_heads gradient_scaling
+    softmax_scaling query_pre_attn_scaling mup_scaling scaling_factor_of_vae vae_scaling_factor
+    flash_rotary rotary_triton use_flash_rotary rope_fusion fused_rope use_fused_rope apply_rope_fusion
+    position_ids return_position_ids rotary_save_freqs_buffer rope_full_precision qk_norm_before_rope
+    rope.scaling.finetuned
+"""
+OTHER_MATTERS = frozenset(_OTHER_MATTERS.split())
+"""Names of keys that look like positions and are about something else, or about how a kernel computes."""
+OPAQUE = frozenset(("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer"))
+"""Objects whose keys are about something else."""
+SWITCH = re.compile(r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|position|positional))?(_?emb\w*)?")
+"""Keys that turn an encoding on or off: false is a statement of theirs."""
+MAX_NAMED, MAX_DEPTH = 16, 8
+
+
+class Unread(NamedTuple):
+    """A key that nobody read."""
+
+    section: str
+    name: str
+    value: Any
+
+
+def plain_name(name: str | None) -> str:
+    """A name as the tables of families and of keys spell it; empty where there is none.
+
+    >>> plain_name("XLM-RoBERTa")
+    'xlm_roberta'
+    """
+    return (name or "").lower().replace("-", "_")
+
+
+def looks_like_positions(name: str) -> bool:
+    """Whether a key seems to be about positions, by its name.
+
+    >>> looks_like_positions("attn_factor"), looks_like_positions("moe_layer_freq"), looks_like_positions("use_fope")
+    (True, False, True)
+    """
+    return plain_name(name) not in OTHER_MATTERS and POSITIONS.search(plain_name(name)) is not None
+
+
+def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
+    """Warnings about keys of a whole file that nobody read, although they look like positions."""
+    known = sorted(name for name in keys.account.asked if looks_like_positions(name))
+    plain: dict[str, list[str]] = {}
+    warnings = []
+    unread = _unread(keys.data, keys.account.used, "", MAX_DEPTH)
+    found = [each for each in unread if not _is_true_switch(each, schemes)]
+    for section, name, value in found[:MAX_NAMED]:
+        if reader := keys.account.ignored.get(section + name):
+            warnings.append(f"{section}{name} is {quoted(value)}, which the code of {reader} ignores")
+        elif advice := nearest(name, [other for other in known if other != name]):
+            warnings.append(f"{section}{name[:60]} is {quoted(value)}, and nothing here reads it: {advice}")
+        else:
+            plain.setdefault(section, []).append(f"{name[:60]} ({quoted(value)})")
+    for section, names in plain.items():
+        warnings.append(f"{section.rstrip('.') or 'it'} has {', '.join(names)}, which nothing here reads")
+    if len(found) > MAX_NAMED:
+        warnings.append(f"{len(found) - MAX_NAMED} more keys look like positions, and nothing here reads them")
+    return warnings
+
+
+def _unread(
+    data: Mapping[str, Any], used: set[str], section: str, depth: int, *, within: bool = False
+) -> Iterator[Unread]:
+    """Keys that nobody read; of settings for positions all keys count, whatever their names."""
+    for name, value in data.items():
+        full = section + name
+        counts = (within and not name.startswith("_")) or looks_like_positions(name)
+        if isinstance(value, Mapping) and value and (full in used or not counts):
+            if depth and name not in OPAQUE:
+                yield from _unread(value, used, f"{full}.", depth - 1, within=counts)
+        elif counts and full not in used:
+            is_switched_off = value is False and SWITCH.fullmatch(plain_name(name))
+            if is_switched_off or (value is not False and value not in (None, "", [], {}, ())):
+                yield Unread(section, name, value)
+
+
+def _is_true_switch(key: Unread, schemes: Collection[str]) -> bool:
+    """Whether a key turns on what was found, or off what was not."""
+    switch = SWITCH.fullmatch(plain_name(key.name))
+    return switch is not None and key.value is (("alibi" if switch[2] == "alibi" else "rope") in schemes)

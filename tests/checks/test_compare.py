@@ -1,0 +1,320 @@
+"""One comparison: errors, their places, tolerances, and what cannot be compared; pieces of every kind, measured fast,
+against the same elements measured one at a time in Python's own numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pecli.checks.compare import compare_arrays
+from pecli.checks.tolerance import Tolerance, ulps_apart
+from pecli.errors import ParameterError
+
+
+def compared(expected, found, **tolerance):
+    return compare_arrays(np.asarray(expected), np.asarray(found), Tolerance(**tolerance), name="t")
+
+
+def ordinal(value: float) -> int:
+    """Floats counted from zero, by their bits."""
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    return -(bits - 2**63) if bits >= 2**63 else bits
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_ulps_count_the_floats_between(a: float, b: float) -> None:
+    assert int(ulps_apart(np.array([a]), np.array([b]))[0]) == abs(ordinal(a) - ordinal(b))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+def test_a_neighbour_is_one_ulp_away(dtype) -> None:
+    bits = f"u{np.dtype(dtype).itemsize}"
+    values = np.array([1.0, -1.0, 0.0, 1e-3], dtype)
+    after = (values.view(bits) + np.array(1, bits)).view(dtype)
+    assert ulps_apart(values, after).tolist() == [1, 1, 1, 1]
+
+
+def test_equal_tables_pass() -> None:
+    table = np.linspace(-1, 1, 60, dtype=np.float32).reshape(3, 4, 5)
+    result = compared(table, table.copy())
+    assert result.passed
+    assert (result.mismatched, result.max_abs_error, result.max_ulp_error, result.worst_index) == (0, 0.0, 0, None)
+
+
+def test_places_are_right_across_blocks(monkeypatch) -> None:
+    monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 64)
+    expected = np.zeros((100, 4), np.float32)
+    found = expected.copy()
+    found[37, 2] = 1
+    assert compared(expected, found).worst_index == (37, 2)
+
+
+def test_a_tolerance_is_checked() -> None:
+    for wrong in ({"max_ulp": -1}, {"atol": math.nan}, {"rtol": -0.1}, {"atol": math.inf}):
+        with pytest.raises(ParameterError):
+            Tolerance(**wrong)
+
+
+def test_what_is_not_finite_is_null_in_json() -> None:
+    expected = np.array([0.0, -np.inf, 1.0, 2.0], np.float32)
+    assert compared(expected, expected).passed
+    for place, value in ((0, np.nan), (1, 0.0), (2, np.inf), (1, np.nan)):
+        found = expected.copy()
+        found[place] = value
+        result = compared(expected, found, max_ulp=2**31 if value == 0 else 5, atol=1e9, rtol=1e9)
+        assert (result.mismatched, result.as_json()["max_abs_error"]) == (0 if value == 0 else 1, None)
+
+
+def test_shapes_and_dtypes_that_differ_are_findings() -> None:
+    shape = compared(np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32))
+    assert "(3, 2)" in shape.problem
+    assert "(2, 3)" in shape.problem
+    assert not shape.passed
+    numbers = shape.mismatched, shape.max_abs_error, shape.max_rel_error, shape.max_ulp_error, shape.worst_index
+    assert numbers == (None,) * 5
+    dtype = compared(np.zeros(2, np.float32), np.zeros(2, np.float16))
+    assert "float16" in dtype.problem
+    assert not dtype.passed
+    assert dtype.mismatched == 0
+
+
+def test_unlike_dtypes_are_compared_by_value_in_units_of_the_one_found() -> None:
+    exact = np.array([1 / 3, 2 / 3, 1.0, np.nan])
+    rounded = compared(exact, exact.astype(np.float32))
+    assert (rounded.expected_dtype, rounded.dtype) == ("float64", "float32")
+    assert (rounded.mismatched, rounded.max_ulp_error, rounded.worst_index) == (0, 0, (1,))
+    assert rounded.max_abs_error == abs(2 / 3 - float(np.float32(2 / 3)))
+    off = compared(exact, exact.astype(ml_dtypes.bfloat16) * ml_dtypes.bfloat16(1 + 2**-7))
+    assert (off.mismatched, off.max_ulp_error, off.first_index) == (3, 1, (0,))
+    whole = compared(np.array([1.0, 2.5, 3.0]), np.array([1, 2, 3]))
+    assert (whole.mismatched, whole.max_abs_error, whole.max_ulp_error) == (1, 0.5, None)
+
+
+def test_integers_are_compared_too() -> None:
+    assert compared(np.arange(5), np.arange(5)).passed
+    assert compared(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
+    far = compared(np.array([-(2**63), 0, 1]), np.array([2**63 - 1, 0, 1]))
+    assert (far.max_abs_error, far.max_ulp_error, far.worst_index) == (2.0**64, None, (0,))
+    assert (far.expected, far.found) == (-(2**63), 2**63 - 1)
+    flags = compared(np.array([True, False]), np.array([True, True]))
+    assert (flags.mismatched, flags.max_abs_error, flags.first_index) == (1, 1.0, (1,))
+
+
+def test_complex_numbers_are_compared_by_their_distance() -> None:
+    expected = np.array([1 + 2j, 3 + 4j], np.complex64)
+    found = np.array([1 + 2j, 6 + 8j], np.complex64)
+    result = compared(expected, found)
+    assert (result.mismatched, result.max_abs_error, result.max_rel_error) == (1, 5.0, 1.0)
+    assert result.max_ulp_error == 2**23
+    assert (result.as_json()["expected"], result.as_json()["found"]) == ([3.0, 4.0], [6.0, 8.0])
+    assert compared(expected, found, rtol=1.0).passed
+    assert compared(expected, found, max_ulp=2**23).passed
+
+
+def test_the_first_element_out_of_tolerance_and_where_the_others_are() -> None:
+    expected = np.ones((3, 4, 5), np.float32)
+    found = expected.copy()
+    found[0, 1, 2] += 1e-6
+    found[1, 3, 4], found[2, 0, 0] = 1.5, 2
+    assert compared(expected, found).first_index == (0, 1, 2)
+    loose = compared(expected, found, atol=1e-3)
+    assert (loose.first_index, loose.worst_index) == ((1, 3, 4), (2, 0, 0))
+    assert loose.where == {"rows": [(0, 0), (3, 3)], "columns": [(0, 0), (4, 4)], "heads": [(1, 2)]}
+    assert compared(expected, found, atol=2).first_index is None
+
+
+def test_relative_errors_leave_out_where_zero_is_expected() -> None:
+    assert compared([0.0, 2.0], [1.0, 2.5]).max_rel_error == 0.25
+    assert compared([0.0, 2.0], [1.0, 2.0]).max_rel_error is None
+    assert compared([0.0, 2.0], [0.0, 2.0]).max_rel_error == 0.0
+    assert compared([1.0], [np.inf]).as_json()["max_rel_error"] is None
+
+
+def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
+    draw = np.random.default_rng(1)
+    expected = np.cos(draw.uniform(0, 7, (999, 32))).astype(np.float32)
+    found = (expected.view(np.int32) + draw.integers(-3, 4, expected.shape, dtype=np.int32)).view(np.float32)
+    found[500:, 3] += np.float32(1e-3)
+    found[700:, 8:24] *= -1
+    expected[800:, 5] = 0
+    whole = compared(expected, found)
+    for threads, read, piece in (("1", 999, 128), ("4", 512, 256), ("3", 1 << 20, 64)):
+        monkeypatch.setenv("PECLI_THREADS", threads)
+        monkeypatch.setattr("pecli.checks.compare.READ_BYTES", read)
+        monkeypatch.setattr("pecli.checks.compare.PIECE_BYTES", piece)
+        assert compared(expected, found) == whole
+
+
+DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
+SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 1e-320, 1e-40, -6e-8, 3e38, -1e308, 65504.0]
+COUNT = 480
+
+
+def signed(values: np.ndarray) -> np.ndarray:
+    return values.view(f"i{values.itemsize}")
+
+
+def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, object]:
+    """What is to be reported, by definition."""
+    lowest = 2 ** (8 * expected.itemsize - 1)
+    told: dict[str, object] = {"off": 0, "first": None, "error": 0.0, "worst": None, "worst_ulp": None}
+    ulp, relative, strange = 0, 0.0, [0, 0]
+    elements = zip(signed(expected).tolist(), signed(found).tolist(), expected, found, strict=True)
+    for place, (its, other, a, b) in enumerate(elements):
+        a, b = float(a), float(b)
+        if math.isnan(a) and math.isnan(b):
+            continue
+        counted = [bits if bits >= 0 else -(bits + lowest) for bits in (its, other)]
+        apart = abs(counted[0] - counted[1])
+        finite = math.isfinite(a) and math.isfinite(b)
+        error = 0.0 if its == other or a == b else abs(a - b) if finite else math.inf
+        ulp = max(ulp, apart)
+        if error > told["error"]:
+            told |= {"error": error, "worst": (place,), "worst_ulp": apart}
+        if a and finite and math.isfinite(error) and math.isfinite(error / abs(a)):
+            relative = max(relative, error / abs(a))
+        near = math.isfinite(error) and error <= tolerance.atol + tolerance.rtol * abs(a)
+        nan = math.isnan(a) or math.isnan(b)
+        if not (its == other or near or (apart <= tolerance.max_ulp and not nan)):
+            told["off"] += 1
+            told["first"] = told["first"] or (place,)
+        if its != other:
+            strange = [count + (not math.isfinite(side)) for count, side in zip(strange, (a, b), strict=True)]
+    return told | {"relative": relative, "ulp": ulp, "strange": tuple(strange)}
+
+
+def told(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, object]:
+    result = compare_arrays(expected, found, tolerance, name="t")
+    return {
+        "off": result.mismatched,
+        "first": result.first_index,
+        "error": result.max_abs_error,
+        "worst": result.worst_index,
+        "worst_ulp": result.worst_ulp,
+        "relative": result.max_rel_error or 0.0,
+        "ulp": result.max_ulp_error,
+        "strange": (result.strange_expected, result.strange_found),
+    }
+
+
+def steps(values: np.ndarray, draw: np.random.Generator, reach: int) -> np.ndarray:
+    by = draw.integers(-reach, reach + 1, values.size).astype(signed(values).dtype)
+    return (signed(values) + by).view(values.dtype)
+
+
+Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+CHANGES: dict[str, Change] = {
+    "none": lambda values, draw: values,
+    "one unit": lambda values, draw: (signed(values) + 1).view(values.dtype),
+    "some units": lambda values, draw: steps(values, draw, 5),
+    "relative noise": lambda values, draw: values * (1 + 1e-3 * draw.standard_normal(values.size)),
+    "absolute noise": lambda values, draw: values + 1e-3 * draw.standard_normal(values.size),
+    "large noise": lambda values, draw: values * (1 + draw.standard_normal(values.size)),
+    "other values": lambda values, draw: draw.permutation(values),
+    "other signs": lambda values, draw: -values,
+    "zeros": lambda values, draw: np.zeros_like(values),
+}
+"""What may have become of a stretch of elements."""
+
+TOLERANCES = [
+    Tolerance(*each)
+    for each in (
+        *((), (1,), (3,), (2**10,), (2**63,)),
+        *((0, 1e-3), (0, 1e-2), (0, 1.0), (0, 1e-42), (0, 1e300)),
+        *((0, 0, 1e-3), (0, 0, 0.5), (0, 0, 2**-8), (0, 0, 1e-60), (0, 0, 1e300)),
+        *((0, 1e-3, 1e-3), (0, 1e-6, 1e-2), (2, 1e-3), (2, 0, 1e-3), (100, 1e-4, 1e-3)),
+    )
+]
+
+
+def some_values(draw: np.random.Generator, dtype: type) -> np.ndarray:
+    """Of every size, or near 1; now and then 0, or the same value again, on which an error may be exactly a limit."""
+    sizes = 2.0 ** draw.integers(-30, 6, COUNT) if draw.random() < 0.5 else 1.0
+    values = draw.standard_normal(COUNT) * sizes
+    values[draw.random(COUNT) < draw.choice([0, 0, 0.02, 0.5])] = draw.choice([0.0, 1.0, 2.0**-10])
+    with np.errstate(over="ignore", under="ignore"):
+        return values.astype(dtype)
+
+
+def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.ndarray:
+    """Some elements become special ones."""
+    with np.errstate(over="ignore", under="ignore"):
+        special = draw.choice(SPECIAL, COUNT).astype(values.dtype)
+    return np.where(draw.random(COUNT) < share, special, values)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(DTYPES),
+    st.integers(0, 2**32),
+    st.lists(st.sampled_from(sorted(CHANGES)), min_size=1, max_size=4),
+    st.sampled_from(TOLERANCES),
+    st.sampled_from([0.0, 0.0, 0.01, 0.3]),
+    st.sampled_from([8, 40, 256, 1 << 18]),
+)
+def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, special, piece) -> None:
+    draw = np.random.default_rng(seed)
+    expected = spoiled(some_values(draw, dtype), draw, special)
+    found = expected.copy()
+    with np.errstate(all="ignore"):
+        for change, stretch in zip(changes, np.array_split(np.arange(COUNT), len(changes)), strict=True):
+            found[stretch] = CHANGES[change](expected[stretch], draw).astype(dtype)
+    found = np.where(draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected)  # not all of them, or very few
+    found = spoiled(found, draw, special / 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
+        patch.setattr("pecli.checks.compare.MEASURED", int(draw.integers(1, 200)))
+        assert told(expected, found, tolerance) == measured(expected, found, tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("place", [0, 1, 2**16 - 1, 2**16, 2**17 - 1, 2**17, 3 * 2**16 + 4])
+def test_one_element_is_found_wherever_it_stands_in_a_piece(dtype, place) -> None:
+    expected = np.linspace(1, 2, 3 * 2**16 + 5).astype(dtype)
+    found = expected.copy()
+    found[place] = 3.5
+    found_out = told(expected, found, Tolerance(0, 0.25))
+    assert (found_out["off"], found_out["first"], found_out["worst"]) == (1, (place,), (place,))
+    assert found_out["error"] == 3.5 - float(expected[place])
+    assert told(expected, found, Tolerance(0, 2.5))["off"] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.bool_, np.complex64, np.complex128])
+@pytest.mark.parametrize("few", [1, 3, 900])
+def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
+    draw = np.random.default_rng(few)
+    expected = draw.integers(0, 2, 1001).astype(dtype)
+    found = expected.copy()
+    places = np.sort(draw.choice(1001, few, replace=False))
+    found[places] = ~found[places] if dtype is np.bool_ else found[places] + np.array(2, dtype)
+    result = compare_arrays(expected, found, name="t")
+    assert (result.mismatched, result.first_index, result.worst_index) == (few, (places[0],), (places[0],))
+    assert result.max_abs_error == (1 if dtype is np.bool_ else 2)
+
+
+def test_a_limit_that_is_met_exactly_is_kept() -> None:
+    """Errors that are the limit, and the next float: in float32 they look the same beside a larger value."""
+    expected = np.repeat(np.array([1.0, 3.0, -5.0], np.float32), 2000)
+    for share in (2.0**-9, 2.0**-9 * (1 - 2.0**-40), 2.0**-9 * (1 + 2.0**-40)):
+        found = expected * np.float32(1 + 2.0**-9)
+        off = int(np.count_nonzero(np.abs(found.astype(float) - expected) > share * np.abs(expected.astype(float))))
+        assert told(expected, found, Tolerance(0, 0, share))["off"] == off
+        assert off in (0, 6000)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_unit_from_zero_is_not_a_small_relative_error(dtype) -> None:
+    expected = np.tile(np.array([1.0, 0.0, -2.0], dtype), 4 * 2**16)
+    found = (signed(expected) + 1).view(dtype)
+    for share in (0.5, 1e300):
+        found_out = told(expected, found, Tolerance(0, 0, share))
+        assert (found_out["off"], found_out["first"], found_out["ulp"]) == (4 * 2**16, (1,), 1)
+    assert told(expected, found, Tolerance(1))["off"] == 0

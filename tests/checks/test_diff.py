@@ -1,0 +1,302 @@
+"""Two files: every mistake made on purpose is named, right pairs pass, and noise is explained by nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pecli
+from pecli.checks.compare import Part
+from pecli.checks.diff import _error_map as error_map
+from pecli.explain.edits import (
+    Channels,
+    Decimals,
+    Dtype,
+    Layout,
+    Mask,
+    Negated,
+    Parameter,
+    Repeated,
+    Rows,
+    RowShift,
+    RowsWrong,
+    Scaled,
+    Swapped,
+    Transposed,
+)
+from tests.checks.waves import LLAMA3, powers, waves, woven
+
+LENGTH, DIM = 200, 32
+
+
+def joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.concatenate([first, second], axis=1)
+
+
+@pytest.fixture
+def differ(tmp_path):
+    def call(a, b, **tolerance):
+        paths = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+        for path, tensors in zip(paths, (a, b), strict=True):
+            pecli.save(path, tensors if isinstance(tensors, dict) else {"t": np.ascontiguousarray(tensors)})
+        return pecli.diff(*paths, pecli.Tolerance(**tolerance))
+
+    return call
+
+
+COS, SIN = waves(LENGTH, powers(10000.0, DIM)).values()
+TABLE = woven(SIN, COS)
+SHUFFLED = np.random.default_rng(5).permutation(DIM)
+ROWS = np.random.default_rng(6).permutation(len(TABLE))
+MISTAKES = {
+    "interleaved read as halves": (TABLE, joined(SIN, COS), Layout("interleaved", "halves")),
+    "halves read as interleaved": (joined(SIN, COS), TABLE, Layout("halves", "interleaved")),
+    "swapped halves": (joined(SIN, COS), joined(COS, SIN), Swapped()),
+    "swapped pairs": (TABLE, woven(COS, SIN), Swapped()),
+    "swapped stack": (np.stack([SIN, COS]), np.stack([COS, SIN]), Swapped()),
+    "negated half": (joined(SIN, COS), joined(SIN, -COS), Negated("second")),
+    "negated channels": (TABLE, woven(-SIN, COS), Negated("first")),
+    "conjugated": (COS + 1j * SIN, COS - 1j * SIN, Negated("second")),
+    "negated": (TABLE, -TABLE, Negated("all")),
+    "transposed": (TABLE, TABLE.T, Transposed((1, 0))),
+    "a square, transposed": (TABLE[:DIM], TABLE[:DIM].T, Transposed((1, 0))),
+    "permuted": (TABLE, TABLE[:, SHUFFLED], Channels(tuple(SHUFFLED.tolist()))),
+    "reversed": (TABLE, TABLE[:, ::-1], Channels("reversed")),
+    "rows reversed": (TABLE, TABLE[::-1], Rows("reversed")),
+    "rows shuffled": (TABLE, TABLE[ROWS], Rows("permuted")),
+    "one row late": (TABLE[1:], TABLE[:-1], None),
+    "two rows early": (TABLE[:-2], TABLE[2:], Parameter("offset", 0, 2)),
+    "shorter": (TABLE, TABLE[:150], Rows("cut", 150)),
+    "factor of a vector": (np.arange(1.0, 33), np.arange(1.0, 33) / 4, Scaled(0.25)),
+    "another dtype": (TABLE, TABLE.astype(np.float16), Dtype("float16")),
+    "wrapped": (TABLE, TABLE[np.arange(LENGTH) % 60], Rows("wrapped", 60)),
+    "rows wrong": (TABLE, np.where(np.arange(LENGTH)[:, None] == 5, np.float32(3), TABLE), RowsWrong((5,))),
+    "repeated": (TABLE, np.concatenate([TABLE, TABLE]), Repeated(0, 2)),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(differ, mistake) -> None:
+    a, b, edit = MISTAKES[mistake]
+    result = differ(a, b)
+    assert not result.passed
+    (found,) = result.explanations
+    if edit is not None:
+        assert found.edits == (edit,)
+    assert found.residual <= 1e-7 * np.abs(b.astype(complex)).max() + 3e-4 * (mistake == "another dtype")
+    assert result.as_json()["explanations"][0]["text"] in result.diagnosis
+
+
+def test_two_mistakes_are_named(differ) -> None:
+    layout = Layout("interleaved", "halves")
+    for b, edits in ((joined(COS, SIN), {layout, Swapped()}), (-joined(SIN, COS), {layout, Negated("all")})):
+        (found,) = differ(TABLE, b).explanations
+        assert {*found.edits} == edits
+        assert found.residual <= 1e-7
+
+
+def test_a_transform_up_to_small_errors_says_what_is_left(differ) -> None:
+    noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
+    assert differ(TABLE, joined(SIN, COS) + noise).explanations == ()  # which leaves more than rounding
+    (found,) = differ(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
+    assert found.edits == (Layout("interleaved", "halves"),)
+    assert found.residual == pytest.approx(1e-4, rel=1e-2)
+
+
+def test_how_values_were_stored_is_named(differ) -> None:
+    stored = {Dtype("float16"): TABLE.astype(np.float16).astype(np.float32), Decimals(3): TABLE.round(3)}
+    for edit, table in stored.items():
+        (found,) = differ(TABLE, table).explanations
+        assert found.edits == (edit,)
+        assert found.residual == pytest.approx(np.abs(table - TABLE).max(), abs=1e-6)
+
+
+def test_exchanged_tensors_are_named(differ) -> None:
+    result = differ({"cos": COS, "sin": SIN}, {"cos": SIN, "sin": COS})
+    (found,) = result.explanations
+    assert (found.edits, found.tensors) == ((Swapped(),), ("cos", "sin"))
+
+
+def test_biases_are_compared_up_to_what_softmax_ignores(differ) -> None:
+    slopes = 2.0 ** -np.arange(1, 5, dtype=np.float32)[:, None, None]
+    i, j = np.mgrid[:40, :40].astype(np.float32)
+    keys, distance = slopes * j[:1], -slopes * np.abs(i - j)
+    causal, lowest = (np.where(j > i, np.float32(mask), distance) for mask in (-np.inf, -1e9))
+    rows = [
+        (keys, keys - slopes * 39, RowShift()),
+        (causal, lowest, Mask("-1e+09")),
+        (distance, -distance, Negated("all")),  # which softmax does not ignore
+    ]
+    for a, b, edit in rows:
+        (found,) = differ(a, b).explanations
+        assert (found.edits, found.residual) == ((edit,), 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(4, 40), st.integers(2, 12), st.sampled_from([1.0, 1e-3]))
+def test_noise_is_explained_by_nothing(tmp_path_factory, seed, length, width, size) -> None:
+    folder = tmp_path_factory.mktemp("noise", numbered=True)
+    draw = np.random.default_rng(seed)
+    a = draw.standard_normal((length, width)).astype(np.float32)
+    b = a * (size < 1) + size * draw.standard_normal((length, width)).astype(np.float32)
+    pecli.save(folder / "a.npy", a)
+    pecli.save(folder / "b.npy", b.astype(np.float32))
+    result = pecli.diff(folder / "a.npy", folder / "b.npy")
+    assert not result.passed
+    assert result.explanations == ()
+    assert pecli.diff(folder / "a.npy", folder / "a.npy").passed
+
+
+def test_another_base_is_named_without_any_spec(differ) -> None:
+    cos, sin = waves(LENGTH, powers(500000.0, DIM)).values()
+    (found,) = differ(TABLE, woven(sin, cos)).explanations
+    assert found.edits == (Parameter("base", 10000.0, 500000.0),)
+    assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
+
+
+def test_tensors_on_one_side_only_are_findings(differ) -> None:
+    result = differ({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
+    assert [tensor.name for tensor in result.tensors] == ["cos"]
+    assert result.diagnosis == ("sin: only A has it, B does not", "extra: only B has it, A does not")
+    assert not result.passed
+
+
+def test_single_tensors_are_compared_whatever_their_names(differ) -> None:
+    assert differ({"pe": TABLE}, {"weight": TABLE}).passed
+
+
+def test_tolerances_count(differ) -> None:
+    near = TABLE + np.float32(1e-6)
+    assert not differ(TABLE, near).passed
+    result = differ(TABLE, near, atol=2e-6)
+    assert result.passed
+    assert (result.explanations, result.diagnosis) == ((), ())
+    with pytest.raises(pecli.KindError):
+        pecli.diff("a", "b", 1e-6)
+
+
+def test_empty_and_tiny_tensors(differ) -> None:
+    assert differ(np.zeros((0, 4)), np.zeros((0, 4))).passed
+    assert differ(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
+    assert differ(np.float32(1), np.float32(2)).explanations == ()
+    assert differ(np.array([1, 2]), np.array([2, 1])).explanations == ()
+
+
+def test_the_map_holds_the_largest_error_of_each_cell(monkeypatch) -> None:
+    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 3000)
+    a = np.zeros((2, 1100, 1030), np.float32)
+    b = a.copy()
+    b[1, 700, 1029], b[0, 700, 1028], b[0, 0, 0], b[1, 3, 5] = 2, 1, -3, np.nan
+    found = error_map("a", Part(a, b))
+    assert (found.positions, found.channels, found.cells.shape) == (1100, 1030, (512, 512))
+    marked = {tuple(place): found.cells[tuple(place)] for place in np.argwhere(found.cells).tolist()}
+    assert marked == {(0, 0): 3.0, (1, 2): np.inf, (700 * 512 // 1100, 511): 2.0}
+
+
+def test_the_map_of_a_vector_is_a_line() -> None:
+    found = error_map("a", Part(np.zeros(5), np.arange(5.0)))
+    assert (found.positions, found.channels, found.cells.tolist()) == (1, 5, [[0, 1, 2, 3, 4]])
+
+
+@pytest.mark.parametrize(("heads", "dim"), [(4, 8), (2, 64), (1, 128), (8, 80)])
+def test_projections_whose_pairs_lie_otherwise(tmp_path, heads, dim) -> None:
+    weight = np.random.default_rng(0).standard_normal((heads * dim, 24)).astype(np.float32)
+    moved = weight.reshape(heads, dim // 2, 2, 24).swapaxes(1, 2).reshape(weight.shape)
+    np.save(tmp_path / "a.npy", weight)
+    np.save(tmp_path / "b.npy", moved)
+    (one,) = pecli.diff(tmp_path / "a.npy", tmp_path / "b.npy").explanations
+    assert one.edits == (Layout(f"interleaved in heads of {dim}", f"halves in heads of {dim}"),)
+    (back,) = pecli.diff(tmp_path / "b.npy", tmp_path / "a.npy").explanations
+    assert back.edits == (Layout(f"halves in heads of {dim}", f"interleaved in heads of {dim}"),)
+    assert one.residual == back.residual == 0
+
+
+def test_cos_and_sin_against_both_in_one_array(tmp_path) -> None:
+    pecli.save(tmp_path / "a.safetensors", pecli.Rope(40, 16))
+    pecli.save(tmp_path / "a.npy", pecli.Rope(40, 16))
+    pecli.save(tmp_path / "b.npy", pecli.Rope(40, 16, 500.0))
+    assert pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.npy").passed
+    assert pecli.diff(tmp_path / "a.npy", tmp_path / "a.safetensors").passed
+    assert not pecli.diff(tmp_path / "b.npy", tmp_path / "a.safetensors").passed
+
+
+def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
+    a = np.sin(np.arange(40)[:, None] * 100.0 ** (-np.arange(8) / 8))
+    b = np.concatenate([a[:, 0::2], a[:, 1::2]], axis=1)
+    np.save(tmp_path / "b.npy", b)
+    assert pecli.diff(a, a.copy()).passed
+    assert pecli.diff(b, tmp_path / "b.npy").passed
+    assert pecli.diff({"x": a, "y": b}, {"y": b, "x": a}).passed
+    found = pecli.diff(a, b)
+    assert found.explanations == pecli.diff(a, tmp_path / "b.npy").explanations
+    assert [each.edits for each in found.explanations] == [(Layout("interleaved", "halves"),)]
+    assert (found.a, found.b) == ("", "")
+    with pytest.raises(TypeError, match="array is of dtype object; a table holds numbers"):
+        pecli.diff(np.array([None]), a)
+
+
+def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    pecli.save(golden, pecli.Rope(300, 64, base=500_000.0))
+    dump = waves(300, powers(1e4, 64))
+    for a, b, edit in ((golden, dump, Parameter("base", 5e5, 1e4)), (dump, golden, Parameter("base", 1e4, 5e5))):
+        (found,) = pecli.diff(a, b, pecli.Tolerance(atol=1e-6)).explanations
+        assert (found.edits, found.tensors) == ((edit,), ("cos", "sin"))
+
+
+def test_another_parameter_is_named(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    scheme = pecli.Rope(2048, 128, base=5e5, scaling="llama3", **LLAMA3)
+    pecli.save(golden, scheme)
+    other = replace(scheme, original_max_position_embeddings=4096).tables()
+    (found,) = pecli.diff(golden, {name: other[name] for name in ("cos", "sin")}).explanations
+    assert found.edits == (Parameter("original_max_position_embeddings", 8192, 4096),)
+
+
+@pytest.mark.parametrize("power", [0, 2])
+def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None:
+    golden = tmp_path / "golden.npz"
+    scheme = pecli.Rope(300, 64, 150000.0, scaling="yarn", factor=32.0, original_max_position_embeddings=4096)
+    pecli.save(golden, scheme)
+    right = 0.1 * math.log(32) + 1
+    tables = {name: (scheme.tables()[name] * right ** (power - 1)).astype(np.float32) for name in ("cos", "sin")}
+    (found,) = pecli.diff(golden, tables).explanations
+    (edit,) = found.edits
+    assert (edit.name, edit.expected, edit.found) == (
+        "attention_factor",
+        pytest.approx(right),
+        pytest.approx(right**power),
+    )
+
+
+def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    scheme = pecli.Rope(300, 64)
+    pecli.save(golden, scheme)
+    tables = scheme.tables()
+    assert pecli.diff(golden, {name: tables[name] for name in ("cos", "sin")}).passed
+    only = pecli.diff(golden, {"cos": tables["cos"]})
+    assert only.diagnosis == ("sin: only A has it, B does not",)
+
+
+def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
+    pecli.save(tmp_path / "a.safetensors", pecli.Rope(2, 128, 500000.0, scaling="llama3", **LLAMA3))
+    plain = waves(2, powers(500000.0, 128))  # which is llama3 within 1e-3 in two rows
+    found = pecli.diff(tmp_path / "a.safetensors", plain, atol=1e-3)
+    assert found.passed
+    assert found.as_json()["weak"][0] == "2 rows cannot tell llama3 scaling from none: compare 4 or more"
+    assert not pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.safetensors").weak
+
+
+def test_numbers_that_are_none_are_no_swap() -> None:
+    right = pecli.Rope(32, 16).tables()
+    wrong = {name: table.copy() for name, table in right.items()}
+    wrong["cos"][3, 3] = wrong["sin"][5, 5] = np.nan
+    found = pecli.diff(wrong, right)
+    assert not found.passed
+    assert not any("swapped" in line for line in found.diagnosis)

@@ -1,0 +1,32 @@
+"""Cosines and sines of angles, and how programs double their columns; scalings are those of `tests.tools.attack`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+def powers(base: float, dim: int) -> Array:
+    return np.asarray(base ** (-np.arange(0, dim, 2) / dim))
+
+
+def waves(rows: Any, frequencies: Array, dtype: Any = np.float32) -> dict[str, Array]:
+    """At so many positions, or at these."""
+    angles = np.multiply.outer(np.arange(rows) if isinstance(rows, int) else np.asarray(rows), frequencies)
+    return {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
+
+
+def halves(table: Array) -> Array:
+    return np.concatenate([table, table], -1)
+
+
+def interleaved(table: Array) -> Array:
+    return np.repeat(table, 2, -1)
+
+
+def woven(first: Array, second: Array) -> Array:
+    return np.stack([first, second], -1).reshape(*first.shape[:-1], -1)

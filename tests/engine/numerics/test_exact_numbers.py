@@ -1,0 +1,253 @@
+"""Integers as real numbers, sums of two float64 and one rounding, against flint's balls and exact fractions."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pecli.engine import numerics
+from pecli.engine.arrays import SIGNIFICAND_BITS, round_to
+from pecli.engine.numerics import (
+    DoubleDouble,
+    check_base,
+    exact_product,
+    exact_sum,
+    geometric,
+    round_double_double,
+    round_fixed,
+    undecided,
+)
+from pecli.errors import ParameterError
+from tests.engine.strategies import quick
+from tests.oracle import DTYPES, FORMATS, bits, rational, rounded
+
+BITS = (64, 160, 320)
+UNITS = 3
+"""«Within a few units of the last place.»"""
+
+
+def units_off(found: int, true: arb, places: int) -> float:
+    return float(abs(arb(found) - true * arb(2) ** places).upper())
+
+
+@pytest.fixture(autouse=True)
+def precise():
+    before, ctx.prec = ctx.prec, 1200
+    yield
+    ctx.prec = before
+
+
+@pytest.mark.parametrize("places", BITS)
+def test_pi_log_and_exp(places):
+    assert units_off(numerics.pi(places), arb.pi(), places) <= 1
+    for value in (1e-300, 0.001, 0.5, 2 / 3, 0.999999, 1.0, 1.0000001, 4 / 3, 2.0, 3.7, 10000.0, 1e20, 1e308):
+        assert units_off(numerics.log(Fraction(value), places), arb(value).log(), places) <= UNITS
+    for value in (-700.0, -40.25, -1.0, -1e-9, 0.0, 1e-9, 0.6931471805599453, 1.0, 10.5, 44.0):
+        given = numerics.fixed(Fraction(value), places)
+        assert units_off(numerics.exp(given, places), (arb(given) / arb(2) ** places).exp(), places) <= UNITS
+
+
+@pytest.mark.parametrize("places", BITS)
+@pytest.mark.parametrize("base", [0.001, 0.5, 1.0, 2.0, 100.0, 10000.0, 500000.0, 1e20, 1e40])
+@pytest.mark.sample(9)
+def test_power(base, places):
+    for exponent in (Fraction(0), Fraction(-1, 64), Fraction(-63, 64), Fraction(-2, 127), Fraction(1, 3)):
+        assert (
+            units_off(numerics.power(Fraction(base), exponent, places), arb(base) ** rational(exponent), places)
+            <= UNITS
+        )
+
+
+@pytest.mark.parametrize("places", BITS)
+def test_cos_sin(places):
+    rng = random.Random(places)
+    one = 1 << places
+    for turns in [1, one - 1, one // 8, one // 3, *(rng.randrange(one) for _ in range(200))]:
+        cosine, sine = numerics.cos_sin(turns, places)
+        true_sine, true_cosine = (arb(turns) / arb(2) ** (places - 1)).sin_cos_pi()
+        assert units_off(cosine, true_cosine, places) <= UNITS
+        assert units_off(sine, true_sine, places) <= UNITS
+
+
+@pytest.mark.parametrize(("quarter", "expected"), [(0, (1, 0)), (1, (0, 1)), (2, (-1, 0)), (3, (0, -1))])
+def test_cos_sin_is_exact_at_quarter_turns(quarter, expected):
+    assert numerics.cos_sin(quarter << 158, 160) == tuple(part << 160 for part in expected)
+
+
+def test_nearest_integers():
+    assert [numerics.round_shift(value, 2) for value in (5, 6, 7, -5, -7)] == [1, 2, 2, -1, -2]
+    assert numerics.round_shift(5, 0) == 5
+    assert numerics.fixed(Fraction(1, 3), 4) == 5  # 5.33
+    assert numerics.fixed(Fraction(-1, 3), 4) == -5
+    assert numerics.fixed(Fraction(5, 32), 4) in (2, 3)
+
+
+@pytest.mark.parametrize("base", [2.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0, 0.001])
+@pytest.mark.parametrize(("denominator", "count"), [(Fraction(32), 32), (Fraction(127, 2), 64), (Fraction(512), 512)])
+@pytest.mark.sample(8)
+def test_every_frequency_is_rounded_once(base, denominator, count):
+    found = np.array(geometric(base, denominator, count).floats())
+    true = rounded(lambda: [arb(base) ** rational(-i / denominator) for i in range(count)], "float64")
+    np.testing.assert_array_equal(bits(found), true)
+
+
+def test_one_frequency_needs_no_denominator():
+    assert geometric(10000.0, Fraction(0), 1).floats() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("base", "largest", "scale"), [(2.0**-64, 1.0, 1.0), (2.0, 1.0, 2.0**64), (2.0**-33, 1.0, 2.0**31)]
+)
+def test_frequencies_have_a_limit(base, largest, scale):
+    with pytest.raises(ParameterError, match=r"below 2\^64 radians"):
+        check_base(base, largest, scale)
+    check_base(base * 2, largest, scale / 2)
+
+
+moderate = st.floats(-(2.0**60), 2.0**60, allow_subnormal=False).filter(lambda x: x == 0 or abs(x) > 2.0**-300)
+
+
+def exact(value: DoubleDouble) -> list[Fraction]:
+    return [
+        Fraction(float(hi)) + Fraction(float(lo)) for hi, lo in zip(np.ravel(value.hi), np.ravel(value.lo), strict=True)
+    ]
+
+
+@given(moderate, moderate)
+@quick
+def test_sums_and_products_have_no_error(a, b):
+    x, y = np.array([a]), np.array([b])
+    assert exact(exact_sum(x, y)) == [Fraction(a) + Fraction(b)]
+    assert exact(exact_product(x, y)) == [Fraction(a) * Fraction(b)]
+
+
+def some(seed: int, count: int = 2000) -> DoubleDouble:
+    """Numbers of 106 bits between 2^-40 and 2^40, of both signs."""
+    rng = np.random.default_rng(seed)
+    hi = rng.uniform(0.5, 1, count) * 2.0 ** rng.integers(-40, 40, count) * rng.choice([-1, 1], count)
+    return DoubleDouble(hi, np.spacing(hi) * rng.uniform(-0.49, 0.49, count))
+
+
+def is_normal(value: DoubleDouble) -> bool:
+    return bool(np.all(value.hi + value.lo == value.hi))
+
+
+def test_multiply_and_scaled_keep_100_bits():
+    a, b = some(1), some(2)
+    product, multiple = a * b, a.times(b.hi)
+    assert is_normal(product)
+    assert is_normal(multiple)
+    for x, y, found, times, plain in zip(exact(a), exact(b), exact(product), exact(multiple), b.hi, strict=True):
+        assert abs(found - x * y) <= abs(x * y) / 2**101
+        assert abs(times - x * Fraction(float(plain))) <= abs(times) / 2**101
+
+
+def test_add_keeps_100_bits_even_when_terms_cancel():
+    a = some(3)
+    b = DoubleDouble(-a.hi * (1 + 2.0**-30), some(4).lo * 2.0**-40)
+    b = exact_sum(b.hi, b.lo)
+    for terms in ((a, some(5)), (a, b)):
+        total = terms[0] + terms[1]
+        assert is_normal(total)
+        for x, y, found in zip(exact(terms[0]), exact(terms[1]), exact(total), strict=True):
+            assert abs(found - (x + y)) <= (abs(x) + abs(y)) / 2**104 + abs(x + y) / 2**104
+
+
+@pytest.mark.parametrize("numerator", [0, 1, -1, 3**100, -(7**70), 1 << 199])
+def test_constant(numerator):
+    true = Fraction(numerator, 1 << 200)
+    value = DoubleDouble.fixed(numerator, 200)
+    assert float(value.hi) == float(true)
+    assert abs(exact(value)[0] - true) <= abs(true) / 2**105
+
+
+def test_negation_and_picking():
+    a = some(6, 4)
+    assert exact(-a) == [-x for x in exact(a)]
+    assert exact(a[1:3]) == exact(a)[1:3]
+
+
+NARROW = ("float32", "float16", "bfloat16")
+
+
+def awkward(dtype: str, seed: int = 0) -> np.ndarray:
+    """float64 numbers at, beside and far from ties of the dtype; subnormal ones and ones too large among them."""
+    rng = np.random.default_rng(seed)
+    precision, exponent_bits = FORMATS[dtype]
+    limit = 1 << (exponent_bits - 1)
+    exponents = rng.integers(-limit - precision - 3, min(limit + 2, 1000), 3000)
+    near = rng.integers(1 << precision, 1 << (precision + 1), 3000) * 2.0 ** (exponents - precision)  # floats and ties
+    beside = np.concatenate([np.nextafter(near, 0), near, np.nextafter(near, np.inf)])
+    anywhere = rng.uniform(0.5, 1, 3000) * 2.0 ** rng.integers(-limit - precision, min(limit + 2, 1000), 3000)
+    positive = np.concatenate([beside, anywhere, [0.0, 5e-324, 1.7e308]])
+    return np.concatenate([positive, -positive[positive != 0]])
+
+
+def oracle_bits(values: list[Fraction], dtype: str) -> np.ndarray:
+    return rounded(lambda: [rational(value) for value in values], dtype)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_round_to(dtype):
+    values = awkward(dtype)
+    assert round_to(values, dtype).dtype == DTYPES[dtype]
+    np.testing.assert_array_equal(bits(round_to(values, dtype)), oracle_bits([Fraction(v) for v in values], dtype))
+
+
+def test_bfloat16_of_zeros_and_ordinary_numbers_alone():
+    """Without tiny numbers and not-a-numbers among them, there is a shorter way."""
+    values = awkward("bfloat16")
+    values = values[(np.abs(values) >= 2.0**-126) | (values == 0)]
+    true = oracle_bits([Fraction(v) for v in values], "bfloat16")
+    np.testing.assert_array_equal(bits(round_to(values, "bfloat16")), true)
+    assert bits(round_to(np.array([-0.0, np.inf, -np.inf]), "bfloat16")).tolist() == [0x8000, 0x7F80, 0xFF80]
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_what_is_not_finite_stays_so(dtype):
+    found = round_to(np.array([np.inf, -np.inf, np.nan, -0.0]), dtype).astype(np.float64)
+    assert found[0] == np.inf
+    assert found[1] == -np.inf
+    assert np.isnan(found[2])
+    assert np.signbit(found[3])
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_the_low_part_breaks_ties(dtype):
+    hi = awkward(dtype)[::3]
+    hi = hi[(np.abs(hi) > 2.0**-900) & (np.abs(hi) < 2.0**900)]
+    for share in (0.0, 2.0**-52, -(2.0**-52), 0.49, -0.49):
+        lo = np.spacing(hi) * share
+        true = [Fraction(a) + Fraction(b) for a, b in zip(hi.tolist(), lo.tolist(), strict=True)]
+        np.testing.assert_array_equal(bits(round_double_double(DoubleDouble(hi, lo), dtype)), oracle_bits(true, dtype))
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_round_fixed(dtype):
+    values = awkward(dtype)[::7]
+    values = values[(np.abs(values) < 2.0**300) & ((np.abs(values) > 2.0**-300) | (values == 0))]
+    fixed = [int(Fraction(v) * 2**400) + nudge for v in values.tolist() for nudge in (0, 1, -1)]
+    found = np.array([round_fixed(value, 400, dtype) for value in fixed]).astype(DTYPES[dtype])
+    np.testing.assert_array_equal(bits(found), oracle_bits([Fraction(value, 2**400) for value in fixed], dtype))
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_undecided_tells_exactly_where_a_tie_is_within_reach(dtype):
+    tie = 1 + 2.0 ** -SIGNIFICAND_BITS[dtype]
+    error = np.array(2.0**-70)
+    lows = np.array([0.0, 2.0**-71, -(2.0**-71), 2.0**-69, -(2.0**-69), 2.0**-55])
+    assert undecided(DoubleDouble(np.full(6, tie), lows), error, dtype).tolist() == [True] * 3 + [False] * 3
+    assert not undecided(DoubleDouble(np.full(6, 1.0), lows), error, dtype).any()
+
+
+def test_undecided_in_float64():
+    half = 2.0**-53  # half an ulp of 1.0 …
+    lows = np.array([half, half - 2.0**-80, half - 2.0**-60, 0.0])
+    found = undecided(DoubleDouble(np.full(4, 1.0), lows), np.array(2.0**-75), "float64")
+    assert found.tolist() == [True, True, False, False]

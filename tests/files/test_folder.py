@@ -1,0 +1,190 @@
+"""Folders of tensors and indices of shards: one set of tensors, whatever files they are in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import pecli
+from pecli.errors import FileError
+from pecli.files.load import load, load_file
+
+LLAMA = Path(__file__).parent / "data" / "tiny_llama"
+
+
+def shard(**arrays: int) -> None:
+    """Files a.safetensors, b.safetensors, … with tensors of those values."""
+    for name, value in arrays.items():
+        save_file({f"{name}.weight": np.full(3, value, np.float32)}, f"{name}.safetensors")
+
+
+def index(**weight_map: object) -> str:
+    Path("model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    return "model.safetensors.index.json"
+
+
+@pytest.mark.parametrize("path", ["shards", "shards/model.safetensors.index.json", "bin", "bin/pytorch_model.bin"])
+def test_one_model_in_several_forms(path: str) -> None:
+    expected = load(LLAMA / "one_file" / "model.safetensors")
+    found = load(LLAMA / path)
+    assert found.keys() == expected.keys()
+    assert all((found[name] == expected[name]).all() for name in expected)
+
+
+def test_arrays_take_the_names_of_their_files(folder: Path) -> None:
+    np.save("cos.npy", np.ones(2))
+    np.save("sin.npy", np.zeros(2))
+    assert {name: array.tolist() for name, array in load(".").items()} == {"cos": [1, 1], "sin": [0, 0]}
+
+
+def test_what_trainers_leave_is_not_read(folder: Path) -> None:
+    Path("training_args.bin").write_bytes(b"\x80\x02")
+    with pytest.raises(FileError, match="folder without a file of tensors"):
+        load(".")
+
+
+def test_shards_without_an_index(folder: Path) -> None:
+    shard(a=1, b=2)
+    assert sorted(load(".")) == ["a.weight", "b.weight"]
+    save_file({"a.weight": np.zeros(1)}, "c.safetensors")
+    with pytest.raises(FileError, match=r"'a.weight' in several files; name one"):
+        load(".")
+
+
+def test_links_to_files_are_followed(folder: Path) -> None:
+    """A snapshot of a Hugging Face cache holds nothing else."""
+    shard(a=1)
+    Path("blobs").mkdir()
+    Path("a.safetensors").rename("blobs/0123")
+    Path("snapshot").mkdir()
+    Path("snapshot/model.safetensors").symlink_to("../blobs/0123")
+    assert load("snapshot")["a.weight"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("missing.safetensors", "does not exist"),
+        ("../a.safetensors", "not a file in its own folder"),
+        ("/etc/passwd", "not a file in its own folder"),
+        ("sub/../../a.safetensors", "not a file in its own folder"),
+        ("a\0b", "not a file in its own folder"),
+        ("", "not a file in its own folder"),
+        ("folder", "is not a file"),
+        ("pipe", "is not a file"),
+        ("/dev/zero", "not a file in its own folder"),
+        ("loop", "leads back to itself"),
+        ("dangling", "does not exist"),
+        ("index.safetensors", "is truncated"),
+        ("model.safetensors.index.json", "which is an index itself"),
+    ],
+)
+def test_hostile_indices(folder: Path, file: str, problem: str, pecli_cli: Callable[..., Any]) -> None:
+    shard(a=1)
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    Path("loop").symlink_to("loop")
+    Path("dangling").symlink_to("nowhere")
+    Path("index.safetensors").write_bytes(b"\xff\x00\x00\x00\x00\x00\x00\x00{")
+    path = index(**{"a.weight": "a.safetensors", "b.weight": file})
+    result = pecli_cli("inspect", path)
+    assert (result.code, result.out, result.err.count("\n")) == (3, "", 1)
+    assert problem in result.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"weight_map": {}}',
+        '{"weight_map": 5}',
+        '{"weight_map": {"a.weight": 5}}',
+        '{"weight_map": {"a.weight": "a.safetensors", "a.weight": "b.safetensors"}}',
+        "[" * 100_000,
+        '{"weight_map": {"c.weight": "a.safetensors"}}',
+        "\x00",
+    ],
+)
+def test_broken_indices(folder: Path, text: str) -> None:
+    shard(a=1, b=2)
+    Path("model.safetensors.index.json").write_text(text)
+    with pytest.raises(FileError) as problem:
+        load("model.safetensors.index.json")
+    assert "\n" not in str(problem.value)
+    assert len(str(problem.value)) < 200
+
+
+@pytest.mark.parametrize("name", ["config.json", "params.json", "m.gguf"])
+def test_a_pipe_in_a_folder_is_no_configuration(folder: Path, name: str, pecli_cli: Callable[..., Any]) -> None:
+    shard(a=1)
+    os.mkfifo(name)
+    for command in ("config", "verify"):
+        result = pecli_cli(command, ".")
+        assert (result.code, result.err.count("\n")) == (3, 1)
+
+
+def test_files_are_closed_when_a_shard_is_broken(folder: Path) -> None:
+    shard(a=1, b=2)
+    Path("b.safetensors").write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00{broken}")
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(FileError):
+        load_file(".")
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_ten_gigabytes_take_little_memory(folder: Path) -> None:
+    """Eight sparse shards of 1.25 GB, with a table of frequencies in the last."""
+    weight_map = {}
+    for number in range(8):
+        name, frequencies = f"model.layers.{number}.mlp.up_proj.weight", "model.rotary_emb.inv_freq"
+        header: dict[str, Any] = {name: {"dtype": "BF16", "shape": [625, 1 << 20], "data_offsets": [0, 625 << 21]}}
+        weight_map[name] = f"{number}.safetensors"
+        if number == 7:
+            place = [625 << 21, (625 << 21) + 256]
+            header[frequencies] = {"dtype": "F32", "shape": [64], "data_offsets": place}
+            weight_map[frequencies] = "7.safetensors"
+        text = json.dumps(header).encode()
+        with open(f"{number}.safetensors", "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            file.truncate(8 + len(text) + (625 << 21))
+            if number == 7:
+                file.seek(0, os.SEEK_END)
+                file.write((10000.0 ** (-np.arange(64) / 64)).astype("<f4").tobytes())
+    index(**weight_map)
+    config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 1, "rope_theta": 10000.0}
+    Path("config.json").write_text(json.dumps(config))
+    peak = "next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))"  # since exec
+    code = f"from pecli.cli.app import run; code = run(['verify', '.']); print(code, {peak})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("passed  .  rope"), done.stderr
+    assert int(done.stdout.split()[-1]) < 150_000, "kilobytes"
+
+
+def test_python_takes_what_the_commands_take() -> None:
+    one, shards = LLAMA / "one_file", LLAMA / "shards"
+    assert pecli.verify(shards).passed
+    assert pecli.verify(str(LLAMA / "bin" / "pytorch_model.bin"), one).passed
+    assert not pecli.verify(shards, "llama-3-8b").passed
+    assert pecli.diff(one, shards).passed
+    assert pecli.verify(pecli.load(shards), pecli.load_model(one)).passed
+
+
+def test_archives_in_a_folder_keep_their_checksums(folder: Path) -> None:
+    np.savez("a.npz", cos=np.ones(4))
+    np.savez("b.npz", sin=np.ones(4))
+    damaged = bytearray(Path("b.npz").read_bytes())
+    damaged[damaged.index(np.ones(4).tobytes())] ^= 1
+    Path("b.npz").write_bytes(damaged)
+    with pytest.raises(FileError, match="its checksum does not match"):
+        load(".")

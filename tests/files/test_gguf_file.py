@@ -1,0 +1,55 @@
+"""Tensors of .gguf files: floats are read, quantised ones named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.errors import FileError
+from pecli.files.load import load
+from tests.files.conftest import refusals
+
+TINY = Path(__file__).parent / "data" / "tiny.gguf"
+TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_floats_are_read() -> None:
+    found = load(TINY)
+    assert list(found) == ["rope_freqs.weight", "matrix", "half", "brain"]
+    np.testing.assert_array_equal(found["rope_freqs.weight"], np.array([1, 2, 4, 8], np.float32))
+    for name, dtype in (("matrix", np.float32), ("half", np.float16), ("brain", ml_dtypes.bfloat16)):
+        assert found[name].dtype == dtype
+        np.testing.assert_array_equal(found[name], TABLE.astype(dtype))
+
+
+def test_quantised_tensors_are_named(pecli_cli: Callable[..., Any]) -> None:
+    found = pecli_cli("inspect", TINY, "--json").json
+    assert found["format"] == "gguf"
+    expected = {"name": "blk.0.attn_q.weight", "dtype": "Q4_0", "shape": [2, 32], "bytes": 36}
+    assert found["tensors"][-1] == expected
+    result = pecli_cli("inspect", f"{TINY}:blk.0.attn_q.weight")
+    assert (result.code, "is stored as Q4_0" in result.err) == (3, True)
+
+
+def test_a_file_with_quantised_tensors_is_not_converted(pecli_cli: Callable[..., Any], tmp_path: Path) -> None:
+    """Those would be missing in the output."""
+    result = pecli_cli("convert", TINY, "--dtype", "float16", "-o", tmp_path / "x.safetensors")
+    assert result.code == 3
+    assert "blk.0.attn_q.weight" in result.err
+    assert not (tmp_path / "x.safetensors").exists()
+
+
+def test_mutations_are_read_or_refused(folder: Path) -> None:
+    assert refusals(TINY.read_bytes(), "x.gguf", step=3) > 100
+
+
+@pytest.mark.parametrize("length", [4, 20, 100, 1000, 2000, 2300])
+def test_truncated(folder: Path, length: int) -> None:
+    Path("x.gguf").write_bytes(TINY.read_bytes()[:length])
+    with pytest.raises(FileError, match=r"is truncated|GGUF"):
+        load("x.gguf")

@@ -1,0 +1,155 @@
+"""Tensors of .onnx files, which the onnx package reads: `pip install onnx`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.errors import FileError
+from pecli.files.load import load, load_file
+from tests.files.conftest import is_read, refusals
+
+LLAMA = Path(__file__).parent / "data" / "tiny_llama"
+
+
+def test_without_the_package_the_extra_is_named(pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    result = pecli_cli("inspect", LLAMA / "onnx" / "model.onnx")
+    assert result.code == 3
+    assert result.err.endswith("which the onnx package reads; pip install onnx\n")
+
+
+@pytest.mark.parametrize("form", ["onnx", "onnx_external", "onnx/model.onnx"])
+def test_initialisers_are_those_of_the_checkpoint(form: str) -> None:
+    expected = load(LLAMA / "one_file" / "model.safetensors")
+    found = load(LLAMA / form)
+    assert expected.keys() <= found.keys()
+    assert all((found[name] == expected[name]).all() for name in expected)
+
+
+@pytest.fixture
+def onnx() -> Any:
+    import onnx
+
+    return onnx
+
+
+def model(onnx: Any, *tensors: Any, nodes: tuple[Any, ...] = ()) -> bytes:
+    graph = onnx.helper.make_graph(list(nodes), "graph", [], [], initializer=list(tensors))
+    data: bytes = onnx.helper.make_model(graph).SerializeToString()
+    return data
+
+
+def tensor(onnx: Any, name: str = "a", **changed: Any) -> Any:
+    """Four floats, with some fields changed; `external` are entries of external data."""
+    made = onnx.numpy_helper.from_array(np.arange(4, dtype=np.float32), name)
+    external = changed.pop("external", None)
+    if external is not None:
+        made.ClearField("raw_data")
+        made.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in external.items():
+            made.external_data.add(key=key, value=str(value))
+    if "dims" in changed:
+        made.ClearField("dims")
+        made.dims.extend(changed.pop("dims"))
+    for key, value in changed.items():
+        setattr(made, key, value)
+    return made
+
+
+FLOATS = ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "COMPLEX64")
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, "INT64", "INT32", "INT16", "UINT8", "UINT64", "BOOL"])
+@pytest.mark.parametrize("raw", [True, False])
+def test_dtypes(onnx: Any, folder: Path, kind: str, raw: bool) -> None:
+    """As onnx itself reads them back, with the numbers as bytes and as fields."""
+    code = getattr(onnx.TensorProto, kind)
+    values = np.array([[0, 1, 1], [1, 0, 1]]).astype(onnx.helper.tensor_dtype_to_np_dtype(code))
+    made = onnx.numpy_helper.from_array(values, "a")
+    if not raw:
+        made = onnx.helper.make_tensor("a", code, values.shape, values.reshape(-1).tolist())
+    Path("x.onnx").write_bytes(model(onnx, made))
+    found = load("x.onnx")["a"]
+    assert (found.dtype, found.shape) == (values.dtype, (2, 3))
+    np.testing.assert_array_equal(found, onnx.numpy_helper.to_array(made))
+
+
+def test_constants_and_inner_graphs(onnx: Any, folder: Path) -> None:
+    make = onnx.helper.make_node
+    inner = onnx.helper.make_graph([make("Constant", [], ["c"], value_floats=[1.5, 2.5])], "inner", [], [])
+    nodes = (
+        make("Constant", [], ["b"], value=tensor(onnx, "unused")),
+        make("Constant", [], ["n"], value_int=7),
+        make("If", ["n"], ["chosen"], then_branch=inner),
+    )
+    Path("x.onnx").write_bytes(model(onnx, tensor(onnx), nodes=nodes))
+    found = {name: array.tolist() for name, array in load("x.onnx").items()}
+    numbers = [0, 1, 2, 3]
+    assert found == {"a": numbers, "b": numbers, "n": 7, "chosen.then_branch.c": [1.5, 2.5]}
+
+
+def test_types_without_a_dtype_are_named(onnx: Any, folder: Path) -> None:
+    text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
+    Path("x.onnx").write_bytes(model(onnx, text, tensor(onnx)))
+    with load_file("x.onnx") as file:
+        assert list(file.tensors) == ["a"]
+        assert [each.name for each in file.unread] == ["words"]
+
+
+HOSTILE = {
+    "fewer bytes": {"raw_data": bytes(15)},
+    "more bytes": {"raw_data": bytes(17)},
+    "no bytes": {"raw_data": b""},
+    "negative length": {"dims": [-4]},
+    "huge": {"dims": [1 << 40, 1 << 40]},
+    "huge and empty": {"dims": [1 << 60, 0], "raw_data": b""},
+    "too many axes": {"dims": [1] * 70 + [4]},
+    "parent": {"external": {"location": "../data"}},
+    "deep parent": {"external": {"location": "sub/../../data"}},
+    "absolute": {"external": {"location": "/etc/passwd"}},
+    "no location": {"external": {}},
+    "missing": {"external": {"location": "missing"}},
+    "folder": {"external": {"location": "folder"}},
+    "pipe": {"external": {"location": "pipe"}},
+    "beyond": {"external": {"location": "data", "offset": 8}},
+    "negative": {"external": {"location": "data", "offset": -8}},
+    "far": {"external": {"location": "data", "offset": 1 << 70}},
+    "no number": {"external": {"location": "data", "offset": "x"}},
+    "another length": {"external": {"location": "data", "length": 12}},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files(onnx: Any, folder: Path, pecli_cli: Callable[..., Any], name: str) -> None:
+    Path("inside").mkdir()
+    os.chdir("inside")
+    Path("data").write_bytes(bytes(16))
+    Path("../data").write_bytes(bytes(16))
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    Path("x.onnx").write_bytes(model(onnx, tensor(onnx, **HOSTILE[name])))
+    result = pecli_cli("inspect", "x.onnx")
+    assert (result.code, result.out, result.err.count("\n")) == (3, "", 1)
+    assert "'a'" in result.err
+
+
+def test_truncated_and_changed(onnx: Any, folder: Path) -> None:
+    good = model(onnx, tensor(onnx), tensor(onnx, "b"))
+    refused = refusals(good, "x.onnx", others=lambda byte: [byte ^ 1, byte ^ 128])
+    for length in range(len(good)):
+        Path("x.onnx").write_bytes(good[:length])
+        refused += not is_read("x.onnx")
+    assert refused > len(good)
+
+
+def test_two_tensors_of_a_name(onnx: Any, folder: Path) -> None:
+    Path("x.onnx").write_bytes(model(onnx, tensor(onnx), tensor(onnx)))
+    with pytest.raises(FileError, match="twice"):
+        load("x.onnx")

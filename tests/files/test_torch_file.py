@@ -1,0 +1,303 @@
+"""Files of torch.save: the numbers in them, and that nothing in them is ever run."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.errors import FileError
+from pecli.files.load import load
+from tests.files.conftest import refusals
+
+DATA = Path(__file__).parent / "data"
+NUMBERS = np.arange(24, dtype=np.float32)
+
+
+def test_views_of_storages() -> None:
+    expected = {
+        "matrix": NUMBERS.reshape(4, 6),
+        "transposed": NUMBERS.reshape(4, 6).T,
+        "permuted": NUMBERS.reshape(2, 3, 4).transpose(1, 0, 2),
+        "sliced": NUMBERS.reshape(4, 6)[1:, ::2],
+        "every_third": NUMBERS[::3],
+        "expanded": np.tile(NUMBERS[:3], (5, 1)),
+        "scalar": NUMBERS[7],
+        "empty": np.zeros((4, 0), np.float32),
+        "parameter": NUMBERS[:2],
+        "nested.list.0": np.array([0.0]),
+        "nested.list.1": np.array([1], np.float16),
+        "nested.3": np.array([2, 3], ml_dtypes.bfloat16),
+        "bool": np.array([False, False, True]),
+        "complex": np.array([0, 1j], np.complex64),
+        "uint16": np.array([0, 1], np.uint16),
+        "float8": np.array([0, 1], ml_dtypes.float8_e4m3fn),
+    }
+    found = load(DATA / "torch_views.pt")
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype, name
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+# hostile pickles
+
+
+def archive(pickled: bytes, **members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as out:
+        out.writestr("x/data.pkl", pickled)
+        for name, data in members.items():
+            out.writestr(f"x/{name.replace('__', '/')}", data)
+    return file.getvalue()
+
+
+class Calls:
+    """An object whose pickle calls a function."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.call
+
+
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+STORAGE = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu")
+REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n("
+
+
+def tensor(
+    count: bytes = b"K\x04", offset: bytes = b"K\x00", shape: bytes = b"K\x04\x85", strides: bytes = b"K\x01\x85"
+) -> bytes:
+    """A dict with one tensor of four elements, or one that claims something else."""
+    rest = b"\x89ccollections\nOrderedDict\n)RtR"
+    return b"\x80\x02}" + text("a") + REBUILD + STORAGE + count + b"tQ" + offset + shape + strides + rest + b"s."
+
+
+FOUR = {"data__0": np.arange(4, dtype="<f4").tobytes()}
+MARKER = "touch marker"
+LONG = b"\x8a\x08" + (2**60).to_bytes(8, "little")
+
+
+def deep(levels: int) -> bytes:
+    return b"\x80\x02" + b"]" * levels + b"a" * (levels - 1) + b"."
+
+
+def laughs() -> bytes:
+    """Forty lists, each holding the one before it ten times: 10**40 items."""
+    levels = (b"](" + (b"h" + bytes([level])) * 10 + b"eq" + bytes([level + 1]) for level in range(40))
+    return b"\x80\x02]q\x00" + b"".join(levels) + b"."
+
+
+def hostile() -> dict[str, bytes]:
+    calls = {
+        "os.system": Calls(os.system, MARKER),
+        "eval": Calls(eval, "open('marker', 'w')"),
+        "getattr": Calls(getattr, "marker", "upper"),
+        "subprocess": Calls(subprocess.Popen, "touch marker"),
+        "loads": Calls(pickle.loads, pickle.dumps(Calls(os.system, MARKER))),
+        "bytearray": Calls(bytearray, 1 << 40),
+        "numpy": Calls(np.ones, (1 << 20, 1 << 20)),
+        "dict that is filled by a call": OrderedDict(a=Calls(os.system, MARKER)),
+        "object": argparse.Namespace(a=1),
+        "class": argparse.Namespace,
+        "complex": 1j,
+    }
+    made = {f"{name}, protocol {each}": pickle.dumps(value, each) for name, value in calls.items() for each in (2, 4)}
+    opcodes = {
+        "INST": b"(S'touch marker'\nios\nsystem\n.",
+        "OBJ": b"(cos\nsystem\nX\x0c\x00\x00\x00touch markero.",
+        "NEWOBJ": b"\x80\x02cposix\nsystem\nX\x0c\x00\x00\x00touch marker\x85\x81.",
+        "extension registry": b"\x80\x02\x82\x01.",
+        "persistent text": b"Pos.system\n.",
+        "state of a tensor": tensor()[:-2] + b"}bs.",
+        "call of a storage type": b"\x80\x02ctorch\nFloatStorage\n)R.",
+        "call of a dtype": b"\x80\x02ctorch\nfloat32\n)R.",
+        "call of a text": b"\x80\x02" + text("system") + b")R.",
+        "global with a dot": b"\x80\x02ctorch\n_utils.os.system\n.",
+        "torch.load": b"\x80\x02ctorch\nload\n" + text("marker") + b"\x85R.",
+        "deep": deep(5000),
+        "wide": laughs(),
+        "holds itself": b"\x80\x02]q\x00h\x00a.",
+        "huge text": b"\x80\x02X\xff\xff\xff\xffa.",
+        "huge storage": tensor(count=LONG),
+        "huge tensor": tensor(shape=LONG + b"\x85"),
+        "tensor beyond its storage": tensor(offset=b"K\x01"),
+        "repeated without end": tensor(shape=LONG + b"\x85", strides=b"K\x00\x85"),
+        "negative offset": tensor(offset=b"J\xff\xff\xff\xff"),
+        "too many axes": tensor(shape=b"(" + b"K\x01" * 70 + b"t", strides=b"(" + b"K\x01" * 70 + b"t"),
+        "shape of texts": tensor(shape=text("a") + b"\x85"),
+        "outside the archive": tensor().replace(text("0"), text("../../../etc/passwd")),
+        "absolute": tensor().replace(text("0"), text("/etc/passwd")),
+        "no storage of that name": tensor().replace(text("0"), text("9")),
+        "mark as a value": b"\x80\x02(.",
+        "items of nothing": b"\x80\x02u.",
+        "unknown memo": b"\x80\x02h\x07.",
+        "breaks off": tensor()[:60],
+        "empty": b"",
+        "not UTF-8": b"\x80\x02X\x01\x00\x00\x00\xff.",
+    }
+    return {**made, **opcodes, **nested()}
+
+
+def nested() -> dict[str, bytes]:
+    """Tuples in tuples, as each opcode makes them and wherever Python would hash, compare or free them."""
+    value = text("a")
+    tuples = {
+        "TUPLE1": lambda count: b")" + b"\x85" * count,
+        "TUPLE": lambda count: b"(" * count + b")" + b"t" * count,
+        "MEMOIZE": lambda count: b")" + b"\x85\x94" * count,
+        "APPEND": lambda count: b"]" * count + b"a" * (count - 1),
+        "SETITEM": lambda count: (b"}" + value) * count + b"N" + b"s" * count,
+    }
+    places = {
+        "alone": b"%b.",
+        "key": b"}%bNs.",
+        "keys": b"}(%bNu.",
+        "name": text("os") + b"%b\x93.",
+        "module": b"%b" + text("system") + b"\x93.",
+        "storage": b"%bQ.",
+        "argument": b"ccollections\nOrderedDict\n%bR.",
+        "state": b"ccollections\nOrderedDict\n)R%bb.",
+    }
+    found = {
+        f"{opcode} nested {count} times, {place}": b"\x80\x04" + around % make(count)
+        for opcode, make in tuples.items()
+        for count, where in ((101, [*places][:-1]), (100_000, ["module"]), (200_000, ["module"]))
+        for place, around in places.items()
+        if place in where and (count < 100_000 or opcode in ("TUPLE1", "APPEND"))
+    }
+    doubled = b"".join(
+        b"h" + bytes([level]) + b"h" + bytes([level]) + b"\x86q" + bytes([level + 1]) for level in range(60)
+    )
+    found["a key that takes for ever to hash"] = b"\x80\x02}N)q\x00" + doubled + b"Ns."
+    found["state of a storage"] = tensor().replace(b"tQ", b"tQ}b")
+    found["state of a class"] = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}" + text("call") + b"Ns\x86b."
+    return found
+
+
+HOSTILE = hostile()
+
+
+def test_a_tensor_made_by_hand_is_read(folder: Path) -> None:
+    """What the hostile ones are changed from."""
+    Path("x.pt").write_bytes(archive(tensor(), **FOUR))
+    np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
+
+
+def test_hostile_pickles_are_refused_in_one_line(folder: Path, pecli_cli: Callable[..., Any]) -> None:
+    for name, pickled in HOSTILE.items():
+        Path("x.pt").write_bytes(archive(pickled, **FOUR))
+        result = pecli_cli("inspect", "x.pt")
+        assert (result.code, result.out) == (3, ""), (name, result)
+        assert result.err.startswith("pecli: error: x.pt: "), name
+        assert result.err.count("\n") == 1, name
+        assert len(result.err) < 300, name
+        assert os.listdir() == ["x.pt"], name
+
+
+WATCHED = """
+import json, sys
+from pathlib import Path
+from pecli.errors import FileError
+from pecli.files.load import load
+from tests.files.conftest import refusals
+load("good.pt")
+try:
+    load("bad.pt")
+except FileError:
+    pass
+seen, watching = set(), True
+def hook(event, arguments):
+    if watching and event not in ("open", "os.listdir", "object.__getattr__", "mmap.__new__", "pickle.find_class"):
+        seen.add(f"{event} {arguments[:1]}")
+paths = sorted(Path().glob("*.hostile"))
+sys.addaudithook(hook)
+for path in paths:
+    try:
+        load(str(path))
+        seen.add(f"{path} was read")
+    except FileError:
+        pass
+watching = False
+print(json.dumps(sorted(seen)))
+"""
+
+
+def test_an_audit_hook_sees_nothing_run_or_imported(folder: Path) -> None:
+    Path("good.pt").write_bytes(archive(tensor(), **FOUR))
+    Path("bad.pt").write_bytes(archive(b"?"))
+    for number, pickled in enumerate(HOSTILE.values()):
+        Path(f"{number}.hostile").write_bytes(archive(pickled, **FOUR))
+    done = subprocess.run([sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []
+    assert not Path("marker").exists()
+
+
+# archives that lie
+
+
+def test_archives_whose_members_do_not_fit(folder: Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("x/data.pkl", tensor())
+    for data, problem in (
+        (archive(tensor(), data__0=bytes(15)), "has not the size that it claims"),
+        (archive(tensor(), byteorder=b"middle", **FOUR), "byte order"),
+        (file.getvalue(), "is compressed"),
+    ):
+        Path("x.pt").write_bytes(data)
+        with pytest.raises(FileError, match=problem):
+            load("x.pt")
+
+
+def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
+    """Torch writes both; a reader that takes the other one would see other members."""
+    good = (DATA / "torch_views.pt").read_bytes()
+    end = good.rindex(b"PK\x05\x06")
+    count = int.from_bytes(good[end + 8 : end + 10], "little")
+    fewer = (count - 1).to_bytes(2, "little")
+    Path("x.pt").write_bytes(good[: end + 8] + fewer + fewer + good[end + 12 :])
+    with pytest.raises(FileError, match="contradict"):
+        load("x.pt")
+
+
+def test_big_endian_storages(folder: Path) -> None:
+    big = np.arange(4, dtype=">f4").tobytes()
+    Path("x.pt").write_bytes(archive(tensor(), byteorder=b"big", data__0=big))
+    np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
+
+
+def test_many_long_names_take_little_memory(folder: Path) -> None:
+    """A few megabytes of references to one tensor would be gigabytes of paths."""
+    named = b"\x80\x02}" + text("n" * 4000) + b"](" + REBUILD + STORAGE + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
+    Path("x.pt").write_bytes(archive(named + b"h\x07" * 900_000 + b"es.", **FOUR))
+    code = "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 30, 1 << 30)); import pecli; pecli.load('x.pt')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "nests its containers" in done.stderr.splitlines()[-1]
+
+
+def test_mutations_are_read_or_refused(folder: Path) -> None:
+    """Every byte of a small file, and some of torch's own."""
+    small, large = archive(tensor(), **FOUR), (DATA / "torch_views.pt").read_bytes()
+    refused = refusals(small, "x.pt", others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)])
+    assert refused > len(small) // 4
+    assert refusals(large, "y.pt", step=7) > len(large) // 28

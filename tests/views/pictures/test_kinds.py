@@ -1,0 +1,245 @@
+"""What every kind of picture shows, against closed forms; which schemes it fits, and the names it gives."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.schemes.relative import Relative
+from pecli.engine.table import Table, table_of
+from pecli.errors import ParameterError
+from pecli.views.pictures import downsample, kinds
+from pecli.views.pictures.kinds import distance
+from pecli.views.pictures.panels import Chart, HeatmapPanel, PlotRequest, Subject
+from pecli.views.pictures.subjects import labelled, of_scheme, title_of
+from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS)
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_kind_fits_or_says_what_does(kind: str, name: str) -> None:
+    if kind not in FITTING[name]:
+        with pytest.raises(ParameterError, match=f"{name} has no such picture; take one of heatmap"):
+            made(kind, SCHEMES[name])
+        return
+    panels = made(kind, SCHEMES[name]).panels
+    assert panels
+    assert all(panel.x and panel.y for panel in panels if isinstance(panel, Chart))
+
+
+@pytest.mark.parametrize("kind", sorted(TABLES))
+def test_files_without_a_spec_have_their_kinds_and_rows_that_no_memory_holds_are_not_read(kind: str) -> None:
+    def fill(start: int, out: np.ndarray) -> None:
+        raise AssertionError("read")
+
+    subject = Subject("x.npy", (table_of("array", np.random.default_rng(0).normal(size=(64, 8))),))
+    assert kinds.picture(kind, [subject], PlotRequest()).panels
+    wide = Subject("wide.npy", (Table("array", "float32", (8, 1 << 40), fill),))
+    with pytest.raises(ParameterError, match="are too long; up to"):
+        kinds.picture(kind, [wide], PlotRequest())
+
+
+def test_titles_count_heads_and_leave_out_what_is_drawn() -> None:
+    named = {1: "alibi, 1 head: it", 8: "alibi, 8 heads: it"}
+    for heads, title in named.items():
+        assert title_of(labelled(of_scheme(pecli.Alibi(heads, slopes=True))), "it") == title
+    assert title_of(labelled(of_scheme(pecli.Rope(9, 8, base=1e7))), "it") == "rope, dim 8, base 1e7: it"
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay"])
+def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
+    picture = made(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
+    words = [panel.title for panel in picture.panels]
+    words += [curve.label for panel in picture.panels if isinstance(panel, Chart) for curve in panel.curves]
+    assert any("base 10000" in word for word in words)
+    assert any("base 500" in word for word in words)
+
+
+@pytest.mark.parametrize(
+    "schemes",
+    [
+        [pecli.Rope(512, 64), pecli.Rope(1024, 64)],
+        [pecli.Rope(64, 64), pecli.Rope(128, 64), pecli.Rope(64, 64)],
+        [pecli.Sinusoidal(64, 8, base=1e4 + k, layout="halves", cos_first=bool(k), scale=0.125) for k in range(2)],
+    ],
+)
+@pytest.mark.parametrize("label", ["", "llama-3.1-8b"])
+def test_no_two_names_are_alike_and_none_is_cut(schemes: list[pecli.Scheme], label: str) -> None:
+    names = [each.label for each in labelled([each for scheme in schemes for each in of_scheme(scheme, label)])]
+    assert len(set(names)) == len(names)
+    words = {word for scheme in schemes for word in map(str, scheme.spec()["parameters"].values())}
+    for name in names:
+        value = name.split(" (")[0].rsplit(" ", 1)[-1]
+        assert value in (label or "rope") or value in {*words, "true", "false"} or float(value) in (10000, 10001)
+
+
+def test_names_that_are_given_count() -> None:
+    subjects = of_scheme(pecli.Rope(8, 8)) + of_scheme(pecli.Alibi(2))
+    assert [each.label for each in labelled(subjects, ["one", "other"])] == ["one", "other"]
+    with pytest.raises(ParameterError, match="1 name; there are 2 subjects"):
+        labelled(subjects, ["one"])
+
+
+def test_a_heatmap_holds_the_table() -> None:
+    scheme = pecli.Sinusoidal(40, 16, offset=5)
+    (panel,) = made("heatmap", scheme).panels
+    assert isinstance(panel, HeatmapPanel)
+    np.testing.assert_array_equal(panel.values, scheme.tables()["pe"].astype(float))
+    assert (panel.first_row, panel.shape, panel.limits, panel.is_centred) == (5, (40, 16), (-1.0, 1.0), True)
+
+
+@pytest.mark.parametrize(("rows", "dim", "columns", "step"), [(1000, 8, 8, 1), (100, 96, 40, 3)])
+def test_a_large_table_is_means_of_its_rows_and_mixes_no_channels(rows: int, dim: int, columns: int, step: int) -> None:
+    scheme = pecli.Sinusoidal(rows, dim)
+    (panel,) = made("heatmap", scheme, request=PlotRequest(10, columns)).panels
+    expected = scheme.tables()["pe"].astype(float).reshape(10, rows // 10, dim).mean(axis=1)[:, ::step]
+    np.testing.assert_allclose(panel.values, expected, atol=1e-12)
+    assert panel.shape == (rows, dim)
+
+
+def test_a_heatmap_of_a_part_of_the_rows_says_so(monkeypatch) -> None:
+    long = pecli.Sinusoidal(300_000, 8)
+    assert made("heatmap", long, request=PlotRequest(10, 8)).title == "value by position and channel"
+    monkeypatch.setattr(downsample, "MAX_ELEMENTS", 1 << 21)
+    assert made("heatmap", long, request=PlotRequest(10, 8)).title.endswith("channel, from a part of the rows")
+
+
+def test_alibi_is_small_multiples_of_one_logarithmic_scale() -> None:
+    picture = made("heatmap", pecli.Alibi(16, 8))
+    assert [panel.title for panel in picture.panels] == [f"head {head}" for head in (0, 2, 4, 6, 9, 11, 13, 15)]
+    slopes = pecli.Alibi(16, 8).tables()["slopes"]
+    assert all(panel.limits == pytest.approx((0.7 * slopes[15], 7 * slopes[0])) for panel in picture.panels)
+    assert all(panel.log and panel.values[0, 0] == 0 for panel in picture.panels)
+    assert picture.panels[0].values[0, 7] == 7 * slopes[0]
+    (row,) = made("heatmap", pecli.Alibi(4, 8, form="key")).panels
+    np.testing.assert_array_equal(row.values[:, 1], [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])
+
+
+def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
+    picture = made("heatmap", Relative(style="swin", grid=(2, 3)))
+    (panel,) = picture.panels
+    assert (picture.title, panel.rows, panel.columns) == ("bucket by query and key", "query", "key")
+
+
+def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
+    (chart,) = made("curves", pecli.Rope(1000, 128)).panels
+    pairs = [int(curve.label.removeprefix("pair ")) for curve in chart.curves]
+    turns = [999 * 10000 ** (-pair / 64) / (2 * math.pi) for pair in pairs]
+    np.testing.assert_allclose(turns, [16, 6.7, 2.8, 1.2, 0.5], rtol=0.1)
+    assert chart.y == "cosine"
+
+
+def test_of_noise_two_channels_are_drawn_gaps_or_not() -> None:
+    (chart,) = made("curves", pecli.LearnedInit(512, 64)).panels
+    assert len(chart.curves) == 2
+    noise = np.random.default_rng(0).normal(size=(300, 16))
+    noise[50:60] = np.nan
+    (chart,) = kinds.picture("curves", [Subject("x", (table_of("x", noise),))], PlotRequest()).panels
+    assert len(chart.curves) == 2
+
+
+def test_curves_are_columns_and_biases_are_lines() -> None:
+    scheme = pecli.Sinusoidal(50, 16)
+    (chart,) = made("curves", scheme, request=PlotRequest(channels=(3, 0))).panels
+    np.testing.assert_array_equal(chart.curves[0].y, scheme.tables()["pe"][:, 3])
+    assert [curve.label for curve in chart.curves] == ["channel 3", "channel 0"]
+    (chart,) = made("curves", pecli.Alibi(2, 101), request=PlotRequest(channels=(1,))).panels
+    assert chart.curves[0].y[-1] == -100 * 2.0**-8
+
+
+def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
+    heat, chart = made("similarity", pecli.Sinusoidal(100, 32, dtype="float64")).panels
+    expected = np.cos(np.arange(100)[:, None] * 10000.0 ** (-np.arange(16) / 16)).mean(axis=1)
+    np.testing.assert_allclose(chart.curves[0].y, expected, atol=1e-12)
+    np.testing.assert_allclose(heat.values[0], expected, atol=1e-12)
+    np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
+    rotated = made("similarity", pecli.Rope(100, 32, dtype="float64")).panels[1]
+    np.testing.assert_allclose(rotated.curves[0].y, expected, atol=1e-12)
+
+
+def test_the_mean_by_distance_is_that_of_the_diagonals() -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 7))
+    expected = [np.diagonal(rows @ rows.T, k).mean() for k in range(50)]
+    np.testing.assert_allclose(distance.by_distance(rows), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("scheme", [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")])
+def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Scheme) -> None:
+    heat, chart = made("similarity", scheme, request=PlotRequest(1000)).panels
+    table = scheme.tensors()[0]
+    step = -(-table.rows // 512)
+    np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
+    assert chart.curves[0].y[0] == pytest.approx(1.0, abs=1e-12)
+    assert (len(heat.values), heat.title) == (-(-table.rows // step), "pairs of sampled positions")
+    one, other = (table.read(k * step, k * step + 1)[0].astype(float) for k in (3, 200))
+    expected = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    assert heat.values[3, 200] == pytest.approx(expected, abs=1e-12)
+
+
+def test_rows_without_a_direction_have_no_similarity() -> None:
+    rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e200, 0.0], [-6e-300, -8e-300]])
+    directions = distance.directions(rows)
+    assert np.isnan(directions[1]).all()
+    np.testing.assert_allclose(directions[[0, 2, 3]], [[0.6, 0.8], [1.0, 0.0], [-0.6, -0.8]], rtol=1e-12)
+    np.testing.assert_allclose(distance.by_distance(directions), [1.0, -0.6, 0.6, -1.0], atol=1e-12)
+
+
+@pytest.mark.parametrize(("style", "shape"), [("eva", (3, 5)), ("qwen2-vl", (4, 6))])  # the second merges 2 × 2 patches
+def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -> None:
+    """The similarity of two rotations is the mean of the cosines of what they differ by."""
+    (panel,) = made("patch", pecli.Rope(grid=shape, dim=4, style=style)).panels
+    rows, columns = np.indices(shape)
+    wanted = (np.cos(rows - shape[0] // 2) + np.cos(columns - shape[1] // 2)) / 2
+    np.testing.assert_allclose(panel.values, wanted, atol=1e-6)
+    assert (panel.rows, panel.columns) == ("row", "column")
+
+
+def test_rows_before_the_grid_are_left_out() -> None:
+    plain, shifted = (
+        made("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=keep)).panels[0].values for keep in (0, 1)
+    )
+    np.testing.assert_array_equal(plain, shifted)
+
+
+def test_the_expected_score_and_its_bound() -> None:
+    angles = 10000.0 ** (-np.arange(8) / 8)
+    score, bound = distance.scores(angles, np.array([0.0, 3.0]))
+    assert (score[0], bound[0]) == (1.0, pytest.approx(4.5))  # the mean of 1 … 8
+    assert score[1] == pytest.approx(sum(math.cos(3 * angle) for angle in angles) / 8)
+    sums = [abs(sum(complex(math.cos(3 * a), math.sin(3 * a)) for a in angles[: i + 1])) for i in range(8)]
+    assert bound[1] == pytest.approx(sum(sums) / 8)
+
+
+def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
+    given = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+    plain, scaled = (made("decay", pecli.Rope(256, 32, **given, attention_factor=each)) for each in (1.0, 1.5))
+    for one, other in zip(plain.panels, scaled.panels, strict=True):
+        np.testing.assert_allclose(other.curves[0].y, 2.25 * one.curves[0].y, rtol=1e-12)
+    assert (plain.subtitle, scaled.subtitle[:20]) == ("", "attention factor 1.5")
+    tables = pecli.Rope(256, 32, **given, attention_factor=1.5, dtype="float64").tables()
+    rotated = np.concatenate([tables["cos"], tables["sin"]], axis=1)  # of q = k = (1, 0) in every pair, |q| = 4
+    np.testing.assert_allclose(scaled.panels[0].curves[0].y, (rotated @ rotated[0] / 16)[1:], atol=1e-12)
+
+
+@pytest.mark.parametrize("slope", [0.5, 2.0**-8, 0.0])
+def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
+    logits = -slope * np.arange(100)
+    expected = np.exp(logits) / np.exp(logits).sum()
+    weights = distance.weights(slope, np.arange(100.0), 100)
+    np.testing.assert_allclose(weights[np.isfinite(weights)], expected[expected >= distance.MIN_WEIGHT], rtol=1e-12)
+
+
+def test_circles_turn_once_in_a_wavelength() -> None:
+    fast, slow = made("circle", pecli.Rope(97, 12), request=PlotRequest(channels=(0, 5))).panels
+    np.testing.assert_allclose(fast.curves[0].x, np.arange(97.0), rtol=1e-12)
+    np.testing.assert_allclose(slow.curves[0].x, np.arange(97) * 10000 ** (-5 / 6), rtol=1e-12)
+    np.testing.assert_array_equal(slow.curves[0].y, np.arange(97.0))
+
+
+def test_slopes_are_the_paper_s() -> None:
+    (chart,) = made("slopes", pecli.Alibi(8)).panels
+    assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
+    assert not chart.joined

@@ -1,0 +1,145 @@
+"""Wavelengths, and what scalings do to them, against their formulas."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.models.presets import presets
+from pecli.views.pictures import kinds
+from pecli.views.pictures.kinds.wavelengths import bands
+from pecli.views.pictures.panels import Picture, PlotRequest
+from pecli.views.pictures.subjects import labelled, of_scheme
+from tests.views.pictures.drawing import made
+
+
+def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
+    (chart,) = made("wavelengths", pecli.Sinusoidal(512, 64, freq_shift=1.0)).panels
+    (curve,) = chart.curves
+    assert curve.y[0] == pytest.approx(2 * math.pi, rel=1e-12)
+    assert curve.y[-1] == pytest.approx(2 * math.pi * 10000, rel=1e-12)
+    (chart,) = made("wavelengths", pecli.Rope(512, 64)).panels
+    np.testing.assert_allclose(chart.curves[0].y, 2 * math.pi * 10000 ** (np.arange(32) / 32), rtol=1e-12)
+
+
+LLAMA3 = pecli.Rope(
+    64,
+    128,
+    base=5e5,
+    scaling="llama3",
+    factor=8.0,
+    original_max_position_embeddings=8192,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+)
+
+
+def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
+    picture = made("wavelengths", LLAMA3)
+    chart, stretch = picture.panels
+    scaled, law = chart.curves
+    assert (scaled.label, law.label, law.reference) == ("scaled", "unscaled", True)
+    np.testing.assert_allclose(law.y, 2 * math.pi * 5e5 ** (np.arange(64) / 64), rtol=1e-12)
+    np.testing.assert_allclose(stretch.curves[0].y[law.y > 8192], 8.0, rtol=1e-12)
+    np.testing.assert_allclose(stretch.curves[0].y[law.y < 2048], 1.0, rtol=1e-12)
+    assert chart.levels == [("trained on 8,192", 8192.0), ("8 times the original, 65,536", 65536.0)]
+    kept, stretched = int(np.sum(law.y < 2048)) - 1, int(np.argmax(law.y > 8192))
+    ends = [(band.start, band.stop) for band in chart.bands]
+    assert ends == [(0, kept), (kept + 1, stretched - 1), (stretched, 63)]
+    assert [band.label for band in chart.bands] == ["kept", "blended", "stretched ×8"]
+    assert picture.subtitle.startswith("llama3 scaling, factor 8, attention factor 1. kept: pairs 0–28 (over 4 turns);")
+
+
+def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
+    yarn = pecli.Rope(64, 64, base=1.5e5, scaling="yarn", factor=32.0, original_max_position_embeddings=4096)
+    picture = made("wavelengths", yarn)
+    low, high = (64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1.5e5)) for turns in (32, 1))
+    ends = [(band.start, band.stop) for band in picture.panels[0].bands]
+    assert ends == [(0, math.floor(low)), (math.floor(low) + 1, math.ceil(high) - 1), (math.ceil(high), 31)]
+    assert f"attention factor {0.1 * math.log(32) + 1:.4g}" in picture.subtitle
+
+
+def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
+    assert bands(8.0 ** (np.arange(32) / 31)[1:-1]) == []
+    assert [band.label for band in bands(np.full(8, 4.0))] == ["stretched ×4"]
+    stretch = made("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0)).panels[1]
+    np.testing.assert_allclose(stretch.curves[0].y, 8.0 ** (np.arange(32) / 31), rtol=1e-9)
+
+
+def test_several_share_the_axis_of_pairs() -> None:
+    chart = made("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
+    assert chart.x == "pair / pairs"
+    np.testing.assert_allclose(chart.curves[0].x, np.arange(64) / 64)
+    np.testing.assert_allclose(chart.curves[1].x, np.arange(16) / 16)
+
+
+def of_models(*names: str) -> Picture:
+    subjects = []
+    for name in names:
+        ropes = pecli.load_config(presets()[name].config).ropes()
+        for encoding in ropes:
+            label = f"{name} {encoding.layer_type}".strip()
+            found = pecli.load_model(name)
+            window = found.window if "sliding" in encoding.layer_type or len(ropes) == 1 else None
+            subjects += of_scheme(encoding.rope(64), label, found.context, window)
+    return kinds.picture("wavelengths", labelled(subjects), PlotRequest())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("llama-3.1-8b", [("trained on 8,192", 8192.0), ("extended to 131,072", 131072.0)]),
+        ("deepseek-v3", [("trained on 4,096", 4096.0), ("extended to 163,840", 163840.0)]),
+        ("llama-3-8b", [("context 8,192", 8192.0)]),
+        ("mistral-7b-v0.1", [("sliding window 4,096", 4096.0), ("context 32,768", 32768.0)]),
+    ],
+)
+def test_a_model_says_itself_how_far_it_goes(name: str, expected: list[tuple[str, float]]) -> None:
+    assert of_models(name).panels[0].levels == expected
+
+
+def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
+    config = presets()["phi-3-mini-128k-2024-04"].config
+    law = 2 * math.pi * 1e4 ** (np.arange(48) / 48)
+    short, long, unscaled = of_models("phi-3-mini-128k-2024-04").panels[0].curves
+    assert (short.label, long.label) == ("short factors, up to 4,096", "long factors, beyond 4,096")
+    np.testing.assert_allclose(short.y, law * config["rope_scaling"]["short_factor"], rtol=1e-9)
+    np.testing.assert_allclose(long.y, law * config["rope_scaling"]["long_factor"], rtol=1e-9)
+    np.testing.assert_allclose(unscaled.y, law, rtol=1e-9)
+
+
+def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
+    chart = of_models("llama-3.1-8b", "gpt-oss-20b", "qwen3-8b", "gemma-3-1b").panels[0]
+    labels = [curve.label for curve in chart.curves]
+    assert labels[0] == "llama-3.1-8b, 8,192 → 131,072"
+    assert labels[-1] == "gemma-3-1b sliding_attention, 32,768, window 512"
+    assert not chart.levels
+    for curve in chart.curves:
+        for x, y in curve.marks:
+            assert math.exp(np.interp(x, curve.x, np.log(curve.y))) == pytest.approx(y, rel=1e-9)
+    assert [y for _, y in chart.curves[0].marks] == [8192.0, 131072.0]
+
+
+def test_of_dynamic_scaling_both_lengths_are_drawn_and_without_a_context_longrope_has_both_kinds_of_factors() -> None:
+    dynamic = pecli.Rope(64, 64, scaling="dynamic", factor=2.0, max_position_embeddings=4096)
+    within, beyond, law = kinds.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
+    assert (within.label, beyond.label) == ("up to 4,096", "at length 16,384")
+    np.testing.assert_allclose(within.y, law.y, rtol=1e-12)
+    base = 1e4 * (2.0 * 16384 / 4096 - 1) ** (64 / 62)
+    np.testing.assert_allclose(beyond.y, 2 * math.pi * base ** (np.arange(32) / 32), rtol=1e-9)
+    ones, twos = (1.0,) * 32, (2.0,) * 32
+    given = {"short_factor": ones, "long_factor": twos, "original_max_position_embeddings": 4096, "factor": 2.0}
+    short, long, law = made("wavelengths", pecli.Rope(64, 64, scaling="longrope", **given)).panels[0].curves
+    np.testing.assert_allclose(short.y, law.y, rtol=1e-12)
+    np.testing.assert_allclose(long.y, 2 * law.y, rtol=1e-12)
+
+
+def test_a_curve_is_marked_only_where_it_reaches_a_context() -> None:
+    """Gemma 4's full layers rotate a quarter of their pairs, the slowest of which turns within 200 positions."""
+    (chart,) = of_models("gemma-4-e4b", "llama-3-8b", "qwen3-8b").panels  # no pair is stretched
+    full = next(curve for curve in chart.curves if "full" in curve.label)
+    assert full.y[np.isfinite(full.y)].max() < 200
+    assert not full.marks
