@@ -29,7 +29,6 @@ MAX_RESIDUAL = 0.05  # of the values after: a quotient that is further off is no
 EXPLAINED = 1e-3  # of the error, the residual of a known mistake
 MAX_HEADS, MAX_ROWS = 16, 96  # of queries or keys that tell mistakes apart
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
-NEARER = 0.7  # of the error, the residual of a mistake that is looked at closely
 UNITS = 4  # of the last place of the largest channel, that a rotation may lose
 LAYOUTS = ("halves", "interleaved")
 
@@ -194,11 +193,15 @@ class Rotated:
     def rows(self) -> Indices:
         return np.arange(self.before.shape[-2])
 
-    def errors(self, made: Floats) -> Errors:
-        """What is left, with the rounding errors that a rotation in the coarsest dtype of all values makes."""
+    @cached_property
+    def rounding(self) -> Floats:
+        """The errors that a rotation in the coarsest dtype of all values makes."""
         stored = grain(self.after)
         half_unit = precision(stored.found if isinstance(stored, kinds.Dtype) else "float32")
-        return Errors(self.after - made, self.after, UNITS * half_unit * np.abs(self.after).max(axis=-1, keepdims=True))
+        return np.asarray(UNITS * half_unit * np.abs(self.after).max(axis=-1, keepdims=True))
+
+    def errors(self, made: Floats) -> Errors:
+        return Errors(self.after - made, self.after, self.rounding)
 
     @cached_property
     def expected(self) -> Errors:
@@ -222,8 +225,9 @@ class Rotated:
         scaled = Mistake((kinds.Scaled(factor),), lambda x, rows: factor * self.plan.render()(x, rows))
         every = [*mistakes(self.plan, self.before.shape), scaled, *_other_positions(x, y, self.plan, rows)]
         left = [rms(y - each.render(x, rows)) for each in every]
+        limit = max(EXPLAINED * rms(y - right), rms(self.rounding) + self.atol)
         for off, each in sorted(zip(left, every, strict=True), key=lambda pair: float(f"{pair[0]:.0e}")):
-            if off < NEARER * rms(y - right):
+            if off <= limit:
                 errors = self.errors(each.render(self.before, self.rows))
                 yield from self.judge.accepted([Explanation(each.edits, each.scheme, ("after",), errors)])
 
