@@ -129,17 +129,6 @@ def picture(rows: int, columns: int) -> np.ndarray:
     return blobs + 0.3 * y + RNG.normal(0, 0.01, (rows, columns))
 
 
-def trained(rows: int = 200, dim: int = 32) -> np.ndarray:
-    """An embedding after some steps of gradient descent: rows predict their neighbours through a small layer."""
-    table, layer = RNG.normal(0, 0.02, (rows, dim)), RNG.normal(0, 0.2, (dim, dim))
-    target = np.stack([np.sin(np.arange(rows) / 30), np.arange(rows) / rows], axis=1) @ RNG.normal(size=(2, dim))
-    for _ in range(300):
-        error = np.tanh(table) @ layer - target
-        layer -= 0.01 * np.tanh(table).T @ error / rows
-        table -= 0.05 * (error @ layer.T) * (1 - np.tanh(table) ** 2)
-    return table
-
-
 def hadamard(order: int) -> np.ndarray:
     matrix = np.ones((1, 1))
     while len(matrix) < order:
@@ -155,11 +144,9 @@ def negatives() -> dict[str, np.ndarray]:
         "heavy noise": RNG.standard_t(3, (300, 64)),
         "signs": RNG.choice([-1.0, 1.0], (128, 64)),
         "a picture": picture(256, 256),
-        "a grey picture": np.round(picture(128, 96) * 100),
         "a checkerboard": (np.indices((64, 64)).sum(axis=0) % 2).astype(float),
         "a random walk": walk((512, 32)),
         "low rank": RNG.normal(size=(200, 3)) @ RNG.normal(size=(3, 64)),
-        "trained weights": trained(),
         "a constant": np.full((64, 16), 0.7),
         "ones": np.ones((64, 16)),
         "Hadamard": hadamard(64),
