@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import pytest
 
 import pecli
 from pecli.engine.arrays import round_to
-from pecli.engine.schemes import Real, Whole, registered
+from pecli.engine.schemes import SCHEMES, Real, Whole
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 
@@ -42,10 +41,9 @@ TABLE = np.array([[abs((p + c) % 12 / 12 - 0.5) * 4 - 1 for c in range(8)] for p
 
 
 @pytest.fixture(autouse=True)
-def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with registered(Triangle):
-        yield
+    monkeypatch.setitem(SCHEMES, "triangle", Triangle)
 
 
 def test_generate_shows_it(pecli_cli) -> None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.compare import READ_BYTES, Comparison, Part, problems_of, slabs, where_json
+from pecli.checks.compare import READ_BYTES, Comparison, Part, absolute_errors, problems_of, slabs, where_json
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
-from pecli.checks.tolerance import EXACT, Tolerance, absolute_errors, is_relative, tolerance_of
+from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, dtype_name
 from pecli.errors import PecliError, bracketed
 from pecli.explain.forms import Form, halved
@@ -310,7 +310,8 @@ def _explained(
     for fit, result in changed:
         units = result.max_ulp_error
         if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
-            found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
+            rounded, largest = (Dtype(result.dtype),), result.max_abs_error
+            found.append(Explanation(rounded, None, (result.name,), residual=largest))
         elif result.problem or units is None or units > MAX_NOISE_ULP:
             pairs += fit.pairs()
     pairs = pairs[:MAX_EXPLAINED]

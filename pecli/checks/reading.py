@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, Part, compare, copy_axes
-from pecli.checks.tolerance import Tolerance, widest
+from pecli.checks.compare import Comparison, Part, compare, copy_axes, widest
+from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Indices, dtype_name, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import bracketed

@@ -29,10 +29,7 @@ def roles() -> Mapping[str, str]:
 
 _FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
 """Words too common in checkpoints to mean anything, unless they are the full name."""
-_LAYER_WORDS: Mapping[str, tuple[str, ...]] = {
-    "sliding": ("local", "sliding", "swa"),
-    "full": ("global", "full"),
-}
+_LAYER_WORDS: Mapping[str, tuple[str, ...]] = {"sliding": ("local", "sliding", "swa"), "full": ("global", "full")}
 """Words for layers, by one that the names of their types have."""
 _LAYERS = re.compile(rf"_({'|'.join(word for words in _LAYER_WORDS.values() for word in words)})(_attention|_attn)?$")
 _HOLDERS = re.compile(r"(^|_)(rotary|rope)(_|$)")

@@ -1,21 +1,12 @@
-"""How far a table may be off and still pass, and how far its elements are apart."""
+"""How far a table may be off and still pass."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from pecli.checks.tensor_roles import role_of
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Flags, Floats, Indices, dtype_name, round_to, widened
 from pecli.engine.schemes import Real, Whole
 from pecli.errors import KindError, ParameterError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Value = float | complex
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
 ERROR = Real(help="an error", at_least=0)
@@ -80,75 +71,3 @@ def tolerance_of(tolerance: Tolerance | None, max_ulp: int | None, atol: float |
     if given:
         raise ParameterError(next(iter(given)), "given beside tolerance", "they say the same", "leave one out")
     return tolerance
-
-
-def differing_elements(ours: Array, theirs: Array) -> Indices:
-    """The elements whose bits differ (no NaN is unlike itself); all of them where the dtypes do."""
-    if ours.dtype != theirs.dtype:
-        return np.arange(ours.size)
-    word = np.dtype(f"u{min(8, ours.itemsize)}")
-    differ = ours.view(word) != theirs.view(word)
-    return np.flatnonzero(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
-
-
-def element_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, NDArray[Any] | None]:
-    """Which elements are alike, their absolute errors, and the units of the last place between them, for floats."""
-    if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
-        a, b = (each.view(np.uint8) if each.dtype.kind == "b" else each for each in (ours, theirs))
-        unsigned = f"u{a.dtype.itemsize}"
-        apart = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)
-        return np.asarray(a == b), apart.astype(np.float64), None
-    alike, error = absolute_errors(ours, theirs)
-    if theirs.dtype.kind in "iub" or (ours.dtype.kind == "c" != theirs.dtype.kind):
-        return alike, error, None
-    if theirs.dtype.kind == "c":
-        ours = ours.astype(theirs.dtype)
-        parts = [(one.copy(), other.copy()) for one, other in ((ours.real, theirs.real), (ours.imag, theirs.imag))]
-        units = np.maximum(ulps_apart(*parts[0]), ulps_apart(*parts[1]))
-    else:
-        name = dtype_name(theirs.dtype)
-        if ours.dtype != theirs.dtype:
-            ours = round_to(widened(ours), name) if name in SIGNIFICAND_BITS else widened(ours).astype(theirs.dtype)
-        units = ulps_apart(ours, theirs)
-    units[alike] = 0
-    return alike, error, units
-
-
-def absolute_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats]:
-    """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
-    expected, found = widest(ours), widest(theirs)
-    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
-    with np.errstate(invalid="ignore", over="ignore"):
-        error: Floats = np.abs(expected - found)
-    error[alike] = 0
-    error[np.isnan(error)] = np.inf
-    return alike, error
-
-
-def ulps_apart(a: Array, b: Array) -> NDArray[Any]:
-    """The distance of two arrays in floats of their dtype, element by element; the two zeros are one.
-
-    >>> ulps_apart(np.array([1, -0.0], np.float16), np.array([1 + 2**-10, 0.0], np.float16)).tolist()
-    [1, 0]
-    """
-    first, second = _ordinals(a), _ordinals(b)
-    unsigned = f"u{a.dtype.itemsize}"  # the difference has one bit more than its signed parts
-    return np.asarray(np.maximum(first, second).view(unsigned) - np.minimum(first, second).view(unsigned))
-
-
-def _ordinals(a: Array) -> NDArray[Any]:
-    """Floats numbered from zero, negative below; without branches, which random signs would make slow."""
-    bits = a.view(f"i{a.dtype.itemsize}")
-    below = bits >> (8 * a.dtype.itemsize - 1)  # −1 where negative, or else 0
-    return np.asarray(((bits & np.iinfo(bits.dtype).max) ^ below) - below)
-
-
-def widest(values: Array) -> NDArray[Any]:
-    """Numbers as float64, or as complex128."""
-    return values.astype(np.complex128) if values.dtype.kind == "c" else widened(values)
-
-
-def value_of(element: Any) -> Value:
-    """An element as a Python number."""
-    kind = element.dtype.kind
-    return int(element) if kind in "iub" else complex(element) if kind == "c" else float(element)

@@ -17,9 +17,11 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import ParameterError
+from pecli.files import save_tables
 from pecli.tensors import apply as tensors
 from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import SEQ_AXIS, Input, only_tensor, open_inputs, read_numbers
+from pecli.views import BlockObserver, screen
 
 MAX_LISTED = 4
 """Tensors that a line of text names."""
@@ -51,24 +53,25 @@ _POSITIONS = (
     "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L), (axes, batch,"
 )
 _POSITIONS += " L)."
+_SHIFT = "Move what was rotated already by this many positions, in one step."
 _AXIS = "The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)"
 _DIM = "Rotary dimension: channels that rotate, in pairs. (default: all, or the model's)"
 _MODEL = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}. Options beside it override it."
 LEARNED_OPTIONS = (
     options.text("--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED),
-    options.text("--offset", "INTEGER", "The row for the first position. (default: 0)"),
+    options.text("--offset", "INTEGER", "The row for the first position. (default: 0)", rule=tensors.OFFSET),
 )
 ALIBI_OPTIONS = (
     options.flag("--causal", "The same as --form causal."),
-    options.text("--heads", "INTEGER", "Refuse scores with another number of heads."),
+    options.text("--heads", "INTEGER", "Refuse scores with another number of heads.", rule=Alibi.parameters()["heads"]),
 )
 ROPE_OPTIONS = (
-    options.text("--layout", "NAME", _LAYOUT, choices=tensors.LAYOUT.options),
+    options.text("--layout", "NAME", _LAYOUT, rule=tensors.LAYOUT),
     options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
-    options.text("--seq-axis", "INTEGER", _AXIS),
+    options.text("--seq-axis", "INTEGER", _AXIS, rule=tensors.AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
-    options.text("--shift", "INTEGER", "Move what was rotated already by this many positions, in one step."),
+    options.text("--shift", "INTEGER", _SHIFT, rule=tensors.SHIFT),
     *options.model_options(_MODEL),
 )
 SHARED_OPTIONS = (
@@ -79,17 +82,23 @@ SHARED_OPTIONS = (
 
 
 class Applied(NamedTuple):
-    """The results, the parameters behind them, and the same in a few words."""
+    """The results, the parameters behind them, the same in a few words, and the axis of positions, if any."""
 
     arrays: Sequence[Array]
     parameters: Mapping[str, Any]
     words: str
     seq_axis: int | None = SEQ_AXIS
-    """The axis of positions in every tensor; None where a tensor has no such axis, or no position matters."""
 
 
 Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]
 """What one of the commands does with its inputs and its options."""
+_DECIDED = {"seq_len", "dim", "heads", "slopes", "dtype", "relative"}
+_ROTARY = {
+    name: rule
+    for name, rule in Rope.parameters().items()
+    if name not in ("seq_len", "layout", "dtype", "recipe", "positions")
+}
+"""The parameters of rotary schemes that the input does not decide."""
 
 
 def command(name: str) -> Any:
@@ -97,14 +106,14 @@ def command(name: str) -> Any:
     commands = []
     for kind in map(scheme_named, SCHEMES):
         if kind.applied_as == "rows" and kind.recipe_names():  # what is drawn comes from a file, by `learned`
-            summary, own = f"Add a {kind.name} table to x (…, L, D).", _own_options(kind)
+            summary, own = f"Add a {kind.name} table to x (…, L, D).", options.own_options(kind, _DECIDED)
             commands.append(_command(kind.name, partial(_add_rows, kind), summary, own))
     summary = "Add rows of a learned table to x (…, L, D)."
     commands += [_command(word, _add_learned, summary, LEARNED_OPTIONS) for word in ("learned", "learned-init")]
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
-    commands.append(_command("alibi", _add_alibi, summary, [*_own_options(Alibi), *ALIBI_OPTIONS]))
+    commands.append(_command("alibi", _add_alibi, summary, [*options.own_options(Alibi, _DECIDED), *ALIBI_OPTIONS]))
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
-    own = [options.option(label, rule, Rope) for label, rule in _rotary().items() if label != "dim"]
+    own = options.own_options(Rope, {*Rope.parameters()} - {*_ROTARY} | {"dim"})
     commands.append(_command("rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]))
     help, epilog = "Apply an encoding to tensors, as a model's layer would.", [lines[0] for lines in EXAMPLES.values()]
     return SchemeGroup(name=name, commands=commands, help=help, epilog=examples(epilog), no_args_is_help=True)
@@ -119,9 +128,6 @@ def _command(name: str, apply: Apply, summary: str, own: Sequence[inspect.Parame
 
 def _run(scheme: str, apply: Apply, **values: Any) -> int:
     """Read the tensors, apply the encoding, write the results, and say so."""
-    from pecli.files import save_tables
-    from pecli.views import BlockObserver, screen
-
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
     options.check_output(path, json=values["json"])
@@ -154,12 +160,7 @@ def _span(low: int, high: int, first: Input, seq_axis: int = SEQ_AXIS, of: str =
 
 def _own(kind: type[Scheme]) -> dict[str, Parameter]:
     """The parameters that the input does not decide."""
-    decided = ("seq_len", "dim", "heads", "slopes", "dtype", "relative")
-    return {name: rule for name, rule in kind.parameters().items() if name not in decided}
-
-
-def _own_options(kind: type[Scheme]) -> list[inspect.Parameter]:
-    return [options.option(name, rule, kind) for name, rule in _own(kind).items()]
+    return {name: rule for name, rule in kind.parameters().items() if name not in _DECIDED}
 
 
 def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
@@ -182,7 +183,7 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, 
 
 
 def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    offset = 0 if values["offset"] is None else tensors.OFFSET.parse("offset", values["offset"])
+    offset = values["offset"] or 0
     tables, _ = open_inputs([values["table"]])
     only_tensor("table", values["table"], {table.name: table.array for table in tables})
     arrays = [tensors.add_learned(tensor, tables[0], offset) for tensor in inputs]
@@ -192,10 +193,9 @@ def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 
 
 def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    given, heads = options.parsed(_own(Alibi), values), values["heads"]
+    given, wanted = options.parsed(_own(Alibi), values), values["heads"]
     if values["causal"] and given.setdefault("form", "causal") != "causal":
         raise ParameterError("causal", "given", f"--form is {given['form']}", "leave out one of them")
-    wanted = None if heads is None else Alibi.parameters()["heads"].parse("heads", heads)
     arrays = []
     for tensor in inputs:
         tensor.check_floating()
@@ -212,22 +212,16 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     return Applied(arrays, spec, f"{scheme.form}, {scheme.rule} slopes of {count} heads{last}", seq_axis=None)
 
 
-def _rotary() -> dict[str, Parameter]:
-    decided = ("seq_len", "layout", "dtype", "recipe", "positions")
-    return {name: rule for name, rule in Rope.parameters().items() if name not in decided}
-
-
 def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     """The tensors, rotated as the options ask for."""
     if values["positions"] is not None and values["offset"] is not None:
         raise ParameterError("offset", values["offset"], "--positions says where every row stands", "leave out one")
     for name in ("inverse", "positions", "offset", "seq_axis"):
-        if values["shift"] is not None and values[name] not in (None, False):
+        if values["shift"] is not None and values[name] is not None and values[name] is not False:
             given = "given" if values[name] is True else values[name]
             raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
-    shift = None if values["shift"] is None else tensors.SHIFT.parse("shift", values["shift"])
-    seq_axis = SEQ_AXIS if values["seq_axis"] is None else tensors.AXIS.parse("seq_axis", values["seq_axis"])
-    first = inputs[0]
+    shift, first = values["shift"], inputs[0]
+    seq_axis = SEQ_AXIS if values["seq_axis"] is None else values["seq_axis"]
     length, dim = first.check_sequence(seq_axis)
     for tensor in inputs[1:]:
         length = max(length, tensor.check_sequence(seq_axis)[0])
@@ -248,7 +242,7 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     width = rotation.rope.rotary_dim
     if width < dim:
         words.insert(1, f"the {'last' if rotation.trailing else 'first'} {width} of {dim} channels")
-    parameters = {name: getattr(rotation.rope, name) for name in _rotary()}
+    parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
     parameters |= {name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")}
     parameters["positions"] = values["positions"]
     arrays = [rotation.apply(tensor) for tensor in inputs]
@@ -258,7 +252,7 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 def _positions(values: Mapping[str, Any]) -> tuple[RowPositions, PositionList | None]:
     """The positions of the rows: ids of a batch, or a range; and those that the scheme takes as its own, if any."""
     text, offset = values["positions"], values["offset"]
-    consecutive = RowPositions(0 if offset is None else _rotary()["offset"].parse("offset", offset))
+    consecutive = RowPositions(0 if offset is None else _ROTARY["offset"].parse("offset", offset))
     if text is None:
         return consecutive, None
     rule = GivenPositions(help="")
@@ -278,8 +272,7 @@ def _rotation(
     seq_len: int | None = max(1, length if rows.ids is None else rows.span(length)[1])
     if own is not None or values["grid"] is not None:
         seq_len = None
-    layout = None if values["layout"] is None else options.parse("layout", tensors.LAYOUT, values["layout"])
-    given = options.parsed(_rotary(), values)
+    layout, given = values["layout"], options.parsed(_ROTARY, values)
     if not options.names_model(values):
         if "dim" not in given and "axes" not in given:
             first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from pecli.checks.audit import audit
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, SchemeGroup, command_line, command_of, examples, options
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
+from pecli.views import counting, drift, screen
+from pecli.views.pictures import figure
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
 EXAMPLES = {
@@ -26,8 +29,8 @@ _OMITTED = ("recipe", "slopes")
 _TOLERANCE = f"An absolute error that a context may have. (default: {DRIFT:g})"
 OPTIONS = (
     options.text("--recipes --recipe", "NAME,…", "Look at these alone. (default: all)", "Audit"),
-    options.text("--tolerance", "NUMBER", _TOLERANCE, "Audit", default=f"{DRIFT:g}"),
-    options.output(options.PICTURE),
+    options.text("--tolerance", "NUMBER", _TOLERANCE, "Audit", default=f"{DRIFT:g}", rule=ERROR),
+    options.DRIFT_PICTURE,
     *options.WORK,
 )
 
@@ -46,19 +49,13 @@ def command(name: str) -> Any:
 
 
 def _audit(kind: type[Scheme], **values: Any) -> int:
-    from pecli.checks.audit import audit
-    from pecli.views import counting, drift, screen
-    from pecli.views.pictures import figure
-
     scheme = options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
-    path, tolerance = values["output"], ERROR.parse("tolerance", values["tolerance"])
-    if path is not None:
-        figure.check_suffix(path)
+    path = values["output"]
     parts = dict(scheme.named_parts())
     recipes = _recipes(next(iter(parts.values())), values["recipes"])
     positions = sum(part.by_position().count for part in parts.values())
     with counting("audit", positions, values, bytes=False) as advance:
-        audits = {name: audit(part, recipes, tolerance, advance) for name, part in parts.items()}
+        audits = {name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()}
     if path is not None:
         figure.save(drift.audit_picture(audits), path, about=_about(parts, values))
     if values["json"]:

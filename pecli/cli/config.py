@@ -8,8 +8,12 @@ import shlex
 from pecli.cli import Exit, command, options, print_error, print_note
 from pecli.engine.schemes import Whole
 from pecli.errors import ParameterError, PecliError, quoted
+from pecli.models.dialects import read_object
+from pecli.models.find import describe
+from pecli.models.presets import presets
+from pecli.views import encodings as view
+from pecli.views import screen
 
-_LENGTH = Whole(help="a length")
 _CONTEXT = "Context length for dynamic and longrope. (default: before any call)"
 _MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}."
 _SAME = "The same, by an option; may be repeated."
@@ -18,11 +22,11 @@ _SAME = "The same, by an option; may be repeated."
 @command(
     options.argument("files", "MODEL…", _MODEL, several=True, default=None),
     options.text("--model --config", "MODEL", _SAME, complete=options.preset_names, several=True),
-    options.text("--seq-len --length", "INTEGER", _CONTEXT),
+    options.text("--seq-len --length", "INTEGER", _CONTEXT, rule=Whole(help="a length")),
     options.flag("--strict", "Exit code 1 when there are warnings."),
     options.JSON,
 )
-def config(files: list[str] | None, model: list[str] | None, seq_len: str | None, strict: bool, json: bool) -> int:
+def config(files: list[str] | None, model: list[str] | None, seq_len: int | None, strict: bool, json: bool) -> int:
     """Say which positional encodings a config.json asks for: every value, its source, and warnings.
 
     Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
@@ -33,18 +37,13 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: str | None
       pecli config old/config.json new/config.json
       pecli config --model gpt-oss-20b --strict
     """
-    from pecli.models.find import describe
-    from pecli.views import encodings as view
-    from pecli.views import screen
-
-    length = None if seq_len is None else _LENGTH.parse("seq_len", seq_len)
     if not files and not model:
         raise ParameterError("MODEL", "missing", "name a config.json or a preset", "see pecli models")
     code, found = Exit.DONE, []
     for name, parameter in [*((name, "MODEL") for name in files or []), *((name, "model") for name in model or [])]:
         try:
             result = describe(name, parameter).encodings()
-            data = result.as_json(length) if json else {}
+            data = result.as_json(seq_len) if json else {}
         except PecliError as problem:
             code = max(code, print_error(problem))
             continue
@@ -54,12 +53,12 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: str | None
         if json:
             screen.say_json(data)
         else:
-            view.show(result, length, first=len(found) == 1)
+            view.show(result, seq_len, first=len(found) == 1)
             option = "--config" if os.path.exists(name) else "--model"
-            for line in view.commands(result, f"{option} {shlex.quote(name)}", length, result.context):
+            for line in view.commands(result, f"{option} {shlex.quote(name)}", seq_len, result.context):
                 screen.say(line)
     if not json and len(found) > 1:
-        view.show_differences(found, length)
+        view.show_differences(found, seq_len)
     return code
 
 
@@ -78,11 +77,6 @@ def models(words: list[str] | None, json: bool) -> int:
       pecli models --json | jq -r '.models[].name'
       pecli config --model llama-3.1-8b
     """
-    from pecli.models.dialects import read_object
-    from pecli.models.presets import presets
-    from pecli.views import encodings as view
-    from pecli.views import screen
-
     wanted = [word.lower() for word in words or []]
     every = [(preset, read_object(preset.config, preset.name)) for preset in presets().values()]
     chosen = [both for both in every if all(word in view.searched_text(*both) for word in wanted)]

@@ -20,6 +20,7 @@ MAX_SCORE_CHANGE = 1e-9
 """What float64 arithmetic may lose, relative to the largest score."""
 
 _PAIRS = "Layout of pairs"
+_CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
 _NOW = "The layout now: halves (NeoX, rotate_half), interleaved (GPT-J) or deepseek."
 _MODEL = "Take heads, their size, the rotary dimension and fused rows from a model."
 _QUERIES = "Query heads: rows of projections move; without it or a model, columns."
@@ -30,9 +31,9 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
 @command(
     options.argument("file", "FILE", "A file, or FILE:NAME for one tensor of it."),
     options.output("Where to write; the suffix picks the format. (required)", ""),
-    options.text("--dtype", "NAME", f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."),
-    options.text("--from", "NAME", _NOW, _PAIRS, choices=PAIRS.options, name="source"),
-    options.text("--to", "NAME", "The layout they are to have.", _PAIRS, choices=PAIRS.options),
+    options.text("--dtype", "NAME", _CAST, rule=DTYPE),
+    options.text("--from", "NAME", _NOW, _PAIRS, name="source"),
+    options.text("--to", "NAME", "The layout they are to have.", _PAIRS, rule=PAIRS),
     *options.model_options(_MODEL, _PAIRS, "Layers of this type, where heads of a model differ."),
     options.text("--heads", "INTEGER", _QUERIES, _PAIRS),
     options.text("--kv-heads", "INTEGER", "Key heads. (default: as the keys' rows have)", _PAIRS),
@@ -87,21 +88,12 @@ def convert(
 
 def _conversion(given: dict[str, Any]) -> Conversion:
     """What the options ask for."""
-    heads: dict[str, Any] = {name: rule.parse(name, given[name]) for name, rule in HEAD_RULES.items() if given[name]}
-    if given["trailing"]:
-        heads["trailing"] = True
+    heads = options.parsed(HEAD_RULES, given) | ({"trailing": True} if given["trailing"] else {})
     model = (given["config"] or given["model"]) if options.names_model(given) else None
-    rules = {"from": (PAIRS, given["source"]), "to": (PAIRS, given["to"]), "dtype": (DTYPE, given["dtype"])}
-    words = {name: text and options.parse(name, rule, text) for name, (rule, text) in rules.items()}
-    return Conversion(
-        words["from"],
-        words["to"],
-        heads_of(model, given["layer_type"], heads),
-        heads.get("rotary_dim"),
-        given["trailing"],
-        tuple(given["include"] or ()),
-        words["dtype"],
-    )
+    layout, include = heads_of(model, given["layer_type"], heads), tuple(given["include"] or ())
+    source = given["source"] and options.parse("from", PAIRS, given["source"])
+    rotary_dim, trailing = heads.get("rotary_dim"), given["trailing"]
+    return Conversion(source, given["to"], layout, rotary_dim, trailing, include, given["dtype"])
 
 
 def _check_source(file: LoadedFile, conversion: Conversion) -> None:
@@ -138,8 +130,7 @@ def _save(
 
 
 def _show(made: Converted, output: str | None, checked: ScoreCheck | None, *, loses_spec: bool) -> None:
-    assumed = _assumed(made)
-    lines = [f"assumed: {assumed['text']}"] if assumed else []
+    lines = [f"assumed: {assumed['text']}"] if (assumed := _assumed(made)) else []
     if output is not None and is_stream(output):
         for line in lines:
             print(screen.printable(line, sys.stderr), file=sys.stderr)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
+from pecli.checks.diff import diff_open, error_maps
 from pecli.cli import Exit, command, command_line, options
 from pecli.engine import __version__
 from pecli.errors import ParameterError
+from pecli.files import open_tensors
+from pecli.views import check_results, screen
 
 MAX_PANELS = 4
 
@@ -17,7 +20,7 @@ MAX_PANELS = 4
     options.argument("b", "B", "The file to compare with it."),
     *options.TOLERANCES,
     options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
-    options.output("Draw the errors to .png, .svg or .pdf."),
+    options.picture("Draw the errors to"),
     *options.ANSWER,
 )
 def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any) -> int:
@@ -32,15 +35,7 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
       pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2
       pecli diff a.npy b.npy --atol 1e-6 -o diff.png
     """
-    from pecli.checks.diff import diff_open, error_maps
-    from pecli.files import open_tensors
-    from pecli.views import check_results, screen
-
     tolerance = options.tolerance(allowed)
-    if output is not None:
-        from pecli.views.pictures.figure import check_suffix
-
-        check_suffix(output)
     if a.split(":")[0] == b.split(":")[0] == "-":
         raise ParameterError("A and B", "- and -", "standard input can be read once only")
     with ExitStack() as stack:

@@ -6,19 +6,21 @@ from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
 from pecli.cli import Exit, command, options
 from pecli.errors import ParameterError
+from pecli.views import extension, screen
+from pecli.views.pictures import figure
 
 _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
 
 
 @command(
     *options.MODEL_ARGUMENT,
-    options.text("--to", "INTEGER", "Positions of the longer context. (required)"),
-    options.text("--method", "NAME", _METHOD, choices=METHODS),
-    options.output("Draw the wavelengths before and after: .png, .svg or .pdf."),
+    options.text("--to", "INTEGER", "Positions of the longer context. (required)", rule=TO),
+    options.text("--method", "NAME", _METHOD, rule=METHOD),
+    options.picture("Draw the wavelengths before and after:"),
     *options.ANSWER,
 )
 def extend(
-    to: str | None, method: str | None, output: str | None, json: bool, quiet: bool, layer_type: str | None,
+    to: int | None, method: str | None, output: str | None, json: bool, quiet: bool, layer_type: str | None,
     **names: str | None,
 ) -> int:  # fmt: skip
     """Print the settings that stretch a model's context: for config.json, vLLM, llama.cpp and GGUF.
@@ -30,16 +32,10 @@ def extend(
       pecli extend config.json --to 65536 --method linear --json
       pecli extend mistral-7b-v0.3 --to 131072 --method ntk -o wavelengths.png
     """
-    from pecli.views import extension, screen
-    from pecli.views.pictures import figure
-
     model = options.one_model(*names.values())
     if to is None:
         raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")
-    if output is not None:
-        figure.check_suffix(output)
-    chosen = None if method is None else METHOD.parse("method", method)
-    found = extended(model, TO.parse("to", to), chosen, layer_type=layer_type)
+    found = extended(model, to, method, layer_type=layer_type)
     if output is not None:
         figure.save(extension.extension_picture(found), output)
     if json:

@@ -17,7 +17,7 @@ _FORMAT = f"{', '.join(WRITERS)} or all. (default: json)"
         "models", "[MODEL]...", "Only these models; without any, the whole suite.", several=True, default=None
     ),
     options.output("The folder to write: index.json and one file per case."),
-    options.text("--format", "NAME", _FORMAT, default="json", choices=FORMAT.options),
+    options.text("--format", "NAME", _FORMAT, default="json", rule=FORMAT),
     *options.ANSWER,
 )
 def golden(models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool) -> int:
@@ -33,8 +33,7 @@ def golden(models: list[str] | None, output: str | None, format: str, json: bool
     """
     if output is None:
         raise ParameterError("output", "missing", "the suite is a folder of files", "-o golden")
-    formats = tuple(WRITERS) if FORMAT.check("format", format) == "all" else (format,)
-    entries = write(output, models or (), formats)
+    entries = write(output, models or (), tuple(WRITERS) if format == "all" else (format,))
     if json:
         screen.say_json({"output": output, "cases": [entry["name"] for entry in entries]})
     elif not quiet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,16 +47,22 @@ def argument(
 def text(
     names: str, metavar: str, help: str, panel: str = "", *, name: str = "", default: Any = None,
     several: bool = False, choices: Sequence[str] = (), complete: Callable[[str], list[str]] | None = None,
+    rule: Parameter | None = None,
 ) -> inspect.Parameter:  # fmt: skip
-    """An option that takes a value, as text, which a parameter's own rule parses; a shell completes the choices.
+    """An option that takes a value, as text unless there is a rule that parses it; a shell completes the choices.
 
     Its name in Python is the first of its names, unless another is given.
     """
+    name = name or _python_name(names)
+    if isinstance(rule, Choice):
+        choices = rule.options
     if choices:
         complete = lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]  # noqa: E731
-    about: dict[str, Any] = {"metavar": metavar, "help": help, "rich_help_panel": panel or None}
-    info = typer.Option(*names.split(), show_default=False, autocompletion=complete, **about)
-    return _keyword(name or _python_name(names), info, list[str] if several else str, default)
+    about: dict[str, Any] = {"metavar": metavar, "autocompletion": complete, "rich_help_panel": panel or None}
+    if rule is not None:
+        about["callback"] = lambda value: None if value is None else parse(name, rule, value)
+    info = typer.Option(*names.split(), help=help, show_default=False, **about)
+    return _keyword(name, info, list[str] if several else str, default)
 
 
 def flag(names: str, help: str, panel: str = "", default: bool | None = False) -> inspect.Parameter:
@@ -70,13 +76,28 @@ def _python_name(names: str) -> str:
     return re.split("[ /]", names)[0].removeprefix("--").replace("-", "_")
 
 
-def output(help: str, panel: str = OUTPUT, default: Any = None) -> inspect.Parameter:
+def output(help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter | None = None) -> inspect.Parameter:
     """`--output`, with what is written there."""
-    return text("--output -o", "FILE", help, panel, default=default)
+    return text("--output -o", "FILE", help, panel, default=default, rule=rule)
+
+
+class _PictureFile(Parameter):
+    """The name of a file for a figure."""
+
+    def check(self, name: str, value: Any) -> str:
+        from pecli.views.pictures.figure import check_suffix
+
+        check_suffix(value)
+        return str(value)
+
+
+def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
+    """`--output` of a figure, whose suffix is checked before any work."""
+    return output(f"{help} .png, .svg or .pdf.", panel, rule=_PictureFile(help=""))
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
-PICTURE = "Draw the errors over positions: .png, .svg or .pdf."
+DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
 ANSWER = (JSON, QUIET)
@@ -212,11 +233,14 @@ def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> di
 
 def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind; a model has either rotary encodings or a table of that scheme."""
-    what = "the parameters from a model that has such a table"
-    if kind.is_configured:
-        what = "--dim, --theta, --scaling, … from a model"
-    own = [option(name, parameter, kind) for name, parameter in kind.parameters().items()]
-    return [*own, *model_options(f"Take {what}: {MODEL}. Options beside it override it.")]
+    rotary, other = "--dim, --theta, --scaling, … from a model", "the parameters from a model that has such a table"
+    what = rotary if kind.is_configured else other
+    return [*own_options(kind), *model_options(f"Take {what}: {MODEL}. Options beside it override it.")]
+
+
+def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspect.Parameter]:
+    """The parameters of a scheme as options."""
+    return [option(name, rule, kind) for name, rule in kind.parameters().items() if name not in without]
 
 
 def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str] | None = None) -> Scheme:
@@ -231,12 +255,10 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str] | 
     command = command_of(name, run, options_of(kind), (), add_help_option=False)
     with command.make_context(f"pecli {name}", list(words)) as context:
         command.invoke(context)
-    modelled = values["config"] is not None or values["model"] is not None
-    implied = {"seq_len": ("positions", "grid"), "dim": ("axes",)}
+    instead = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
     for label, text in (defaults or {}).items():
-        if any(values.get(other) is not None for other in implied.get(label, ())):
-            continue
-        if label in values and values[label] is None and (label == "seq_len" or not modelled):
+        others = instead.get(label, ("config", "model"))
+        if label in values and all(values.get(other) is None for other in (label, *others)):
             values[label] = text
     return scheme_from(kind, values)
 

@@ -16,7 +16,6 @@ from pecli.tensors.resize import resize as resized
 from pecli.tensors.resize import row_norms
 from pecli.views import screen
 
-_KEPT = Whole(help="rows", low=0, high=1 << 24)
 _KEEP = "Rows at the beginning to leave alone: class and register tokens. (default: 0)"
 
 
@@ -24,14 +23,14 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
     options.argument("file", "FILE", "A learned table: a file, or FILE:NAME."),
     options.text("--to", "N|HxW", "The new number of rows in all, or the new grid. (required)"),
     options.text("--grid", "HxW", "The grid that the rows are now."),
-    options.text("--keep", "N", _KEEP, default="0"),
+    options.text("--keep", "N", _KEEP, default="0", rule=Whole(help="rows", low=0, high=1 << 24)),
     options.text("--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"),
     options.flag("--antialias", "Average over more rows when shrinking, as timm does; Hugging Face does not."),
     options.output("Where to write; the suffix picks the format.", ""),
     *options.ANSWER,
 )
 def resize(
-    file: str, to: str | None, grid: str | None, keep: str, method: str | None, antialias: bool, output: str | None,
+    file: str, to: str | None, grid: str | None, keep: int, method: str | None, antialias: bool, output: str | None,
     json: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Resample a learned table to another length, or to another grid, as vision models do it.
@@ -53,8 +52,8 @@ def resize(
         names = begun(list(loaded.tensors), 8)
         raise FileError(file, f"has {len(loaded.tensors)} tensors: {names}", "name one: FILE:NAME")
     ((name, table),) = loaded.tensors.items()
-    kept, label = _KEPT.parse("keep", keep), f"the tensor {quoted(name)}"
-    made = resized(table, to, grid=grid, keep=kept, method=method, antialias=antialias, name=label)
+    label = f"the tensor {quoted(name)}"
+    made = resized(table, to, grid=grid, keep=keep, method=method, antialias=antialias, name=label)
     if output is not None:
         save_tables(output, [table_of(name, made)], None)
     norms = {"before": _statistics(row_norms(table)), "after": _statistics(row_norms(made))}

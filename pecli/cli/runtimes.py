@@ -7,6 +7,8 @@ from pecli.checks.runtimes import runtimes as compare
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, command, options
 from pecli.engine.runtimes import RUNTIMES
+from pecli.views import drift, screen
+from pecli.views.pictures import figure
 
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
 _ERROR = f"An absolute error that does not count as a departure. (default: {DRIFT:g})"
@@ -14,15 +16,15 @@ _ERROR = f"An absolute error that does not count as a departure. (default: {DRIF
 
 @command(
     *options.MODEL_ARGUMENT,
-    options.text("--length", "INTEGER", "The served context. (default: the longest of the model)"),
+    options.text("--length", "INTEGER", "The served context. (default: the longest of the model)", rule=LENGTH),
     options.text("--runtime", "NAME", _NAMES, choices=tuple(RUNTIMES), several=True),
-    options.text("--tolerance", "NUMBER", _ERROR, default=f"{DRIFT:g}"),
+    options.text("--tolerance", "NUMBER", _ERROR, default=f"{DRIFT:g}", rule=ERROR),
     options.flag("--strict", "Exit code 1 when a runtime departs or lacks something."),
-    options.output(options.PICTURE),
+    options.DRIFT_PICTURE,
     *options.ANSWER,
 )
 def runtimes(
-    length: str | None, runtime: list[str] | None, tolerance: str, strict: bool, output: str | None, json: bool,
+    length: int | None, runtime: list[str] | None, tolerance: float, strict: bool, output: str | None, json: bool,
     quiet: bool, layer_type: str | None, **names: str | None,
 ) -> int:  # fmt: skip
     """Say what each runtime computes for a model: as the model defines it, or where it departs, by how much, and why.
@@ -34,19 +36,9 @@ def runtimes(
       pecli runtimes config.json --length 32768 -o drift.png
       pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3
     """
-    from pecli.views import drift, screen
-    from pecli.views.pictures import figure
-
     model = options.one_model(*names.values())
-    if output is not None:
-        figure.check_suffix(output)
-    found = compare(
-        model,
-        None if length is None else LENGTH.parse("length", length),
-        layer_type=layer_type,
-        names=[NAME.check("runtime", name) for name in runtime or RUNTIMES],
-        tolerance=ERROR.parse("tolerance", tolerance),
-    )
+    chosen = [NAME.check("runtime", name) for name in runtime or RUNTIMES]
+    found = compare(model, length, layer_type=layer_type, names=chosen, tolerance=tolerance)
     if output is not None:
         figure.save(drift.runtimes_picture(found), output)
     if json:

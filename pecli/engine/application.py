@@ -37,8 +37,7 @@ _BLOCK = 1 << 16
 take long enough for threads not to wait for each other.
 """
 _NATIVE = ("float64", "float32", "float16")
-_MIN_THREADED_BYTES = 1 << 22
-"""Bytes below which one thread is faster than several."""
+_MIN_THREADED_BYTES = 1 << 22  #: bytes below which one thread is faster than several
 
 RotateBlock = Callable[["NDArray[Any]", "NDArray[Any]"], None]
 """Writes its first argument, rotated, into its second, which may be the first itself."""
@@ -106,21 +105,15 @@ def rotate(
                     rotate_block(wide, wide)
                     _write(place, wide, dtype)
 
-    shares = _shares(batches, length, rows, many)
+    starts = range(0, length, rows)  # enough pieces for all threads: a block of rows, and from which batch to which
+    step = max(many, -(-batches // -(-2 * thread_count() // len(starts))))
+    shares = [(start, batch, min(batch + step, batches)) for start in starts for batch in range(0, batches, step)]
     if x.nbytes < _MIN_THREADED_BYTES:
         for share in shares:
             rotate_share(share)
     else:
         work_through(rotate_share, shares)
     return out
-
-
-def _shares(batches: int, length: int, rows: int, many: int) -> list[tuple[int, int, int]]:
-    """The work in pieces, enough of them for all threads: the first row of a block, and from which batch to which."""
-    starts = range(0, length, rows)
-    cuts = -(-2 * thread_count() // len(starts))
-    step = max(many, -(-batches // cuts))
-    return [(start, batch, min(batch + step, batches)) for start in starts for batch in range(0, batches, step)]
 
 
 def _rotation_of(factors: NDArray[Any], takes: str, gives: str) -> RotateBlock:
@@ -175,21 +168,16 @@ def _write(out: Array, values: NDArray[Any], dtype: str) -> None:
 
 def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
     """x (…, L, D) with its first d channels rotated by factors (L, d/2); `layout` is halves or interleaved."""
-    values = _floating("x", x)
-    dim = 2 * factors.shape[1]
-    if values.shape[-1] < dim or values.shape[-2] != len(factors):
-        rule = f"{len(factors)} positions of {dim} channels are to be rotated"
-        raise ParameterError("x", f"of shape {bracketed(values.shape)}", rule)
+    length, dim = len(factors), 2 * factors.shape[1]
+    rule = f"{length} positions of {dim} channels are to be rotated"
+    values = _floating("x", x, lambda shape: shape[-1] >= dim and shape[-2] == length, rule)
     return rotate(values, lambda start, stop: factors[start:stop], layout, layout)
 
 
 def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
     """x (…, L, D) plus rows first … first + L − 1 of a table of D columns."""
-    values = _floating("x", x)
-    length, dim = values.shape[-2:]
-    if dim != rows.width or first + length > rows.rows:
-        shape = bracketed(rows.shape)
-        raise ParameterError("x", f"of shape {bracketed(values.shape)}", f"the table of {shape} does not fit it")
+    rule = f"the table of {bracketed(rows.shape)} does not fit it"
+    values = _floating("x", x, lambda shape: shape[-1] == rows.width and first + shape[-2] <= rows.rows, rule)
     out = np.empty(values.shape, values.dtype)
     _add(values, out, lambda start, stop: rows.read(first + start, first + stop))
     return out
@@ -197,20 +185,18 @@ def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
 
 def add_bias(scores: ArrayLike, bias: Table) -> Array:
     """Scores (…, H, Lq, Lk) plus a bias (H, L, Lk), of which the last Lq queries count, or (H, 1, Lk)."""
-    values = _floating("scores", scores)
-    heads, queries, keys = values.shape[-3:] if values.ndim > 2 else (0, 0, 0)
-    if heads != bias.shape[0] or keys != bias.shape[2] or queries > keys:
-        rule = f"the bias of {bracketed(bias.shape)} does not fit them"
-        raise ParameterError("scores", f"of shape {bracketed(values.shape)}", rule)
-    out = np.empty(values.shape, values.dtype)
-    for head in range(heads):
-        first = head * bias.shape[1]
+    heads, rows, keys = bias.shape
 
-        def read(start: int, stop: int, first: int = first) -> Array:
-            if bias.shape[1] == 1:
-                return bias.read(first, first + 1)
-            before = first + bias.shape[1] - queries
-            return bias.read(before + start, before + stop)
+    def fits(shape: tuple[int, ...]) -> bool:
+        return len(shape) > 2 and shape[-3] == heads and shape[-2] <= shape[-1] == keys
+
+    values = _floating("scores", scores, fits, f"the bias of {bracketed(bias.shape)} does not fit them")
+    out, queries = np.empty(values.shape, values.dtype), values.shape[-2]
+    for head in range(heads):
+
+        def read(start: int, stop: int, head: int = head) -> Array:
+            before = (head + 1) * rows - queries
+            return bias.read(head, head + 1) if rows == 1 else bias.read(before + start, before + stop)
 
         _add(values[..., head, :, :], out[..., head, :, :], read)
     return out
@@ -234,10 +220,11 @@ def _add(x: Array, out: Array, read: Callable[[int, int], Array]) -> None:
     work_through(add_part, range(0, length, step))
 
 
-def _floating(name: str, x: ArrayLike) -> Array:
+def _floating(name: str, x: ArrayLike, fits: Callable[[tuple[int, ...]], bool], rule: str) -> Array:
     values: Array = as_numpy(name, x)
     if dtype_name(values.dtype) not in FLOATS:
         raise KindError(name, f"of dtype {values.dtype}", "it must be of a floating dtype")
-    if values.ndim < 2:
-        raise ParameterError(name, f"of shape {bracketed(values.shape)}", "it must be (…, L, D)")
+    if values.ndim < 2 or not fits(values.shape):
+        rule = rule if values.ndim > 1 else "it must be (…, L, D)"
+        raise ParameterError(name, f"of shape {bracketed(values.shape)}", rule)
     return values

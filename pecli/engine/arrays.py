@@ -33,8 +33,7 @@ else:
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes by name, with their bits of precision, the leading one included."""
 
-COMPLEX = {"complex64": "float32", "complex128": "float64"}
-"""Complex dtypes, and those of their parts."""
+COMPLEX = {"complex64": "float32", "complex128": "float64"}  #: complex dtypes, and those of their parts
 
 _FROM_ML_DTYPES = frozenset(
     {"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"}
@@ -60,8 +59,7 @@ def dtype_name(dtype: DTypeLike) -> str:
     return str(np.dtype(dtype).name)
 
 
-_MIN_NORMAL = 2.0**-126
-"""The smallest number for which bfloat16 has all its bits."""
+_MIN_NORMAL = 2.0**-126  #: the smallest number for which bfloat16 has all its bits
 
 
 def round_to(values: Floats, dtype: str) -> Array:
@@ -90,8 +88,11 @@ def _odd_singles(values: Floats) -> NDArray[np.uint32]:
 
 def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
     ordinary = np.abs(values) >= _MIN_NORMAL
-    if not ordinary.all() and (values[~ordinary] != 0).any():
-        return _any_bfloat16_bits(values)
+    if not ordinary.all() and (values[~ordinary] != 0).any():  # not-a-numbers, or ones with fewer bits
+        odd = _odd_singles(values)
+        nearest = (odd + np.uint32(0x7FFF) + ((odd >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+        quiet = (odd >> np.uint32(16)) | np.uint32(0x40)
+        return np.where(np.isnan(values), quiet, nearest).astype(np.uint16)
     bits = values.view(np.uint64)  # to 8 significant bits where they are, which float32 then holds exactly
     rounded = bits >> np.uint64(45)
     rounded &= np.uint64(1)
@@ -100,14 +101,6 @@ def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
     rounded &= np.uint64(2**64 - (1 << 45))
     with np.errstate(over="ignore"):
         return (rounded.view(np.float64).astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-
-
-def _any_bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
-    """Not-a-numbers too, and numbers so small that bfloat16 has fewer bits for them."""
-    bits = _odd_singles(values)
-    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
-    quiet = ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
-    return np.where(np.isnan(values), quiet, rounded)
 
 
 def widened(block: Array) -> Floats:
@@ -197,14 +190,10 @@ def _foreign_array(values: Any) -> AnyArray:
             continue
         if array.dtype.kind != "O" or not hasattr(values, "dtype"):
             return array
-    return np.asarray(_as_float32(values)).astype(numpy_dtype(_dtype_word(values)))
-
-
-def _as_float32(values: Any) -> Any:
-    if hasattr(values, "float"):
-        return values.float()
     home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
-    return values.astype(getattr(home, "float32", np.float32))
+    is_torch = hasattr(values, "float")
+    singles = values.float() if is_torch else values.astype(getattr(home, "float32", np.float32))
+    return np.asarray(singles).astype(numpy_dtype(_dtype_word(values)))
 
 
 def indices(name: str, text: str, count: int) -> range:

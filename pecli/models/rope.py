@@ -265,7 +265,7 @@ def _warn_of_contradictions(layer: Layer) -> None:
 def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     """Warn of settings that runtimes treat differently, that are inconsistent, or that act outside the table."""
     own, given, warn = layer.own, encoding.parameters, layer.warnings.append
-    if encoding.sources.get("attention_factor", "").endswith("attention_factor"):
+    if encoding.sources.get("attention_factor", "").endswith(".attention_factor"):
         warn(
             f"{encoding.sources['attention_factor']} is given: final in transformers, dropped by vLLM, ignored by "
             "mlx-lm, recomputed by llama.cpp"

@@ -172,31 +172,24 @@ class Heads:
         counted.sort(key=lambda pair: pair[1] != "q")
         if self.head_dim and self.kv_heads:
             return self
-        is_open = not self.kv_heads and any(kind != "q" for _, kind in counted)
-        divisors = [keys for keys in range(self.heads, 0, -1) if self.heads % keys == 0]
-        fits = [(keys, self.head_dim) for keys in (divisors if is_open else [self.kv_heads or self.heads])]
-        for weight, kind in counted:  # which numbers of key heads, and sizes of a head, its rows allow
-            sizes = {dim for _, dim in fits if dim}
-            queries, each = {"q": (self.heads * (1 + self.gated), 0), "k": (0, 1), "qkv": (self.heads, 2)}[kind]
-            sized = [(keys, dim, *divmod(weight.rows, queries + each * keys)) for keys, dim in fits]
-            fits = [(keys, size) for keys, dim, size, rest in sized if size and not rest and dim in (None, size)]
-            if not fits:
-                parts = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind]
-                of_size = f" of {sizes.pop()}" if len(sizes) == 1 else ""
-                rule = f"{weight.rows} rows are not {parts}{_counted(self.heads, 'head')}{of_size}"
+        keys, dim = self.kv_heads, self.head_dim
+        for weight, kind in counted:
+            whose = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind] + _counted(self.heads, "head")
+            if kind != "q" and not keys:
+                if not dim:
+                    advice = "give `kv_heads` or `head_dim`, or the model with `config`"
+                    raise ParameterError("kv_heads", "missing", f"{weight} holds {whose}", advice)
+                keys = weight.rows // dim if kind == "k" else (weight.rows // dim - self.heads) // 2
+            parts = {"q": self.heads * (1 + self.gated), "k": keys or 0, "qkv": self.heads + 2 * (keys or 0)}[kind]
+            size = dim or weight.rows // max(parts, 1)
+            if not size or not parts or weight.rows != parts * size or self.heads % (keys or 1):
+                rule = f"{weight.rows} rows are not {whose}" + (f" of {dim}" if dim else "")
                 raise weight.refusal(rule, self._advice)
-        keys, dim = fits[0]
-        if len(fits) > 1 or (is_open and not self.head_dim and counted[0][1] == "qkv"):
-            weight, kind = counted[0]
-            ways = " or ".join(f"{_counted(keys, 'kv head')} of {dim}" for keys, dim in fits)
-            what = {"k": "k", "qkv": "q, k and v"}[kind]
-            rule = f"{weight} holds {what} of {_counted(self.heads, 'head')}, which fits {ways}"
-            advice = "give `kv_heads` or `head_dim`, or the model with `config`"
-            raise ParameterError("kv_heads", "missing", rule, advice)
+            dim = size
         if dim is None:
             rule = "no query projection tells how large a head is"
             raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
-        return replace(self, head_dim=dim, kv_heads=keys)
+        return replace(self, head_dim=dim, kv_heads=keys or self.heads)
 
     def named(self, weight: Weight) -> Projection:
         """What the weight is by its name; without a telling name, fused where an order is given, else a query."""

@@ -15,15 +15,12 @@ ROPE, OTHER = pecli.Rope(seq_len=16, dim=16, base=10000), pecli.Rope(seq_len=16,
 
 
 def test_a_failed_result_is_false() -> None:
-    assert pecli.verify(ROPE.tables(), ROPE)
-    assert not pecli.verify(ROPE.tables(), OTHER)
-    assert pecli.diff(ROPE.tables(), ROPE.tables())
-    assert not pecli.diff(ROPE.tables(), OTHER.tables())
-    assert pecli.identify(ROPE.tables())
-    assert not pecli.identify(np.random.default_rng(0).normal(size=(64, 32)))
-
-
-def test_the_agreement_of_runtimes_is_their_truth() -> None:
+    tables, others = ROPE.tables(), OTHER.tables()
+    noise = np.random.default_rng(0).normal(size=(64, 32))
+    for right in (pecli.verify(tables, ROPE), pecli.diff(tables, tables), pecli.identify(tables)):
+        assert right
+    for wrong in (pecli.verify(tables, OTHER), pecli.diff(tables, others), pecli.identify(noise)):
+        assert not wrong
     for model in ("llama-2-7b", "qwen2.5-7b"):
         found = pecli.runtimes(model, 4096)
         assert bool(found) == found.agree

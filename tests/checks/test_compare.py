@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pecli.checks.compare import compare_arrays
-from pecli.checks.tolerance import Tolerance, ulps_apart
+from pecli.checks.compare import compare_arrays, ulps_apart
+from pecli.checks.tolerance import Tolerance
 from pecli.errors import ParameterError
 
 

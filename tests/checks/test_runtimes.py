@@ -100,13 +100,3 @@ def test_what_is_refused() -> None:
         pecli.runtimes("llama-3.1-8b", 16, names=["torch"])
     with pytest.raises(ParameterError, match="length is 0"):
         pecli.runtimes("llama-3.1-8b", 0)
-
-
-def test_every_description_says_what_was_read() -> None:
-    from pecli.engine.runtimes import runtime_named
-
-    for name in RUNTIMES:
-        runtime = runtime_named(name)
-        assert runtime.name == name
-        assert runtime.version
-        assert runtime.source

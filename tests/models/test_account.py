@@ -1,21 +1,16 @@
-"""The account of keys: what looks like positions changes the result, or is named; what does not fit is said."""
+"""The account of keys: what looks like positions changes the result, or is named."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 import pecli
 from pecli.models.find import load_config
 from pecli.models.presets import presets
+from tests.models.facts import stored
 
-DATA = Path(__file__).parent / "data"
-CONFIGS = [json.loads(line)["config"] for line in (DATA / "rope_families.jsonl").read_text().splitlines()[::2]]
-CONFIGS += [json.loads(line)["config"] for line in (DATA / "rope_random.jsonl").read_text().splitlines()[::10]]
-CONFIGS += [each["config"] for each in json.loads((DATA / "dialects.json").read_text())]
+CASES = [*stored("rope_families.jsonl")[::2], *stored("rope_random.jsonl")[::10], *stored("dialects.json")]
+CONFIGS = [case["config"] for case in CASES]
 CONFIGS += [preset.config for preset in list(presets().values())[::5]]
 
 _NUMBERS = """
@@ -40,16 +35,7 @@ ADDED: dict[str, Any] = {
     **dict.fromkeys(OFF, False),
     **OBJECTS,
 }
-WITHIN = (
-    "alpha",
-    "beta_fast",
-    "attn_factor",
-    "mscale",
-    "factor_2",
-    "extrapolation_factor",
-    "wibble",
-    "low_freq_factor",
-)
+_WITHIN = "alpha beta_fast attn_factor mscale factor_2 extrapolation_factor wibble low_freq_factor"
 
 
 def answer(config: dict[str, Any]) -> tuple[str, str]:
@@ -66,11 +52,8 @@ def test_no_key_about_positions_is_passed_over_in_silence() -> None:
     for config in CONFIGS:
         before, _ = answer(config)
         for name, value in ADDED.items():
-            if (
-                name in config
-                or (name in OFF and "'rope'" not in before)
-                or (name == "use_alibi" and "'alibi'" in before)
-            ):
+            is_true = (name in OFF and "'rope'" not in before) or (name == "use_alibi" and "'alibi'" in before)
+            if name in config or is_true:
                 continue
             after, said = answer({**config, name: value})
             if after == before and name not in said:
@@ -86,39 +69,8 @@ def test_no_key_within_settings_is_passed_over_in_silence() -> None:
             settings = config.get(section)
             if not settings or "full_attention" in settings:
                 continue
-            for name in WITHIN:
+            for name in _WITHIN.split():
                 after, said = answer({**config, section: {**settings, name: 0.4375}})
                 if name not in settings and after == before and name not in said:
                     silent.append((config.get("model_type"), section, name))
     assert silent == []
-
-
-def test_the_nearest_known_key_is_offered() -> None:
-    config = {"model_type": "qwen3", "head_dim": 128, "max_position_embeddings": 131072}
-    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768, "attn_factor": 0.878}
-    (warning,) = load_config({**config, "rope_scaling": scaling}).warnings
-    assert "rope_scaling.attn_factor is 0.878" in warning
-    assert "did you mean 'attention_factor'?" in warning
-
-
-def test_a_key_that_a_class_ignores_is_named_with_the_class() -> None:
-    model = load_config({"model_type": "qwen2", "hidden_size": 4096, "num_attention_heads": 32, "rotary_pct": 0.5})
-    assert model.one().rotary_dim == 64  # no class of transformers has that key, so that it is a dialect's
-    model = load_config({"model_type": "qwen2", "head_dim": 128, "partial_rotary_factor": 0.5})
-    assert model.one().rotary_dim == 128
-    assert "partial_rotary_factor is 0.5, which the code of Qwen2Config ignores" in model.warnings
-
-
-INCONSISTENT = {
-    "8 × 4096 positions make 32768, but the model says 131072": {
-        "max_position_embeddings": 131072,
-        "rope_scaling": {"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096},
-    },
-    "rope_scaling may have been lost": {"rope_theta": 5e5, "max_position_embeddings": 131072},
-}
-
-
-@pytest.mark.parametrize("said", INCONSISTENT)
-def test_settings_that_do_not_fit_are_told(said: str) -> None:
-    warnings = load_config({"model_type": "llama", "head_dim": 128, **INCONSISTENT[said]}).warnings
-    assert any(said in warning for warning in warnings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,43 +12,33 @@ from pecli.engine.table import table_of
 from pecli.errors import ParameterError
 from pecli.models.attention import QKV_LAYOUTS, Attention, attention_of
 from pecli.tensors.head_layout import ORDERS, Heads
-from tests.models.test_params_and_gguf import gguf
+from tests.models.facts import gguf
 
 FALCON_40B = {"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8}
 GEMMA_4 = {"model_type": "gemma4_text", "hidden_size": 2560, "num_attention_heads": 8, "head_dim": 256}
 KNOWN: list[tuple[dict[str, Any], tuple[int | None, ...], str | None]] = [
     (FALCON_40B | {"new_decoder_architecture": True}, (128, 8, 64, 64), "groups"),
     (
-        {"model_type": "RefinedWebModel", "hidden_size": 4544, "n_head": 71, "multi_query": True},
+        {"model_type": "RefinedWebModel", "d_model": 4544, "n_head": 71, "multi_query": True},
         (71, 1, 64, None),
         "groups",
     ),
     ({"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71}, (71, 1, 64, 64), "groups"),
     ({"model_type": "bloom", "hidden_size": 4096, "n_head": 32}, (32, 32, 128, None), "groups"),
-    (
-        {"model_type": "mpt", "d_model": 4096, "n_heads": 32, "attn_config": {"alibi": True}},
-        (32, None, 128, None),
-        "blocks",
-    ),
+    ({"model_type": "mpt", "d_model": 4096, "n_heads": 32, "attn_config": {}}, (32, None, 128, None), "blocks"),
     ({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}, (32, 32, 128, 128), None),
     (
         {"model_type": "llava", "text_config": {"model_type": "mistral", "head_dim": 64, "num_attention_heads": 4}},
         (4, None, 64, 64),
         None,
     ),
-    (
-        {"model_type": "phi3", "hidden_size": 3072, "num_attention_heads": 24, "num_key_value_heads": 8},
-        (24, 8, 128, 128),
-        "blocks",
-    ),
+    ({"model_type": "phi3", "head_dim": 128, "n_head": 24, "num_key_value_heads": 8}, (24, 8, 128, 128), "blocks"),
 ]
 
 
 @pytest.mark.parametrize(("config", "counts", "order"), KNOWN, ids=lambda value: str(value)[:40])
-def test_published_configurations(tmp_path: Path, config: dict[str, Any], counts: tuple[int, ...], order: str) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(config))
-    found = attention_of(str(path), None)
+def test_published_configurations(config: dict[str, Any], counts: tuple[int, ...], order: str) -> None:
+    found = attention_of(config, None)
     assert found.rotates == (config["model_type"] not in ("bloom", "mpt"))
     assert ((found.heads, found.kv_heads, found.head_dim, found.rotary_dim), found.fused) == (counts, order)
 
@@ -63,20 +52,18 @@ def test_presets() -> None:
 def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
     """llama.cpp brings the rows of every family into blocks, and calls them attn_qkv, which tells their order."""
     sizes = {"embedding_length": 8192, "attention.head_count": 128, "attention.head_count_kv": 8}
-    values = {"general.architecture": "falcon", **{f"falcon.{name}": count for name, count in sizes.items()}}
-    path = str(gguf(tmp_path / "a.gguf", values))
+    path = str(gguf(tmp_path / "a.gguf", "falcon", sizes))
     assert attention_of(path, None) == Attention(path, 128, 8, 64, 64)
     fused = table_of("blk.0.attn_qkv.weight", np.zeros((144 * 64, 1)))
     assert Heads(128, 8, 64, fused="groups", model=path).order(fused) == "blocks"
 
 
-def test_layers_whose_heads_differ_are_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
+def test_layers_whose_heads_differ_are_asked_for() -> None:
     theta = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("full_attention", "sliding_attention")}
-    path.write_text(json.dumps(GEMMA_4 | {"global_head_dim": 512, "rope_parameters": theta}))
+    config = GEMMA_4 | {"global_head_dim": 512, "rope_parameters": theta}
     with pytest.raises(ParameterError, match=r"layers that differ: .*heads of 512.*heads of 256"):
-        attention_of(str(path), None)
-    assert attention_of(str(path), None, "full_attention").head_dim == 512
+        attention_of(config, None)
+    assert attention_of(config, None, "full_attention").head_dim == 512
 
 
 def test_orders_are_known_to_the_conversion() -> None:

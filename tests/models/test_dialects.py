@@ -1,140 +1,150 @@
-"""Dialects of configurations other than Hugging Face's: what their own code computes, and what it defaults to."""
+"""Dialects of configurations other than Hugging Face's: which keys they have, and what their code defaults to."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import pecli
 from pecli.models.find import load_config, load_model
+from tests.models.facts import check, one
 
-CASES = json.loads((Path(__file__).parent / "data" / "dialects.json").read_text())
-
-
-@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> None:
-    ropes = {encoding.layer_type: encoding for encoding in load_config(case["config"]) if encoding.is_rotary}
-    for expected in case["expected"]["encodings"]:
-        encoding = ropes.pop(expected["layer"].partition("@")[0])
-        np.testing.assert_allclose(encoding.inverse_frequencies(), expected["inv_freq"], rtol=2e-5)
-        assert encoding.attention_factor() == pytest.approx(expected["attention_factor"], rel=1e-6)
-        assert expected["layout"] in (None, encoding.layout)
-    assert not ropes
-
-
+ORIGINAL = "original_max_position_embeddings"
 PARAMS = {"dim": 4096, "n_heads": 32, "n_layers": 32}
 LATENT = {"dim": 2048, "n_heads": 16, "inter_dim": 10944, "kv_lora_rank": 512}
 NEOX = {"hidden_size": 768, "num_attention_heads": 12, "max_position_embeddings": 2048, "pipe_parallel_size": 1}
 MOSHI = {"dim": 2560, "num_heads": 20, "max_period": 1e5}
 OLMO = {"d_model": 2048, "n_heads": 16, "block_type": "sequential"}
 GPT_OSS = {"hidden_size": 2880, "head_dim": 64, "num_attention_heads": 64, "initial_context_length": 4096}
-YARN = {"factor": 16.0, "original_max_position_embeddings": 8192, "alpha": 1, "beta": 32}
+YARN = {"factor": 16.0, ORIGINAL: 8192, "alpha": 1, "beta": 32}
+MLC = {"hidden_size": 4096, "num_attention_heads": 32}
+HYPHENS = {"hidden-size": 768, "num-attention-heads": 12, "pos-emb": "rotary", "rotary-pct": 0.25}
+INTERLEAVED, HALVES = {"scheme": "rope", "layout": "interleaved"}, {"scheme": "rope", "layout": "halves"}
+LISTS = {"rope_scaling_short_factor": [1.0] * 64, "rope_scaling_long_factor": [2.0] * 64}
 
-READ: dict[str, tuple[dict[str, Any], str, str, dict[str, Any]]] = {
-    "Meta": (PARAMS, "rope", "interleaved", {"dim": 128, "base": 10000.0, "scaling": "none"}),
+READ: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
+    "Meta": (PARAMS, {**INTERLEAVED, "base": 1e4, "scaling": "none", "source of dim": "dim // n_heads"}, ""),
     "Meta, Llama 3.1": (
         {**PARAMS, "rope_theta": 5e5, "use_scaled_rope": True, "rope_scale_factor": 32},
-        "rope",
-        "interleaved",
-        {"base": 5e5, "scaling": "llama3", "factor": 32.0, "original_max_position_embeddings": 8192},
+        {**INTERLEAVED, "base": 5e5, "scaling": "llama3", "factor": 32.0, ORIGINAL: 8192},
+        "",
+    ),
+    "Meta, Llama 4": (
+        {**PARAMS, "nope_layer_interval": 16},
+        {"nope_layers": [15, 31], "source of nope_layers": "one layer in 16 (nope_layer_interval)"},
+        "layers 15, 31 have no rope",
     ),
     "Mistral": (
         {**PARAMS, "head_dim": 64, "yarn": {**YARN, "apply_scale": False}},
-        "rope",
-        "interleaved",
-        {"dim": 64, "scaling": "yarn", "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0, "attention_factor": 1.0},
+        {**INTERLEAVED, "dim": 64, "scaling": "yarn", "factor": 16.0, "beta_fast": 32.0, "attention_factor": 1.0},
+        "",
+    ),
+    "Mistral with a tuned temperature": (
+        {**PARAMS, "yarn": YARN, "llama_4_scaling": {"beta": 0.1, ORIGINAL: 16384}, "qk_rope_head_dim": 64},
+        {"llama_4_scaling_beta": 0.1, "attention_factor": None, "beta_slow": 1.0, "dim": 64},
+        "1 + 0.1·ln(1 + ⌊p/16384⌋)",
     ),
     "DeepSeek within its first context": (
         {**LATENT, "max_seq_len": 4096, "rope_theta": 2e4},
-        "rope",
-        "interleaved",
-        {"dim": 64, "base": 2e4, "scaling": "none"},
+        {**INTERLEAVED, "dim": 64, "head_dim": 192, "trailing": True, "base": 2e4, "scaling": "none"},
+        "",
     ),
     "DeepSeek beyond it": (
         {**LATENT, "max_seq_len": 8192, "rope_factor": 2.0},
-        "rope",
-        "interleaved",
-        {"scaling": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096, "attention_factor": 1.0},
+        {**INTERLEAVED, "scaling": "yarn", "factor": 2.0, ORIGINAL: 4096, "attention_factor": 1.0},
+        "multiplied by 1.143434 (= 1.069315²)",  # (0.1 ln 2 + 1)²
     ),
+    "DeepSeek's indexer": ({**LATENT, "index_n_heads": 64}, {"factor": 40.0, "beta_fast": 32.0}, "indexer rotate"),
     "executorch without halves": (
-        {**PARAMS, "use_hf_rope": False, "use_scaled_rope": True, "high_freq_factor": 2},
-        "rope",
-        "interleaved",
-        {"scaling": "llama3", "factor": 8.0, "high_freq_factor": 2.0},
+        {**PARAMS, "use_hf_rope": False, "use_scaled_rope": True, "high_freq_factor": 2, "partial_rotary_factor": 0.5},
+        {**INTERLEAVED, "scaling": "llama3", "factor": 8.0, "high_freq_factor": 2.0, "partial_rotary_factor": None},
+        "partial_rotary_factor",
     ),
-    "NeoX": ({**NEOX, "pos_emb": "rotary", "rotary_emb_base": 5e5}, "rope", "halves", {"dim": 64, "base": 5e5}),
-    "NeoX with hyphens": (
-        {"hidden-size": 768, "num-attention-heads": 12, "pos-emb": "rotary", "rotary-pct": 0.25},
-        "rope",
-        "halves",
-        {"dim": 64, "partial_rotary_factor": 0.25},
-    ),
-    "NeoX without a word": (NEOX, "learned", "", {"max_len": 2048, "dim": 768}),
-    "NeoX with OPT's offset": ({**NEOX, "opt_pos_emb_offset": 2}, "learned", "", {"max_len": 2050}),
-    "NeoX, ALiBi": ({**NEOX, "pos_emb": "alibi"}, "alibi", "", {"heads": 12, "rule": "paper", "max_bias": 8.0}),
-    "NeoX, T5's buckets": ({**NEOX, "pos_emb": "rpe"}, "relative", "", {"buckets": 32, "max_distance": 128}),
-    "Moshi": ({**MOSHI, "positional_embedding": "rope"}, "rope", "interleaved", {"dim": 128, "base": 1e5}),
-    "Moshi, concatenated": ({**MOSHI, "positional_embedding": "rope_concat"}, "rope", "halves", {"base": 1e5}),
-    "Moshi, added": (
-        {**MOSHI, "positional_embedding": "sin", "context": 3000},
-        "sinusoidal",
+    "executorch, longrope": (
+        {**PARAMS, "use_hf_rope": True, **LISTS, ORIGINAL: 4096, "rope_scaling_attention_factor": 1.25},
+        {**HALVES, "scaling": "longrope", "attention_factor": 1.25, "source of layout": "use_hf_rope"},
         "",
-        {"seq_len": 3000, "dim": 2560, "base": 1e5, "cos_first": True, "freq_shift": 1.0, "layout": "halves"},
     ),
-    "OLMo of a training run": ({"model": {**OLMO, "rope": True, "rope_theta": 5e5}}, "rope", "halves", {"base": 5e5}),
-    "OLMo, ALiBi": ({**OLMO, "alibi": True}, "alibi", "", {"heads": 16, "rule": "naive"}),
-    "OLMo, neither": ({**OLMO, "rope": False, "max_sequence_length": 2048}, "learned", "", {"max_len": 2048}),
+    "executorch, layers without rope": (
+        {**PARAMS, "no_rope_layer_interval": 4},
+        {"nope_layers": [3, 7, 11, 15, 19, 23, 27, 31]},
+        "have no rope",
+    ),
+    "NeoX": ({**NEOX, "pos_emb": "rotary", "rotary_emb_base": 5e5}, {**HALVES, "dim": 64, "base": 5e5}, ""),
+    "NeoX with hyphens": (HYPHENS, {**HALVES, "dim": 64, "partial_rotary_factor": 0.25}, ""),
+    "NeoX without a word": (NEOX, {"scheme": "learned", "max_len": 2048, "dim": 768, "offset": None}, "is not given"),
+    "NeoX with OPT's offset": ({**NEOX, "opt_pos_emb_offset": 2}, {"max_len": 2050, "offset": 2}, "is not given"),
+    "NeoX, ALiBi": ({**NEOX, "pos_emb": "alibi"}, {"heads": 12, "rule": "paper", "form": "causal"}, ""),
+    "NeoX, T5's buckets": ({**NEOX, "pos_emb": "rpe"}, {"buckets": 32, "max_distance": 128, "causal": True}, ""),
+    "NeoX, sines": ({**NEOX, "pos_emb": "sinusoidal"}, {"seq_len": 2048, "dim": 768, "style": "roformer"}, ""),
+    "Moshi": ({**MOSHI, "positional_embedding": "rope"}, {**INTERLEAVED, "dim": 128, "base": 1e5}, ""),
+    "Moshi, concatenated": ({**MOSHI, "positional_embedding": "rope_concat"}, {**HALVES, "base": 1e5}, ""),
+    "Moshi, added": (
+        {**MOSHI, "positional_embedding": "sin", "positional_scale": 0.5},
+        {"seq_len": 3000, "dim": 2560, "base": 1e5, "cos_first": True, "freq_shift": 1.0, "amplitude": 0.5},
+        "",
+    ),
+    "OLMo of a training run": ({"model": {**OLMO, "rope": True, "rope_theta": 5e5}}, {**HALVES, "base": 5e5}, ""),
+    "OLMo, ALiBi": ({**OLMO, "alibi": True}, {"heads": 16, "rule": "naive", "form": "symmetric"}, ""),
+    "OLMo, neither": ({**OLMO, "rope": False}, {"scheme": "learned", "max_len": 1024, "dim": 2048}, "learned table"),
     "gpt-oss": (
-        {**GPT_OSS, "rope_theta": 150000, "rope_scaling_factor": 32.0, "rope_ntk_alpha": 1, "rope_ntk_beta": 32},
-        "rope",
-        "halves",
-        {"dim": 64, "base": 150000.0, "scaling": "yarn", "factor": 32.0, "truncate": False},
+        GPT_OSS,
+        {**HALVES, "dim": 64, "base": 150000.0, "scaling": "yarn", "factor": 32.0, "truncate": False},
+        "ggml and mlx-lm",
     ),
+    "gpt-oss, unscaled": ({**GPT_OSS, "rope_scaling_factor": 1.0}, {"scaling": "none", "base": 150000.0}, ""),
     "MLC": (
-        {
-            "model_type": "llama",
-            "context_window_size": 4096,
-            "model_config": {"hidden_size": 4096, "num_attention_heads": 32, "position_embedding_base": 5e5},
-        },
-        "rope",
-        "halves",
-        {"dim": 128, "base": 5e5},
+        {"model_type": "llama", "context_window_size": 4096, "model_config": {**MLC, "position_embedding_base": 5e5}},
+        {**HALVES, "dim": 128, "base": 5e5, "source of base": "model_config.position_embedding_base"},
+        "",
     ),
+    "MLC, 0": ({"model_type": "llama", "model_config": {**MLC, "position_embedding_base": 0}}, {"base": 1e4}, None),
     "VILA": (
         {"model_type": "llava_llama", "llm_cfg": {"model_type": "qwen2", "head_dim": 128, "rope_theta": 1e6}},
-        "rope",
-        "halves",
-        {"dim": 128, "base": 1e6},
+        {**HALVES, "dim": 128, "base": 1e6},
+        "",
     ),
     "architectures in place of a model_type": (
         {"architectures": ["CohereForCausalLM"], "hidden_size": 8192, "num_attention_heads": 64, "rope_theta": 8e6},
-        "rope",
-        "interleaved",
-        {"dim": 128, "base": 8e6},
+        {**INTERLEAVED, "dim": 128, "base": 8e6},
+        "",
     ),
 }
 
 
 @pytest.mark.parametrize("name", READ)
 def test_keys_of_a_dialect(name: str) -> None:
-    config, scheme, layout, parameters = READ[name]
-    (encoding,) = load_config(config)
-    assert (encoding.scheme, encoding.layout or "") == (scheme, layout)
-    assert {key: encoding.parameters.get(key) for key in parameters} == parameters
+    check(*READ[name])
 
 
-def test_layers_of_executorch_have_bases_of_their_own() -> None:
+def test_llama_3_1_in_meta_s_spelling_is_its_preset() -> None:
+    given = {**PARAMS, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
+    assert one(given).inverse_frequencies() == one("llama-3.1-8b").inverse_frequencies()
+
+
+def test_layers_and_parts_have_bases_of_their_own() -> None:
     model = load_config({**PARAMS, "use_hf_rope": True, "rope_theta": 1e6, "local_rope_theta": 1e4})
-    assert {each.layer_type: each.parameters["base"] for each in model} == {
-        "full_attention": 1e6,
-        "sliding_attention": 1e4,
-    }
-    model = load_config({**PARAMS, "no_rope_layer_interval": 4})
-    assert model.one().extra["nope_layers"] == [3, 7, 11, 15, 19, 23, 27, 31]
+    bases = {each.layer_type: each.parameters["base"] for each in model}
+    assert bases == {"full_attention": 1e6, "sliding_attention": 1e4}
+    depth = {"depformer_dim": 1024, "depformer_num_heads": 16, "depformer_max_period": 8, "depformer_pos_emb": "rope"}
+    model = load_config({**MOSHI, "positional_embedding": "rope", **depth})
+    found = {(each.layer_type, each.part): (each.head_dim, each.parameters["base"]) for each in model}
+    assert found == {("", ""): (128, 1e5), ("depformer", "depformer"): (64, 8.0)}
+
+
+@pytest.mark.parametrize("config", [{**NEOX, "pos_emb": "none"}, {**MOSHI, "positional_embedding": "none"}])
+def test_no_encoding_is_said(config: dict[str, Any]) -> None:
+    model = load_config(config)
+    assert not model.encodings
+    assert any("is none: the model has no positional encoding" in warning for warning in model.warnings)
+
+
+@pytest.mark.parametrize("config", [{**NEOX, "pos_emb": "wibble"}, {**MOSHI, "positional_embedding": "wibble"}])
+def test_unknown_kinds_are_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(pecli.FileError, match="is 'wibble'; known are "):
+        load_config(config)
 
 
 def test_yaml(tmp_path: Path) -> None:
@@ -147,22 +157,9 @@ def test_yaml(tmp_path: Path) -> None:
             load_model(path)
 
 
-FREQUENCIES = json.loads((Path(__file__).parent / "data" / "diffusers_frequencies.json").read_text())
-
-
-@pytest.mark.parametrize("name", FREQUENCIES)
-def test_axes_of_diffusers_have_frequencies_of_their_own(name: str) -> None:
-    config = {"_class_name": name}
-    if name.startswith("HiDream"):
-        config |= {"axes_dims_rope": [64, 32, 32]}
-    (encoding,) = load_config(config)
-    np.testing.assert_allclose(encoding.inverse_frequencies(), FREQUENCIES[name], rtol=2e-5)
-    assert encoding.layout == "interleaved"
-    (other,) = load_config({**config, "rope_theta": 3.0})
-    assert other.inverse_frequencies() != encoding.inverse_frequencies()
-
-
 def test_a_class_of_diffusers_that_rotates_otherwise_is_named() -> None:
-    model = load_config({"_class_name": "LTXVideoTransformer3DModel"})
-    assert not model.encodings
-    assert "fractions of a video" in model.warnings[0]
+    for name, said in {"LTXVideoTransformer3DModel": "fractions of a video", "UNet2DModel": "is none of Flux"}.items():
+        model = load_config({"_class_name": name})
+        assert not model.encodings
+        assert name in model.warnings[0]
+        assert said in model.warnings[0]

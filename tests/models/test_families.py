@@ -1,4 +1,4 @@
-"""Well-known models, each explained as its makers mean it."""
+"""What configurations of families mean, and what families imply where a configuration is silent."""
 
 from __future__ import annotations
 
@@ -7,112 +7,33 @@ from typing import Any
 import pytest
 
 from pecli.errors import ParameterError
-from pecli.models.encoding import ModelEncodings
 from pecli.models.find import load_config, load_model
-from pecli.models.presets import presets
+from tests.models.facts import agrees, by_layer, facts, one, stored
 
-
-def summary(model: ModelEncodings) -> dict[str, tuple[Any, ...]]:
-    """Layer type → rotary dim, base, scaling, layout; or the sizes of what turns nothing."""
-    found: dict[str, tuple[Any, ...]] = {}
-    for each in model.encodings:
-        given = each.parameters
-        if each.scheme == "rope":
-            found[each.layer_type] = (each.rotary_dim, given["base"], given["scaling"], each.layout)
-        else:
-            sizes = [given[name] for name in ("heads", "max_len", "seq_len", "dim") if name in given]
-            found[each.layer_type] = (each.scheme, *sizes)
-    return found
-
-
-PRESETS = {
-    "gemma-3-12b": {
-        "full_attention": (256, 1e6, "linear", "halves"),
-        "sliding_attention": (256, 1e4, "none", "halves"),
-    },
-    "modernbert-base": {
-        "full_attention": (64, 160000.0, "none", "halves"),
-        "sliding_attention": (64, 10000.0, "none", "halves"),
-    },
-    "deepseek-v3": {"": (64, 10000.0, "yarn", "deepseek")},
-    "gpt-oss-20b": {"": (64, 150000.0, "yarn", "halves")},
-    "phi-3-mini-128k-2024-04": {"": (96, 10000.0, "longrope", "halves")},
-    "gpt-j-6b": {"": (64, 10000.0, "none", "interleaved")},
-    "gpt-neox-20b": {"": (24, 10000.0, "none", "halves")},
-    "llama-3.1-8b": {"": (128, 500000.0, "llama3", "halves")},
-    "phi-2": {"": (32, 10000.0, "none", "halves")},
-    "gpt2": {"": ("learned", 1024, 768)},
-    "bert-base": {"": ("learned", 512, 768)},
-    "vit-base-patch16-224": {"": ("learned", 197, 768)},
-    "clip-vit-base-patch32": {"": ("learned", 77, 512), "vision": ("learned", 50, 768)},
-}
+LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 8192}
+SCALED = {"factor": 8.0, "original_max_position_embeddings": 8192}
+DEFAULT = {"rope_type": "default", "rope_theta": 1e4}
+SIGLIP = {"model_type": "siglip_vision_model", "num_attention_heads": 16, "image_size": 896, "patch_size": 14}
 
 CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
-    "glm": (
-        {"model_type": "glm", "hidden_size": 4096, "num_attention_heads": 32, "head_dim": 128, "rope_theta": 1e4},
-        {"": (64, 1e4, "none", "interleaved")},
-    ),
-    "chatglm": (
-        {
-            "model_type": "chatglm",
-            "hidden_size": 4096,
-            "num_attention_heads": 32,
-            "kv_channels": 128,
-            "rope_ratio": 500,
-        },
-        {"": (64, 5e6, "none", "interleaved")},
-    ),
     "qwen2-vl": (
         {
+            **LLAMA,
             "model_type": "qwen2_vl",
-            "hidden_size": 3584,
-            "num_attention_heads": 28,
-            "rope_theta": 1e6,
             "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
-            "vision_config": {"depth": 32, "embed_dim": 1280, "num_heads": 16, "hidden_size": 3584, "patch_size": 14},
+            "vision_config": {"embed_dim": 1280, "num_heads": 16, "hidden_size": 3584, "patch_size": 14},
         },
         {"": (128, 1e6, "none", "halves"), "vision": (80, 1e4, "none", "halves")},
-    ),
-    "bloom": ({"model_type": "bloom", "hidden_size": 14336, "n_head": 112}, {"": ("alibi", 112)}),
-    "mpt": (
-        {"model_type": "mpt", "d_model": 4096, "n_heads": 32, "attn_config": {"alibi": True, "alibi_bias_max": 8}},
-        {"": ("alibi", 32)},
     ),
     "mpt-learned": (
         {"model_type": "mpt", "d_model": 64, "n_heads": 4, "max_seq_len": 128, "attn_config": {"alibi": False}},
         {"": ("learned", 128, 64)},
     ),
-    "falcon-alibi": (
-        {"model_type": "falcon", "hidden_size": 2048, "num_attention_heads": 32, "alibi": True},
-        {"": ("alibi", 32)},
-    ),
-    "falcon-rope": (
-        {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "alibi": False},
-        {"": (64, 1e4, "none", "halves")},
-    ),
-    "opt": (
-        {"model_type": "opt", "hidden_size": 768, "max_position_embeddings": 2048},
-        {"": ("learned", 2050, 768)},
-    ),
-    "whisper": (
-        {"model_type": "whisper", "d_model": 384, "max_source_positions": 1500, "max_target_positions": 448},
-        {"encoder": ("sinusoidal", 1500, 384), "decoder": ("learned", 448, 384)},
-    ),
     "gemma-3-4b: sizes that the hub leaves out": (
         {
             "model_type": "gemma3",
-            "text_config": {
-                "hidden_size": 2560,
-                "model_type": "gemma3_text",
-                "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
-            },
-            "vision_config": {
-                "hidden_size": 1152,
-                "image_size": 896,
-                "model_type": "siglip_vision_model",
-                "num_attention_heads": 16,
-                "patch_size": 14,
-            },
+            "text_config": {"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"}},
+            "vision_config": {"hidden_size": 1152, **SIGLIP},
         },
         {
             "full_attention": (256, 1e6, "linear", "halves"),
@@ -136,187 +57,131 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
         {"model_type": "hunyuan_v1_dense", "head_dim": 128, "rope_scaling": {"type": "dynamic", "alpha": 1000.0}},
         {"": (128, 1e4, "ntk", "halves")},
     ),
+    "olmo3 scales its full layers only": (
+        {**{**LLAMA, "model_type": "olmo3", "rope_theta": 5e5}, "rope_scaling": {"rope_type": "yarn", **SCALED}},
+        {"full_attention": (128, 5e5, "yarn", "halves"), "sliding_attention": (128, 5e5, "none", "halves")},
+    ),
+    "settings by layer type that a class adds": (
+        {"model_type": "gemma4_text", "head_dim": 256},
+        {"sliding_attention": (256, 1e4, "none", "halves"), "full_attention": (512, 1e6, "proportional", "halves")},
+    ),
+    "settings of a class give way to those of a file": (
+        {"model_type": "gpt_oss", "rope_parameters": DEFAULT},
+        {"": (64, 1e4, "none", "halves")},
+    ),
+    "names that are no layer types": (
+        {**LLAMA, "layer_types": ["full_attention"] * 4, "rope_parameters": {"main": DEFAULT, "compress": DEFAULT}},
+        {"main": (128, 1e4, "none", "halves"), "compress": (128, 1e4, "none", "halves")},
+    ),
+    "compressed layers have a base of their own": (
+        {
+            **{"model_type": "deepseek_v4", "head_dim": 512, "qk_rope_head_dim": 64},
+            **{"rope_theta": 1e4, "compress_rope_theta": 1.6e5, "rope_scaling": {"type": "yarn", **SCALED}},
+        },
+        {"main": (64, 1e4, "none", "interleaved"), "compress": (64, 1.6e5, "yarn", "interleaved")},
+    ),
 }
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_are_explained(name: str) -> None:
-    assert summary(load_model(name)) == PRESETS[name]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_configurations_are_explained(name: str) -> None:
     config, expected = CONFIGS[name]
     model = load_config(config)
-    assert summary(model) == expected
+    assert by_layer(config) == expected
     assert not any("unknown" in warning for warning in model.warnings)
-
-
-def test_every_preset_says_where_it_was_read_and_none_is_from_memory() -> None:
-    assert len(presets()) > 20
-    for preset in presets().values():
-        assert preset.source
-        assert "from memory" not in preset.source
-        assert load_model(preset.name).encodings
-
-
-def test_deepseek_reports_the_softmax_scale_outside_the_table() -> None:
-    model = load_model("deepseek-v3")
-    assert model.encodings[0].attention_factor() == 1.0
-    assert any("1.873854" in warning and "1.368888" in warning for warning in model.warnings)  # (0.1·ln 40 + 1)²
-
-
-def test_gpt_oss_warns_of_truncate() -> None:
-    assert any("truncate" in warning for warning in load_model("gpt-oss-20b").warnings)
-
-
-def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
-    (encoding,) = load_model("phi-3-mini-128k-2024-04").encodings
-    before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))
-    assert before == at
-    assert at != beyond
-    assert at is not None
-    assert at[0] == pytest.approx(1 / 1.05)
-    assert encoding.attention_factor() == pytest.approx(1.1902380714238083, rel=1e-12)  # sqrt(1 + ln 32 / ln 4096)
-
-
-def test_phi3_spells_longrope_yarn() -> None:
-    config = presets()["phi-3-mini-128k-2024-04"].config
-    spelled = {**config, "rope_scaling": {**config["rope_scaling"], "type": "yarn"}}
-    assert load_config(spelled).encodings[0].parameters == load_config(config).encodings[0].parameters
-
-
-def test_the_length_at_the_top_wins_and_a_contradiction_is_told() -> None:
-    config = {
-        "model_type": "llama",
-        "head_dim": 64,
-        "original_max_position_embeddings": 4096,
-        "rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 2048},
-    }
-    model = load_config(config)
-    assert model.encodings[0].parameters["original_max_position_embeddings"] == 4096
-    assert any("4096" in warning and "2048" in warning for warning in model.warnings)
-
-
-def test_two_bases_are_a_contradiction() -> None:
-    config = {"model_type": "llama", "head_dim": 64, "rope_theta": 1e6}
-    model = load_config({**config, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}})
-    assert model.one().parameters["base"] == 1e4
-    (warning,) = model.warnings
-    assert warning.startswith(
-        "rope_theta is 1000000 and rope_parameters.rope_theta is 10000; rope_parameters.rope_theta"
-    )
-    assert load_config({**config, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}).warnings == ()
-
-
-def test_two_types_are_a_contradiction_unless_they_mean_the_same() -> None:
-    config = {"model_type": "llama", "head_dim": 64}
-    model = load_config({**config, "rope_scaling": {"type": "dynamic", "rope_type": "linear", "factor": 4.0}})
-    assert model.one().parameters["scaling"] == "linear"
-    (warning,) = model.warnings
-    assert warning.startswith(
-        "rope_scaling.type is dynamic and rope_scaling.rope_type is linear; rope_scaling.rope_type"
-    )
-    both = {"type": "mrope", "rope_type": "default", "mrope_section": [8, 12, 12]}
-    assert load_config({**config, "rope_scaling": both}).warnings == ()
-
-
-def test_what_a_key_says_as_the_family_does_comes_from_the_key() -> None:
-    rope = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True}
-    text = {"model_type": "qwen3_vl_text", "head_dim": 128, "rope_scaling": rope}
-    source = load_config({"model_type": "qwen3_vl", "text_config": text}).one().sources["mrope_interleaved"]
-    assert source == "text_config.rope_scaling.mrope_interleaved"
-
-
-def test_rope_scaling_wins_over_rope_parameters() -> None:
-    config = {
-        "model_type": "llama",
-        "head_dim": 64,
-        "rope_scaling": {"type": "linear", "factor": 2.0},
-        "rope_parameters": {"rope_type": "linear", "factor": 4.0},
-    }
-    model = load_config(config)
-    assert model.encodings[0].parameters["factor"] == 2.0
-    assert any("rope_scaling wins" in warning for warning in model.warnings)
-
-
-def test_an_unknown_family_with_ordinary_keys_is_read_with_a_warning() -> None:
-    config = {"model_type": "wibble", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e5}
-    model = load_config(config)
-    assert summary(model) == {"": (128, 5e5, "none", "halves")}
-    assert model.encodings[0].sources["dim"] == "hidden_size // num_attention_heads"
-    assert any("wibble" in warning for warning in model.warnings)
-    assert not load_config({**config, "model_type": "llama"}).warnings
-
-
-@pytest.mark.parametrize("name", ["jamba", "mamba", "longt5", "wibble"])
-def test_no_encoding_at_all_is_said(name: str) -> None:
-    model = load_config({"model_type": name, "hidden_size": 64, "num_attention_heads": 4})
-    assert model.encodings == ()
-    assert model.warnings
-
-
-def test_sources_name_what_a_family_implies() -> None:
-    (encoding,) = load_config({"model_type": "glm", "head_dim": 128}).encodings
-    assert encoding.sources["partial_rotary_factor"] == "family default (glm)"
-    assert encoding.sources["base"] == "default"
-    assert encoding.sources["layout"] == "family default (glm)"
-
-
-@pytest.mark.parametrize(
-    ("given", "offset", "source"),
-    [
-        ({"model_type": "roberta"}, 2, "class default of RobertaConfig.pad_token_id + 1"),
-        ({"model_type": "camembert", "pad_token_id": 0}, 1, "pad_token_id + 1"),
-        ({"model_type": "xlm-roberta", "pad_token_id": -1}, None, None),
-        ({"model_type": "opt"}, 2, "family"),
-        ({"model_type": "bert", "pad_token_id": 0}, None, None),
-    ],
-)
-def test_the_row_of_the_first_position(given: dict[str, Any], offset: int | None, source: str | None) -> None:
-    (encoding,) = load_config({**given, "max_position_embeddings": 514, "hidden_size": 768}).encodings
-    assert (encoding.described().get("offset"), encoding.sources.get("offset")) == (offset, source)
-
-
-@pytest.mark.parametrize("name", [*CONFIGS, *PRESETS])
-def test_every_value_has_a_source(name: str) -> None:
-    model = load_config(CONFIGS[name][0]) if name in CONFIGS else load_model(name)
     for encoding in model:
         assert encoding.described().keys() <= encoding.sources.keys()
         assert all(encoding.sources.values())
 
 
-def test_sections_that_are_none() -> None:
-    given = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 512, "num_attention_heads": 4}
-    (encoding,) = load_config({**given, "rope_parameters": {"rope_theta": 5e5, "mrope_section": []}}).encodings
-    assert sorted(encoding.extra["order"]) == list(range(64))
+PLAIN: dict[str, Any] = {"hidden_size": 1280, "num_attention_heads": 16, "max_position_embeddings": 2048}
+HALF = ("phi", "glm", "glm4", "glm4_moe", "persimmon", "nemotron", "fuyu", "recurrent_gemma")
+SHARES = {**dict.fromkeys(HALF, 0.5), "stablelm": 0.25, "qwen3_next": 0.25, "qwen3_5": 0.25, "moonshine": 0.9}
+BASES = {
+    "llama": {1e4}, "mixtral": {1e6}, "qwen2_vl": {1e6}, "cohere": {5e5}, "llama4": {5e5}, "qwen3_vl": {5e5},
+    "gpt_oss": {150000.0}, "smollm3": {2e6}, "apertus": {1.2e7}, "nomic_bert": {1000.0}, "dinov3": {100.0},
+    "dinov3_vit": {100.0}, "gemma3": {1e6, 1e4}, "gemma3_text": {1e6, 1e4}, "modernbert": {160000.0, 1e4},
+}  # fmt: skip
 
 
-def test_leftover_scaling_values_are_told() -> None:
-    config = {"model_type": "llama", "head_dim": 64, "rope_scaling": {"rope_type": "default", "factor": 8.0}}
-    assert any("not used" in warning for warning in load_config(config).warnings)
+@pytest.mark.parametrize("name", SHARES)
+def test_the_share_of_a_head_that_turns(name: str) -> None:
+    encoding = one({"model_type": name, "head_dim": 80, **PLAIN})
+    assert (encoding.head_dim, encoding.rotary_dim) == (80, int(80 * SHARES[name]))
 
 
-def test_an_explicit_attention_factor_is_told() -> None:
-    scaling = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64, "attention_factor": 0.9}
-    model = load_config({"model_type": "llama", "head_dim": 64, "rope_scaling": scaling})
-    assert model.encodings[0].attention_factor() == 0.9
-    assert any("vLLM" in warning for warning in model.warnings)
+@pytest.mark.parametrize("name", BASES)
+def test_bases(name: str) -> None:
+    assert {each.parameters["base"] for each in load_config({"model_type": name, **PLAIN}).encodings} == BASES[name]
 
 
-def test_ernie_keeps_rows_columns_and_time_apart() -> None:
-    settings = {"rope_type": "default", "rope_theta": 5e5, "mrope_section": [2, 2, 4]}
-    (encoding,) = load_config(
-        {"model_type": "ernie4_5_vl_moe_text", "head_dim": 16, "rope_parameters": settings}
-    ).encodings
-    plain = [5e5 ** (-i / 8) for i in range(8)]
-    assert encoding.inverse_frequencies() == pytest.approx([plain[k] for k in (0, 2, 1, 3, 4, 5, 6, 7)], rel=1e-12)
+SECTIONS = {
+    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "paddleocr_vl"), ([16, 24, 24], False)),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe_text"), ([24, 20, 20], True)),
+}
 
 
-def test_three_axes_share_an_even_third_each() -> None:
-    config = {"model_type": "minimax_m3_vl_vision", "hidden_size": 1280, "num_attention_heads": 16}
-    (encoding,) = load_config({**config, "rope_parameters": {"rope_type": "axial", "rope_theta": 1e4}}).encodings
-    assert (encoding.axis_dim, encoding.rotary_dim, encoding.head_dim) == (26, 78, 80)
+@pytest.mark.parametrize("name", SECTIONS)
+def test_sections_of_time_rows_and_columns(name: str) -> None:
+    config = {"model_type": name, "hidden_size": 2048, "num_attention_heads": 16, "head_dim": 128}
+    section, mixed = SECTIONS[name]
+    encoding = one(config)
+    assert agrees(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
+    assert encoding.sources["mrope_section"].startswith("family default")
+    assert encoding.rope(8).mrope_section == tuple(section)
+    given = {**config, "rope_scaling": {"type": "mrope", "mrope_section": [32, 16, 16]}}
+    assert agrees(one(given), {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
+    assert agrees(one({**config, "head_dim": 64}), {"mrope_section": None})  # a head that they do not fit
+
+
+NOTHING: list[tuple[dict[str, Any], str]] = [
+    *(({"model_type": name}, "") for name in ("jamba", "mamba", "longt5", "wibble")),
+    ({**LLAMA, "model_type": "kimi_linear", "qk_rope_head_dim": 64}, "no positional encoding"),
+    ({**LLAMA, "model_type": "glm5_next_text", "head_dim": 0, "qk_rope_head_dim": 0}, "qk_rope_head_dim is 0"),
+    (
+        {"model_type": "wav2vec2-bert", "rotary_embedding_base": 10000, "position_embeddings_type": "relative_key"},
+        "relative positions of its own kind",
+    ),
+    ({**LLAMA, "model_type": "kimi", "qk_rope_head_dim": 64, "mla_use_nope": True}, "no positional encoding"),
+]
+
+
+@pytest.mark.parametrize(("config", "warning"), NOTHING, ids=lambda value: str(value)[:40])
+def test_no_encoding_at_all_is_said(config: dict[str, Any], warning: str) -> None:
+    model = load_config({"hidden_size": 64, "num_attention_heads": 4, **config})
+    assert model.encodings == ()
+    assert any(warning in each for each in model.warnings)
+
+
+def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
+    encoding = one("phi-3-mini-128k-2024-04")
+    before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))
+    assert before == at != beyond
+    assert at[0] == pytest.approx(1 / 1.05)
+    assert encoding.attention_factor() == pytest.approx(1.1902380714238083, rel=1e-12)  # sqrt(1 + ln 32 / ln 4096)
+
+
+def test_settings_that_a_class_adds() -> None:
+    """Those of gpt-oss: limits at 8.0928 and 17.398 of 32, which are not rounded."""
+    found = one({"model_type": "gpt_oss"})
+    plain = [150000.0 ** (-i / 32) for i in range(32)]
+    values = found.inverse_frequencies() or []
+    assert values[:9] == pytest.approx(plain[:9], rel=1e-14)
+    assert values[9] < plain[9] * (1 - 1e-3)
+    assert values[18:] == pytest.approx([value / 32 for value in plain[18:]], rel=1e-14)
+    assert found.sources["factor"] == "class default of GptOssConfig.rope_parameters.factor"
+
+
+def test_a_table_of_time_beside_the_language_model() -> None:
+    cases = stored("rope_families_more.jsonl")
+    model = load_config(next(case["config"] for case in cases if case["case"].startswith("musicflamingo/")))
+    assert {each.layer_type: each.part for each in model.encodings} == {"": "audio", "text": "", "audio": "audio"}
+    assert model.one().layer_type == "text"
+
+
+def test_compressed_layers_have_no_attention_factor() -> None:
+    config, _ = CONFIGS["compressed layers have a base of their own"]
+    assert load_config(config).one("compress").attention_factor() == 1
 
 
 def test_a_model_is_gone_through_by_its_encodings() -> None:
@@ -331,9 +196,41 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     assert model.one().layer_type == ""
     assert model.one("vision").head_dim == 80
     assert [each.layer_type for each in load_model("gemma-3-1b").ropes()] == ["full_attention", "sliding_attention"]
-    with pytest.raises(ParameterError, match="full_attention"):
-        load_model("gemma-3-1b").one()
-    with pytest.raises(ParameterError, match="not rope"):
-        load_model("gpt2").one().rope(8)
-    with pytest.raises(ParameterError, match="all layers of llama-3-8b are of one kind, which has no name"):
-        load_model("llama-3-8b").one("full_attention")
+    for rule, ask in {
+        "full_attention": lambda: load_model("gemma-3-1b").one(),
+        "llama-3-8b has|of one kind, which has no name": lambda: load_model("llama-3-8b").one("full_attention"),
+        "gemma-3-1b has 'full_attention', ": lambda: load_model("gemma-3-1b").one("wibble"),
+        "not rope": lambda: load_model("gpt2").one().rope(8),
+    }.items():
+        with pytest.raises(ParameterError, match=rule):
+            ask()
+
+
+CLIP = {"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_config": {"patch_size": 16}}
+
+
+def test_a_part_that_holds_only_what_differs() -> None:
+    """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class."""
+    text, vision = map(facts, load_config(CLIP))
+    assert (text["max_len"], text["dim"], text["source of dim"]) == (77, 768, "text_config.hidden_size")
+    assert text["source of max_len"] == "class default of CLIPTextConfig.max_position_embeddings"
+    image = "class default of CLIPVisionConfig.image_size"
+    assert (vision["max_len"], vision["dim"]) == (197, 768)
+    assert vision["source of max_len"] == f"({image} // vision_config.patch_size)² + 1"
+
+
+@pytest.mark.parametrize("empty", [{}, {"initializer_factor": 1.0}])
+def test_a_part_that_holds_nothing(empty: dict[str, Any]) -> None:
+    """The class's own defaults are those of ViT-B/32."""
+    config = {"model_type": "clip", "text_config": empty, "vision_config": empty}
+    assert by_layer(config) == {"": ("learned", 77, 512), "vision": ("learned", 50, 768)}
+
+
+@pytest.mark.parametrize("vision", [{}, {"vision_config": {"model_type": "sam2_vision_model"}}])
+def test_sam2_video_without_sizes(vision: dict[str, Any]) -> None:
+    """Its memory attention has one head of 256 channels, half of it for each axis."""
+    config = {"model_type": "sam2_video", **vision}
+    assert agrees(one(config), {"scheme": "rope", "head_dim": 256, "rotary_dim": 256, "axis_dim": 128})
+    halved = one({**config, "memory_attention_downsample_rate": 2})
+    assert halved.head_dim == 128
+    assert halved.sources["head_dim"].startswith("class default of Sam2VideoConfig.memory_attention_hidden_size // ")

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pecli
+from pecli.cli.options import preset_names
 from pecli.errors import FileError, PecliError
 from pecli.models.find import load_config, load_model, named_model
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("llama-3.1-8b", 131072), ("deepseek-ai/DeepSeek-V3", 163840), ("qwen2.5-7b", 32768), ("gpt-oss-20b", 131072)],
-)
-def test_presets(name: str, expected: int) -> None:
-    assert load_model(name).context == expected
+from pecli.models.presets import _by_key, _key, advice, find, presets
 
 
 @pytest.mark.parametrize(
@@ -37,19 +30,6 @@ def test_files_and_folders(tmp_path: Path, config: dict, expected: int | None) -
     assert load_model(tmp_path).context == expected
 
 
-def test_gguf(tmp_path: Path) -> None:
-    def text(value: str) -> bytes:
-        return struct.pack("<Q", len(value)) + value.encode()
-
-    values = text("general.architecture") + struct.pack("<I", 8) + text("llama")
-    values += text("llama.context_length") + struct.pack("<II", 4, 8192)
-    values += text("llama.rope.dimension_count") + struct.pack("<II", 4, 128)
-    (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 3) + values)
-    assert load_model(tmp_path / "x.gguf").context == 8192
-
-
-# whatever says what a model is
-
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 500000.0}
 
 
@@ -59,6 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     repository = tmp_path / "cache" / "models--some-lab--Tiny-1B"
     snapshot = repository / "snapshots" / ("a" * 40)
@@ -72,8 +53,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["some-lab/Tiny-1B", "some-lab/Tiny-1B@main", "some-lab/Tiny-1B@" + "a" * 40])
-def test_repositories_of_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+def test_repositories_of_the_cache(cache: Path, name: str) -> None:
     found = load_model(name)
     assert (found.file, found.one().parameters["base"]) == (name, 500000.0)
     assert load_model(name).context is None
@@ -86,41 +66,37 @@ def test_repositories_of_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch,
 def test_where_the_cache_is(cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str) -> None:
     (cache.parent / "home" / folder).parent.mkdir(parents=True)
     cache.rename(cache.parent / "home" / folder)
+    monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv(variable, str(cache.parent / "home"))
     assert load_config("some-lab/Tiny-1B").model_type == "llama"
 
 
-def test_a_cache_without_a_ref(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_without_a_ref(cache: Path) -> None:
     """A download of one commit leaves no ref."""
-    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
     (cache / "models--some-lab--Tiny-1B" / "refs" / "main").unlink()
     assert load_model("some-lab/Tiny-1B").model_type == "llama"
 
 
 @pytest.mark.parametrize("name", ["../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"])
-def test_what_names_no_repository(cache: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+def test_what_names_no_repository(cache: Path, name: str) -> None:
     with pytest.raises(PecliError):
         load_model(name)
 
 
-def test_what_is_not_in_the_cache_is_not_fetched(cache: Path, monkeypatch: pytest.MonkeyPatch, pecli_cli) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+def test_what_is_not_in_the_cache_is_not_fetched(cache: Path, pecli_cli) -> None:
     outcome = pecli_cli("config", "--model", "some-lab/Other-9B")
     assert outcome.code == 2
     assert f"not in the Hugging Face cache, {cache}" in outcome.err
     assert "hf download some-lab/Other-9B config.json" in outcome.err
 
 
-def test_a_snapshot_without_a_config(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+def test_a_snapshot_without_a_config(cache: Path) -> None:
     (cache / "models--some-lab--Tiny-1B" / "snapshots" / ("a" * 40) / "config.json").unlink()
     with pytest.raises(FileError, match=r"holds no config.json; get it with hf download some-lab/Tiny-1B"):
         load_model("some-lab/Tiny-1B")
 
 
-def test_the_copy_in_the_cache_speaks_before_a_preset(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+def test_the_copy_in_the_cache_speaks_before_a_preset(cache: Path) -> None:
     assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 128
     (cache / "models--some-lab--Tiny-1B").rename(cache / "models--meta-llama--Llama-3.1-8B")
     assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 16
@@ -136,15 +112,8 @@ def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path) -> No
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     encoding = load_model(LLAMA).one()
     table = {"inv_freq": 500000.0 ** (-np.arange(8) / 8)}
-    for given in (
-        tmp_path,
-        str(tmp_path),
-        tmp_path / "config.json",
-        LLAMA,
-        ConfigObject(),
-        load_model(LLAMA),
-        encoding,
-    ):
+    paths = (tmp_path, str(tmp_path), tmp_path / "config.json")
+    for given in (*paths, LLAMA, ConfigObject(), load_model(LLAMA), encoding):
         assert load_model(given).one().parameters == load_config(given).one().parameters == encoding.parameters
         assert pecli.verify(table, given).passed
         assert not pecli.verify({"inv_freq": table["inv_freq"] / 2}, given).passed
@@ -171,34 +140,92 @@ def test_names_of_nothing(
     assert words in outcome.err
 
 
-def test_a_preset_in_the_place_of_a_config_and_back(pecli_cli, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    one = [
-        pecli_cli("rope", "--seq-len", 4, option, "llama-3.1-8b", "--json").json for option in ("--config", "--model")
-    ]
-    assert one[0] == one[1]
-    two = [pecli_cli("rope", "--seq-len", 4, option, tmp_path, "--json").json for option in ("--config", "--model")]
-    assert two[0] == two[1]
-
-
 def test_a_folder_with_one_gguf_file() -> None:
     data = Path(__file__).parents[1] / "files" / "data"
     assert load_model(data).one().parameters["base"] == 500000.0
 
 
-def test_names_of_models_and_of_files(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_models_and_of_files(cache: Path) -> None:
     """What a report is given may be either."""
-    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
     Path("tensors").mkdir()
     np.save("x.npy", np.zeros(3))
-    for name, option in {
-        "llama-3.1-8b": "--model",
-        "some-lab/Tiny-1B": "--model",
-        str(cache): None,
-        "x.npy": None,
-    }.items():
+    options = {"llama-3.1-8b": "--model", "some-lab/Tiny-1B": "--model", str(cache): None, "x.npy": None}
+    for name, option in options.items():
         found = named_model(name)
         assert (found.option if found else None) == option
     assert named_model("tensors") is None
     Path("tensors/config.json").write_text(json.dumps(LLAMA))
     assert named_model("tensors").option == "--config"
+
+
+# presets: found by every name that people have for them, each with where its values were read
+
+
+def test_no_two_presets_share_a_name() -> None:
+    """A name of one that is an alias of another would be found or not by the order of the list."""
+    seen: dict[str, str] = {}
+    for preset in presets().values():
+        for name in (preset.name, preset.repository, *preset.aliases):
+            assert seen.setdefault(_key(name), preset.name) == preset.name, name
+            assert find(name) is preset
+    assert len(_by_key()) >= len(seen) >= len(presets()) >= 80
+
+
+NAMES = {
+    "llama3.1": "llama-3.1-8b",
+    "llama3.1:8b": "llama-3.1-8b",
+    "Llama-3.1-8B-Instruct": "llama-3.1-8b",
+    "META-LLAMA/LLAMA-3.3-70B-INSTRUCT": "llama-3.3-70b",
+    "Qwen/Qwen3-Next-80B-A3B-Thinking": "qwen3-next-80b-a3b",
+    "qwen3_0.6b": "qwen3-0.6b",
+    "gpt-oss": "gpt-oss-20b",
+    "phi4": "phi-4",
+    "command-r+": "command-r-plus",
+    "CohereForAI/c4ai-command-r-v01": "command-r",
+    "flux.1-schnell": "flux.1-dev",
+}
+
+
+@pytest.mark.parametrize("word", NAMES)
+def test_names_as_people_type_them(word: str) -> None:
+    assert find(word) is presets()[NAMES[word]]
+
+
+def test_the_nearest_is_offered() -> None:
+    assert advice("lama-3.1-8b") == "did you mean 'llama-3.1-8b'?"
+    assert advice("Qwen/Qwen3-VL") == "these have it: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b"
+    assert advice("tiiuae/Falcon-H1-7B-Instruct") == "did you mean 'falcon-h1-0.5b'?"
+    assert advice("minimax") == "these have it: minimax-text-01, minimax-m1, minimax-m2"
+    assert advice("xyzzy") == ""
+
+
+READ_ELSEWHERE = {
+    (128, 500000, 131072): "llama-3.1-8b llama-3.2-3b",
+    (128, 1000000, 40960): "qwen3-0.6b qwen3-14b qwen3-32b qwen3-30b-a3b",
+    (128, 1000000, 32768): "qwen2.5-3b mistral-7b-v0.3",
+    (128, 1000000, 131072): "qwen2.5-14b",
+    (128, 10000000, 262144): "qwen3-30b-a3b-2507",
+    (128, 5000000, 262144): "qwen3-235b-a22b-2507",
+    (128, 1000000, 65536): "mixtral-8x22b",
+    (128, 250000, 16384): "phi-4",
+    (128, 1000000000, 262144): "ministral-3-14b",
+    (64, 10000, 163840): "deepseek-v3 deepseek-r1",
+}
+"""Rotary dimension, base and context, as another file than the preset's source has them: slime, scripts/models (Llama);
+fairseq2 0.8.1, models/qwen/config.py (Qwen3 0.6B); config.json quoted in citsjtu2020/LLM-Prof (Qwen);
+AI-Hypercomputer/maxtext, hf_model_configs.py (DeepSeek, Qwen3 2507, Mixtral); litgpt 0.5.13, config.py (Phi, Mistral);
+ibm-fms 1.13.1, fms/models/ministral3.py, and megatron-bridge 0.3.1 (Ministral 3).
+"""
+
+
+@pytest.mark.parametrize("expected", READ_ELSEWHERE)
+def test_values_agree_with_another_source(expected: tuple[int, ...]) -> None:
+    for model in map(load_model, READ_ELSEWHERE[expected].split()):
+        assert (model.one().rotary_dim, model.one().parameters["base"], model.context) == expected
+
+
+def test_a_shell_completes_names_and_repositories() -> None:
+    assert preset_names("llama-3.1") == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
+    assert preset_names("Whisper") == ["whisper-tiny", "whisper-large-v3"]
+    assert "Qwen/Qwen3-8B" in preset_names("qwen/")
+    assert preset_names("nothing-") == []

@@ -9,44 +9,70 @@ import pytest
 
 import pecli
 from pecli.models.find import load_config
+from tests.models.facts import agrees, check, one
 
 SIZES = {"hidden_size": 768, "num_attention_heads": 12}
+ROWS = {"hidden_size": 768, "max_position_embeddings": 514}
+VISION = {"hidden_size": 1152, "image_size": 448, "patch_size": 14, "num_attention_heads": 16, "num_heads": 16}
+VIDEO = {"hidden_size": 64, "image_size": 224, "patch_size": 16, "num_frames": 16, "tubelet_size": 2}
+ALIBI = {"scheme": "alibi", "rule": "paper", "max_bias": 8.0}
+
+TABLES: dict[str, tuple[Any, ...]] = {
+    "baichuan-13b": (
+        {"model_type": "baichuan", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 40},
+        {**ALIBI, "heads": 40, "form": "causal"},
+    ),
+    "baichuan-7b": (
+        {"model_type": "baichuan", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32},
+        {"scheme": "rope", "rotary_dim": 128},
+    ),
+    "mosaicbert": (
+        {"model_type": "bert", "alibi_starting_size": 512, "position_embedding_type": "absolute", **SIZES},
+        {**ALIBI, "heads": 12, "form": "symmetric"},
+    ),
+    "mpt by default": ({"model_type": "mpt", "n_heads": 32}, {**ALIBI, "heads": 32, "form": "key-last"}),
+    "falcon": (
+        {"model_type": "falcon", "hidden_size": 2048, "num_attention_heads": 32, "alibi": True},
+        {**ALIBI, "form": "key", "slope_dtype": "bfloat16", "bias_divisor": 8.0},  # √64
+        "rounds the slopes to bfloat16 and divides the bias by √head_dim",
+    ),
+    "videomae counts patches through time": (
+        {"model_type": "videomae", **VIDEO},
+        {"scheme": "sinusoidal", "seq_len": 1568, "layout": "interleaved"},
+    ),
+    "patches may be counted": (
+        {"model_type": "siglip2_vision_model", "hidden_size": 768, "num_patches": 256, "patch_size": 16},
+        {"scheme": "learned", "max_len": 256, "dim": 768},
+    ),
+    "no registers": ({"model_type": "dinov2_with_registers", "num_register_tokens": 4, **VISION}, {"max_len": 1025}),
+    "registers of aimv2": ({"model_type": "aimv2_vision_model", "num_register_tokens": 4, **VISION}, {"max_len": 1024}),
+    "a style is spelled out": (
+        {"model_type": "qwen2_audio_encoder", "d_model": 384, "max_source_positions": 1500},
+        {"style": "whisper", "base": 1e4, "layout": "halves", "freq_shift": 1.0, "source of layout": "style whisper"},
+    ),
+    "marian": (
+        {"model_type": "marian", "d_model": 64, "max_position_embeddings": 512},
+        {"style": "marian", "layout": "halves", "freq_shift": 0.0, "source of freq_shift": "style marian"},
+    ),
+    "a conformer has sines of relative positions": (  # as transformers' ParakeetEncoderRelPositionalEncoding makes them
+        {"model_type": "parakeet_encoder"},
+        {"scheme": "sinusoidal", "relative": True, "layout": "interleaved"},
+    ),
+    # the row of the first position
+    "roberta": (
+        {"model_type": "roberta", **ROWS},
+        {"offset": 2, "source of offset": "class default of RobertaConfig.pad_token_id + 1"},
+    ),
+    "camembert": ({"model_type": "camembert", "pad_token_id": 0, **ROWS}, {"offset": 1}),
+    "xlm-roberta": ({"model_type": "xlm-roberta", "pad_token_id": -1, **ROWS}, {"offset": None}),
+    "opt": ({"model_type": "opt", **ROWS}, {"max_len": 516, "offset": 2, "source of offset": "family"}),
+    "bert": ({"model_type": "bert", "pad_token_id": 0, **ROWS}, {"offset": None}),
+}
 
 
-def one(config: dict[str, Any]) -> Any:
-    (encoding,) = load_config(config).encodings
-    return encoding
-
-
-@pytest.mark.parametrize(
-    ("config", "form"),
-    [
-        ({"model_type": "baichuan", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 40}, "causal"),
-        (
-            {"model_type": "bert", "alibi_starting_size": 512, "position_embedding_type": "absolute", **SIZES},
-            "symmetric",
-        ),
-        ({"model_type": "mpt", "d_model": 4096, "n_heads": 32}, "key-last"),
-    ],
-    ids=["baichuan-13b", "mosaicbert", "mpt by default"],
-)
-def test_alibi(config: dict[str, Any], form: str) -> None:
-    found = one(config)
-    heads = config.get("num_attention_heads", config.get("n_heads"))
-    assert found.parameters == {"heads": heads, "rule": "paper", "max_bias": 8.0, "form": form}
-
-
-def test_baichuan_7b_turns() -> None:
-    config = {"model_type": "baichuan", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32}
-    assert (one(config).scheme, one(config).rotary_dim) == ("rope", 128)
-
-
-def test_falcon_rounds_its_slopes_and_divides_its_bias() -> None:
-    model = load_config({"model_type": "falcon", "hidden_size": 2048, "num_attention_heads": 32, "alibi": True})
-    (found,) = model.encodings
-    assert (found.parameters["form"], found.extra["slope_dtype"]) == ("key", "bfloat16")
-    assert found.extra["bias_divisor"] == 8.0  # √64
-    assert any("bfloat16" in warning and "√head_dim" in warning for warning in model.warnings)
+@pytest.mark.parametrize("name", TABLES)
+def test_what_a_family_has(name: str) -> None:
+    check(*TABLES[name])
 
 
 @pytest.mark.parametrize(
@@ -60,12 +86,10 @@ def test_falcon_rounds_its_slopes_and_divides_its_bias() -> None:
 )
 def test_a_flag_makes_the_table_sinusoidal(name: str, key: str, dim: str) -> None:
     config = {"model_type": name, dim: 64, "n_heads": 4, "max_position_embeddings": 16}
-    found = one({**config, key: True})
-    table = pecli.Sinusoidal(**found.parameters, dtype="float64").tables()["pe"]
-    assert table[3, 10] == pytest.approx(math.sin(3 / 10000 ** (10 / 64)), rel=1e-15)
-    assert table[3, 11] == pytest.approx(math.cos(3 / 10000 ** (10 / 64)), rel=1e-15)
-    learned = one({**config, key: False})
-    assert (learned.scheme, learned.parameters["max_len"], learned.parameters["dim"]) == ("learned", 16, 64)
+    table = pecli.Sinusoidal(**one({**config, key: True}).parameters, dtype="float64").tables()["pe"]
+    angle = 3 / 10000 ** (10 / 64)
+    assert table[3, 10:12] == pytest.approx([math.sin(angle), math.cos(angle)], rel=1e-15)
+    assert agrees(one({**config, key: False}), {"scheme": "learned", "max_len": 16, "dim": 64})
 
 
 def test_musicgen_has_cosines_first_over_half_the_channels_less_one() -> None:
@@ -73,16 +97,6 @@ def test_musicgen_has_cosines_first_over_half_the_channels_less_one() -> None:
     table = pecli.Sinusoidal(**found.parameters, dtype="float64").tables()["pe"]
     angle = 3 / 10000 ** (5 / 31)
     assert (table[3, 5], table[3, 37]) == (pytest.approx(math.cos(angle)), pytest.approx(math.sin(angle)))
-
-
-def test_videomae_counts_patches_through_time() -> None:
-    config = {"model_type": "videomae", "hidden_size": 64, "image_size": 224, "patch_size": 16, "num_frames": 16}
-    found = one({**config, "tubelet_size": 2})
-    assert (found.scheme, found.parameters["seq_len"], found.parameters["layout"]) == (
-        "sinusoidal",
-        1568,
-        "interleaved",
-    )
 
 
 def test_speecht5_has_four_tables() -> None:
@@ -97,7 +111,6 @@ def test_speecht5_has_four_tables() -> None:
     assert any("learned scales" in warning for warning in model.warnings)
 
 
-VISION = {"hidden_size": 1152, "image_size": 448, "patch_size": 14, "num_attention_heads": 16, "num_heads": 16}
 TOWERS = {  # beside rope, or instead of it; rows of the class token included
     "qwen3_vl": ("qwen3_vl_vision", {"num_position_embeddings": 2304}, {"vision": None, "vision.patches": 2304}),
     "glm4v": ("glm4v_vision", {}, {"vision": None, "vision.patches": 1024}),
@@ -118,47 +131,19 @@ def test_learned_tables_of_vision_towers(name: str) -> None:
     assert found == expected
     assert {each.parameters["dim"] for each in model if each.scheme == "learned" and each.part} == {1152}
     assert model.one("vision").scheme == ("rope" if None in expected.values() else "learned")
+    assert any("tile" in warning for warning in model.warnings) == (name == "mllama")
 
 
-def test_tables_of_tiles_are_told() -> None:
-    model = load_config({"model_type": "mllama", "vision_config": {"model_type": "mllama_vision_model", **VISION}})
-    assert any("tile" in warning for warning in model.warnings)
+DESCRIBED = [
+    ({"model_type": "aimv2_vision_model", "is_native": True, **VISION}, "1024 patches × 1152 that is sinusoidal"),
+    ({"model_type": "longt5", **SIZES}, "relative positions of its own kind"),
+    ({"model_type": "internvl_vision", **VISION, "use_absolute_position_embeddings": False}, "no key names one"),
+]
 
 
-def test_internvl_may_have_no_table() -> None:
-    tower = {"model_type": "internvl_vision", **VISION, "use_absolute_position_embeddings": False}
-    assert not load_config(tower).encodings
-
-
-@pytest.mark.parametrize(
-    ("config", "warning"),
-    [
-        ({"model_type": "aimv2_vision_model", "is_native": True, **VISION}, "sinusoidal in two axes"),
-        ({"model_type": "longt5", **SIZES}, "relative positions of its own kind"),
-    ],
-    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
-)
-def test_what_no_scheme_makes_is_described(config: dict[str, Any], warning: str) -> None:
+@pytest.mark.parametrize(("config", "said"), DESCRIBED, ids=str)
+def test_what_no_scheme_makes_is_described(config: dict[str, Any], said: str) -> None:
     model = load_config(config)
     assert model.encodings == ()
-    assert len(model.warnings) == 1
-    assert warning in model.warnings[0]
-
-
-@pytest.mark.parametrize(("name", "rows"), [("dinov2_with_registers", 1025), ("aimv2_vision_model", 1024)])
-def test_registers_have_no_rows(name: str, rows: int) -> None:
-    assert one({"model_type": name, "num_register_tokens": 4, **VISION}).parameters["max_len"] == rows
-
-
-def test_a_style_is_spelled_out() -> None:
-    encoder, _ = load_config({"model_type": "whisper", "d_model": 384, "max_source_positions": 1500}).encodings
-    said = {"style": "whisper", "base": 10000.0, "layout": "halves", "freq_shift": 1.0}
-    assert {name: encoder.parameters[name] for name in said} == said
-    assert encoder.sources["freq_shift"] == "style whisper"
-    (marian,) = load_config({"model_type": "marian", "d_model": 64, "max_position_embeddings": 512}).encodings
-    assert (marian.parameters["layout"], marian.parameters["freq_shift"]) == ("halves", 0.0)
-
-
-def test_slopes_follow_the_paper() -> None:
-    (bloom,) = load_config({"model_type": "bloom", "n_head": 16, "hidden_size": 1024}).encodings
-    assert bloom.parameters == {"heads": 16, "rule": "paper", "max_bias": 8.0, "form": "key"}
+    (warning,) = model.warnings
+    assert said in warning

@@ -1,4 +1,6 @@
-"""Configurations against what transformers computes from them, and against published values."""
+"""Configurations against what transformers and the code of other projects compute from them, and against what papers
+and cards of models say.
+"""
 
 from __future__ import annotations
 
@@ -9,91 +11,49 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pecli
+from pecli.models import families, non_rotary
 from pecli.models.find import load_config
+from pecli.models.presets import presets
+from tests.models.facts import by_layer, one, stored
 
-DATA = Path(__file__).parent / "data"
-CASES = [
-    json.loads(line)
-    for name in ("rope_families.jsonl", "rope_random.jsonl")
-    for line in (DATA / name).read_text().splitlines()
-]
-
-
-def llama3_in_double(config: dict[str, Any], inverse: np.ndarray) -> np.ndarray:
-    """Llama 3.1's formula in float64, for the band where float32 cancels."""
-    given = config.get("rope_scaling") or config["rope_parameters"]
-    low, high = given["low_freq_factor"], given["high_freq_factor"]
-    turns = given["original_max_position_embeddings"] * inverse / (2 * np.pi)
-    keep = np.clip((turns - low) / (high - low), 0, 1)
-    return (1 - keep) * inverse / given["factor"] + keep * inverse
+CASES = stored("rope_families.jsonl", "rope_random.jsonl")
+MORE = stored("rope_families_more.jsonl", "rope_random_more.jsonl")
+DIALECTS = stored("dialects.json")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+@pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case["case"])
 def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
     model = load_config(case["config"])
-    found = {encoding.layer_type: encoding for encoding in model.encodings if encoding.scheme == "rope"}
-    assert set(found) == set(case["tables"])
+    found = {encoding.layer_type: encoding for encoding in model if encoding.is_rotary}
     length = case.get("seq_len")
     for layer_type, table in case["tables"].items():
-        encoding = found[layer_type]
-        blended = encoding.parameters["scaling"] == "llama3"
-        assert encoding.inverse_frequencies(length) == pytest.approx(
-            table["inv_freq"], rel=5e-6 if blended else 1e-6, abs=0
-        )
+        encoding = found.pop(layer_type)
+        blended = encoding.parameters["scaling"] == "llama3"  # where float32 cancels
+        values = encoding.inverse_frequencies(length)
+        assert values == pytest.approx(table["inv_freq"], rel=5e-6 if blended else 1e-6, abs=0)
         assert encoding.attention_factor(length) == pytest.approx(table["attention_scaling"], abs=1e-6)
-        assert encoding.axis_dim == 2 * len(table["inv_freq"])
-        scheme = encoding.rope(8, length=length or 1)
-        assert scheme.tables()["inv_freq"].tolist() == encoding.inverse_frequencies(length)
+        assert encoding.axis_dim == 2 * len(values)
+        if not encoding.no_table and "order" not in encoding.extra:
+            assert encoding.rope(8, length=length or 1).tables()["inv_freq"].tolist() == values
+    for name in found:  # parts of the model with modules of their own
+        part = name.split(".")[0]
+        assert part in case["config"] or f"{part}_config" in case["config"]
+    if "model_type" in case["config"]:
+        assert not [warning for warning in model.warnings if warning.startswith("model_type ")]
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if "llama3" in c["case"]], ids=lambda case: case["case"])
 def test_where_float32_cancels_float64_agrees(case: dict[str, Any]) -> None:
-    (encoding,) = load_config(case["config"]).encodings
-    dim = encoding.rotary_dim or 0
-    inverse = encoding.parameters["base"] ** (-np.arange(0, dim, 2) / dim)
-    expected = llama3_in_double(case["config"], inverse)
+    """Llama 3.1's formula in float64."""
+    encoding = one(case["config"])
+    inverse = encoding.parameters["base"] ** (-np.arange(0, encoding.rotary_dim, 2) / encoding.rotary_dim)
+    given = case["config"].get("rope_scaling") or case["config"]["rope_parameters"]
+    low, high = given["low_freq_factor"], given["high_freq_factor"]
+    turns = given["original_max_position_embeddings"] * inverse / (2 * np.pi)
+    keep = np.clip((turns - low) / (high - low), 0, 1)
+    expected = (1 - keep) * inverse / given["factor"] + keep * inverse
     assert encoding.inverse_frequencies() == pytest.approx(expected.tolist(), rel=1e-12)
-
-
-BASE = {"model_type": "llama", "head_dim": 128, "max_position_embeddings": 2048, "rope_theta": 10000.0}
-
-
-@pytest.mark.parametrize(
-    ("scaling", "length", "values"),
-    [
-        (None, None, {62: 1.3335e-04, 63: 1.1548e-04}),
-        ({"type": "dynamic", "factor": 10.0}, 16384, {1: 8.0931e-01, 63: 1.6265e-06}),
-        (
-            {"type": "yarn", "factor": 10.0, "original_max_position_embeddings": 2048},
-            None,
-            {17: 8.3479e-02, 41: 2.7384e-04},
-        ),
-        (
-            {
-                "rope_type": "llama3",
-                "factor": 10.0,
-                "original_max_position_embeddings": 2048,
-                "low_freq_factor": 1,
-                "high_freq_factor": 4,
-            },
-            None,
-            {31: 1.0730e-02, 40: 3.4539e-04},
-        ),
-    ],
-    ids=["default", "dynamic", "yarn", "llama3"],
-)
-def test_published_values(scaling: dict[str, Any] | None, length: int | None, values: dict[int, float]) -> None:
-    (encoding,) = load_config({**BASE, "rope_scaling": scaling}).encodings
-    found = encoding.inverse_frequencies(length)
-    assert found is not None
-    for index, value in values.items():
-        assert found[index] == pytest.approx(value, rel=1e-4)
-
-
-def test_the_published_attention_factor_of_yarn() -> None:
-    scaling = {"type": "yarn", "factor": 10.0, "original_max_position_embeddings": 2048}
-    (encoding,) = load_config({**BASE, "rope_scaling": scaling}).encodings
-    assert encoding.attention_factor() == pytest.approx(1.2302585092994045, rel=1e-15)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["case"].endswith("/rope_parameters")], ids=lambda c: c["case"])
@@ -101,11 +61,160 @@ def test_the_old_spelling_is_equal(case: dict[str, Any]) -> None:
     new = case["config"]
     settings = dict(new["rope_parameters"])
     old = {name: value for name, value in new.items() if name != "rope_parameters"}
-    for name in ("rope_theta", "partial_rotary_factor"):
-        if name in settings:
-            old[name] = settings.pop(name)
+    old |= {name: settings.pop(name) for name in ("rope_theta", "partial_rotary_factor") if name in settings}
     for word in ("type", "rope_type"):
         spelled = {word if name == "rope_type" else name: value for name, value in settings.items()}
-        (one,), (other,) = load_config(new).encodings, load_config({**old, "rope_scaling": spelled}).encodings
-        assert one.parameters == other.parameters
-        assert one.layout == other.layout
+        first, other = one(new), one({**old, "rope_scaling": spelled})
+        assert (first.parameters, first.layout) == (other.parameters, other.layout)
+
+
+@pytest.mark.parametrize("case", DIALECTS, ids=[case["name"] for case in DIALECTS])
+def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> None:
+    ropes = {encoding.layer_type: encoding for encoding in load_config(case["config"]) if encoding.is_rotary}
+    for expected in case["expected"]["encodings"]:
+        encoding = ropes.pop(expected["layer"].partition("@")[0])
+        np.testing.assert_allclose(encoding.inverse_frequencies(), expected["inv_freq"], rtol=2e-5)
+        assert encoding.attention_factor() == pytest.approx(expected["attention_factor"], rel=1e-6)
+        assert expected["layout"] in (None, encoding.layout)
+    assert not ropes
+
+
+FREQUENCIES = stored("diffusers_frequencies.json")
+
+
+@pytest.mark.parametrize("name", FREQUENCIES)
+def test_axes_of_diffusers_have_frequencies_of_their_own(name: str) -> None:
+    config = {"_class_name": name, **({"axes_dims_rope": [64, 32, 32]} if name.startswith("HiDream") else {})}
+    encoding = one(config)
+    np.testing.assert_allclose(encoding.inverse_frequencies(), FREQUENCIES[name], rtol=2e-5)
+    assert encoding.layout == "interleaved"
+    assert one({**config, "rope_theta": 3.0}).inverse_frequencies() != encoding.inverse_frequencies()
+
+
+MODELS: dict[str, dict[str, Any]] = stored("models.json")
+PLAIN = {  # rotary dim and base, in halves, unscaled
+    (128, 1e4): "meta-llama/Llama-2-7b-hf mistralai/Mistral-7B-v0.1",
+    (128, 5e5): "meta-llama/Meta-Llama-3-8B",
+    (128, 1e6): "mistralai/Mistral-7B-Instruct-v0.2 mistralai/Mixtral-8x7B-v0.1 Qwen/Qwen2.5-7B-Instruct Qwen/Qwen3-8B "
+    "Qwen/Qwen2.5-VL-7B-Instruct",
+    (96, 1e4): "microsoft/Phi-3-mini-4k-instruct",
+    (256, 1e4): "google/gemma-2-2b",
+    (64, 1e4): "tiiuae/falcon-7b",
+    (32, 1e4): "microsoft/phi-2",
+    (24, 1e4): "EleutherAI/gpt-neox-20b",
+    (16, 1e4): "EleutherAI/pythia-160m",
+}
+LOCAL = {"sliding_attention": (256, 1e4, "none", "halves")}
+KNOWN: dict[str, dict[str, tuple[Any, ...]]] = {
+    **{name: {"": (*sizes, "none", "halves")} for sizes, names in PLAIN.items() for name in names.split()},
+    "meta-llama/Llama-3.1-8B-Instruct": {"": (128, 5e5, "llama3", "halves")},
+    "meta-llama/Llama-3.2-1B-Instruct": {"": (64, 5e5, "llama3", "halves")},
+    "microsoft/Phi-3-mini-128k-instruct@2024-04": {"": (96, 1e4, "longrope", "halves")},
+    "google/gemma-3-1b-it": {"full_attention": (256, 1e6, "none", "halves"), **LOCAL},
+    "google/gemma-3-12b-it": {"full_attention": (256, 1e6, "linear", "halves"), **LOCAL},
+    "EleutherAI/gpt-j-6B": {"": (64, 1e4, "none", "interleaved")},
+    "deepseek-ai/DeepSeek-V3": {"": (64, 1e4, "yarn", "deepseek")},
+    "NousResearch/Yarn-Llama-2-7b-64k": {"": (128, 1e4, "yarn", "halves")},
+    "openai/gpt-oss-20b": {"": (64, 150000.0, "yarn", "halves")},
+    "THUDM/glm-4-9b-chat": {"": (64, 5e6, "none", "interleaved")},
+    "answerdotai/ModernBERT-base": {
+        "full_attention": (64, 160000.0, "none", "halves"),
+        "sliding_attention": (64, 1e4, "none", "halves"),
+    },
+    "tiiuae/falcon-rw-1b": {"": ("alibi", 32)},
+    "bigscience/bloom": {"": ("alibi", 112)},
+    "bigscience/bloom-560m": {"": ("alibi", 16)},
+    "mosaicml/mpt-7b": {"": ("alibi", 32)},
+    "openai-community/gpt2": {"": ("learned", 1024, 768)},
+    "google-bert/bert-base-uncased": {"": ("learned", 512, 768)},
+    "google/vit-base-patch16-224": {"": ("learned", 14 * 14 + 1, 768)},
+    "openai/clip-vit-base-patch32": {"": ("learned", 77, 512), "vision": ("learned", 7 * 7 + 1, 768)},
+    "openai/whisper-tiny": {"encoder": ("sinusoidal", 1500, 384), "decoder": ("learned", 448, 384)},
+}
+
+
+def test_well_known_models_are_what_their_papers_and_cards_say() -> None:
+    assert {name: by_layer(model["config"]) for name, model in MODELS.items()} == KNOWN
+    biased = {
+        name: one(MODELS[name]["config"]).parameters for name, rows in KNOWN.items() if "alibi" in rows.get("", ())
+    }
+    assert {given["max_bias"] for given in biased.values()} == {8}
+    assert [name for name, given in biased.items() if given["form"] != "key"] == ["mosaicml/mpt-7b"]
+    assert one(MODELS["openai-community/gpt2"]["config"]).parameters["std"] == 0.02
+
+
+def test_presets_are_those_settings_and_none_is_from_memory() -> None:
+    confirmed = {name: model["config"] for name, model in MODELS.items() if "memory" not in model["source"]}
+    found = {preset.repository: preset for preset in presets().values()}
+    assert {name: found[name].config for name in confirmed} == confirmed
+    for preset in found.values():
+        assert preset.source
+        assert "memory" not in preset.source
+        assert load_config(preset.name).encodings
+
+
+MADE = stored("class_defaults_made.json")
+QUIRKS = {
+    "mistral4/linear": "the class forgets its partial factor when other settings come",
+    "mistral4/new-partial": "as above",
+    "mistral4/head_dim": "a head_dim beside the sizes of its parts",
+}
+ROTATED = ("roformer", "codegen", "gptj", "ctrl")  # whose tables are those of the rotation
+
+
+def test_rotary_tables_of_class_defaults() -> None:
+    wrong = []
+    for name, case in MADE["rope"].items():
+        found = {each.layer_type: each for each in load_config(case["config"]) if each.is_rotary}
+        for layer, (count, second, last, factor) in case["tables"].items():
+            encoding = found.get(layer) or next(iter(found.values()))
+            values = encoding.inverse_frequencies() or [0.0]
+            ends = (len(values), values[min(1, count - 1)], values[-1])
+            right = ends == pytest.approx((count, second, last), rel=2e-5, abs=1e-30)
+            if not right or (factor is not None and encoding.attention_factor() != pytest.approx(factor, rel=1e-5)):
+                wrong.append(name)
+    assert set(wrong) <= set(QUIRKS)
+
+
+def shapes(config: dict[str, Any]) -> set[tuple[int, ...]]:
+    return {sizes[1:] for sizes in by_layer(config).values() if sizes[0] in ("learned", "sinusoidal")}
+
+
+def test_other_tables_of_class_defaults_are_reported_or_named() -> None:
+    silent = []
+    for name in MADE["tables"]:
+        try:
+            model = load_config({"model_type": name})
+        except pecli.FileError:  # a shell around parts, which says what it misses
+            continue
+        said = " ".join(model.warnings)
+        reported = any(not each.is_rotary for each in model)
+        if not reported and not ("table" in said or "relative" in said) and name not in ROTATED:
+            silent.append(name)
+    assert silent == []
+
+
+def test_every_class_belongs_to_a_family() -> None:
+    classes = json.loads(Path(families.__file__).with_name("class_defaults.json").read_text())
+    for name, (config, values, *_) in classes.items():
+        family = families.family_of(name, vision="vision" in name)
+        assert family or name in non_rotary.FAMILIES or non_rotary.tables_of(name)
+        assert config
+        assert values
+
+
+SHAPES = {
+    "lxmert dpr nystromformer": {(512, 768)},
+    "dpt": {(577, 768)},
+    "yoso": {(4098, 768)},
+    "led": {(16384, 1024), (1024, 1024)},
+    "parakeet_encoder": {(5000, 1024)},
+    "wav2vec2-conformer": {(5000, 768)},
+}
+
+
+@pytest.mark.parametrize("names", SHAPES)
+def test_rows_and_columns_of_some(names: str) -> None:
+    for name in names.split():
+        assert shapes({"model_type": name}) == SHAPES[names]
+        assert not any("no key names one" in warning for warning in load_config({"model_type": name}).warnings)

@@ -15,9 +15,9 @@ from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.reading import Target, best_reading
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
-from pecli.checks.verify.targets import Place, scheme_targets
+from pecli.checks.verify.targets import Place, real_dtype, scheme_targets
 from pecli.checks.verify.verification import Checked, Verification, conclusion
-from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Array, dtype_name
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
@@ -112,6 +112,15 @@ class _SchemeCheck:
     def __init__(self, scheme: Scheme, any_dtype: bool, tolerance: Tolerance) -> None:
         self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
         self.targets = cache(self._targets)
+        self.names = [*dict.fromkeys(target.name for target in self.targets(scheme.dtype))]
+
+    def _targets(self, dtype: str) -> list[Target]:
+        """What tensors of a dtype may be; frequencies and slopes in half precision only where that was asked for."""
+        targets = scheme_targets(self.scheme.in_dtype(dtype))
+        if dtype in ("float64", "float32", self.scheme.dtype):
+            return targets
+        wide = {target.names: target for target in scheme_targets(self.scheme.in_dtype("float32"))}
+        return [wide[target.names] if is_relative(target.name) else target for target in targets]
 
     def verified(self, path: str, file: LoadedFile, named: bool, reasons: bool) -> Verification:
         tensors, missing, lines = file.tensors, [], file.format == "csv"
@@ -120,9 +129,8 @@ class _SchemeCheck:
             (name,) = tensors
             checked = [self._checked(name, tensors[name], self._own_names(name, ()), "", lines)]
         else:
-            order = [target.name for target in self.targets(self.scheme.dtype)]
-            names = sorted(known, key=lambda name: order.index(name) if name in order else len(order))
-            checked = [self._checked(name, tensors[name], known[name], name, lines) for name in names]
+            ordered = sorted(known, key=lambda name: [*self.names, name].index(name))
+            checked = [self._checked(name, tensors[name], known[name], name, lines) for name in ordered]
             # what follows from the other tensors may be absent, unless it is all there is
             there = {name for each in checked for name in each.found} | self.scheme.derived_tensors
             advice = f"the file has {begun(list(tensors), 8)}, and FILE:NAME checks one alone"
@@ -130,37 +138,26 @@ class _SchemeCheck:
             missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
         return conclusion(path, self.scheme.name, checked, self.tolerance, missing, tensors, reasons=reasons)
 
-    def _targets(self, dtype: str) -> list[Target]:
-        """What tensors of a dtype may be; frequencies and slopes in half precision only where that was asked for."""
-        targets = scheme_targets(self.scheme.in_dtype(dtype))
-        if dtype not in ("float64", "float32", self.scheme.dtype):
-            wide = {target.names: target for target in scheme_targets(self.scheme.in_dtype("float32"))}
-            targets = [wide[each.names] if is_relative(each.name) else each for each in targets]
-        return targets
-
     def _checked(self, name: str, array: Array, own: Collection[str], label: str, lines: bool) -> Checked:
         """A tensor as one of these, or as any table of the scheme, whichever it is closest to."""
-        dtype = dtype_name(array.dtype)
-        dtype = COMPLEX.get(dtype, dtype)
+        dtype = real_dtype(array)
         likely = self.targets(dtype if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme.dtype)
         if own:
             likely = [target for target in likely if target.name in own and target.names != ("sin", "cos")]
         reading = best_reading(array, likely, lines=lines)
         if reading is not None:
             return Checked.of(name, label or reading.name, reading, self.tolerance, any_dtype=self.any_dtype)
-        expected = likely[0]
-        shape = bracketed([length or 0 for length in expected.shape])
-        result = Comparison.of_shape(label or expected.name, array.shape, shape)
-        return Checked(name, result, self.scheme, {expected.name: array})
+        shape = bracketed([length or 0 for length in likely[0].shape])
+        result = Comparison.of_shape(label or likely[0].name, array.shape, shape)
+        return Checked(name, result, self.scheme, {likely[0].name: array})
 
     def _own_names(self, tensor: str, present: Collection[str]) -> list[str]:
         """What the scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its
         name; of a bundle, also whose part it is.
         """
-        names = dict.fromkeys(target.name for target in self.targets(self.scheme.dtype))
-        if tensor in names:
+        if tensor in self.names:
             return [tensor]
-        parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]
+        parts = [(name, *name.rpartition(".")[::2]) for name in self.names if name not in present]
         return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
 
 
@@ -197,22 +194,17 @@ def _verify_carried(
 
 
 def model_check(
-    found: ModelEncodings,
-    model: Model,
-    before: Given | None = None,
-    *,
-    layer_type: str | None = None,
-    seq_axis: int | None = None,
-    **options: Any,
+    found: ModelEncodings, model: Model, before: Given | None = None, *, seq_axis: int | None = None, **options: Any
 ) -> Any:
     """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
+    layer_type = options.pop("layer_type", None)
     place = Place.of(options)
     if before is None:
         from pecli.checks.verify.against_model import verify_model
 
         if seq_axis is not None:
             raise ParameterError("seq_axis", seq_axis, "it is the axis of queries or keys", "give `before`, too")
-        return partial(verify_model, model=found, layer_type=layer_type, **options)
+        return partial(verify_model, model=found, layer_type=layer_type, place=place)
     from pecli.checks.verify.rotated import verify_rotated
 
     for name in place.own:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.compare import Comparison
 from pecli.checks.reading import Reading, best_reading
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
-from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.targets import Place, model_targets
 from pecli.checks.verify.verification import Checked, Verification, compared, conclusion
 from pecli.engine.arrays import COMPLEX, Array, dtype_name
@@ -34,18 +34,17 @@ MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when 
 def verify_model(
     path: Given,
     model: ModelEncodings,
-    tolerance: Tolerance = EXACT,
+    tolerance: Tolerance,
     *,
-    layer_type: str | None = None,
+    layer_type: str | None,
+    place: Place,
     reasons: bool = True,
-    **options: Any,
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
     Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
-    positions a table has, and how it is arranged, is up to the file; options are those of `Place`.
+    positions a table has, and how it is arranged, is up to the file.
     """
-    place = Place.of(options)
     encodings = model.encodings if layer_type is None else (model.one(layer_type),)
     if not encodings:
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
@@ -53,7 +52,13 @@ def verify_model(
     with file:
         file.check()
         search = _Search(label, file, encodings, [encoding.layer_type for encoding in model.encodings], place)
-        return search.verified(tolerance.against_model(), reasons=reasons)
+        allowed = tolerance.against_model()
+        read = search.found()
+        checked = [search.checked(name, reading, allowed) for name, reading in read]
+        known = [reading for _, reading in read if reading is not None]
+        kinds = {reading.encoding.scheme for reading in known if reading.encoding} or {one.scheme for one in encodings}
+        scheme = ", ".join(sorted(kinds))
+        return conclusion(label, scheme, checked, allowed, _doubled_otherwise(known), search.tensors, reasons=reasons)
 
 
 def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
@@ -81,15 +86,7 @@ class _Search:
         ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
         self.place = replace(place, ends=tuple(sorted(ends)[:MAX_UNNAMED]))
 
-    def verified(self, tolerance: Tolerance, *, reasons: bool) -> Verification:
-        read = self._found()
-        checked = [self._checked(name, reading, tolerance) for name, reading in read]
-        encodings = [reading.encoding for _, reading in read if reading and reading.encoding] or self.encodings
-        scheme = ", ".join(sorted({each.scheme for each in encodings}))
-        problems = _doubled_otherwise([reading for _, reading in read if reading is not None])
-        return conclusion(self.path, scheme, checked, tolerance, problems, self.tensors, reasons=reasons)
-
-    def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
+    def checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
         shape = self.tensors[name].shape
         if reading is None:
             shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
@@ -120,7 +117,7 @@ class _Search:
         rope = self._place(name).rope(ropes[0], max(array.shape, default=1), layout=layout)
         return rope, {role if role in ("cos", "sin", "inv_freq") else "cos_sin": array}
 
-    def _found(self) -> list[tuple[str, Reading | None]]:
+    def found(self) -> list[tuple[str, Reading | None]]:
         """The tensors to check: the only one, or those whose names say so, or those that look like it."""
         tensors = self.tensors
         if len(tensors) == 1:

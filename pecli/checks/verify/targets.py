@@ -126,12 +126,17 @@ def model_targets(encoding: Encoding, array: AnyArray, role: str | None, place: 
             yield replace(target, encoding=encoding)
 
 
+def real_dtype(array: AnyArray) -> str:
+    """The name of an array's dtype, of complex numbers that of their parts."""
+    name = dtype_name(array.dtype)
+    return COMPLEX.get(name, name)
+
+
 def _dtype(array: AnyArray, *, relative: bool = False) -> str:
     """That of the expected table: the file's own, where a table can have it; frequencies and slopes are not expected
     in half precision.
     """
-    name = dtype_name(array.dtype)
-    name = COMPLEX.get(name, name)
+    name = real_dtype(array)
     return name if name in (("float64",) if relative else SIGNIFICAND_BITS) else "float32"
 
 

@@ -21,8 +21,7 @@ import numpy as np
 from pecli.engine.arrays import Array, Flags, Floats, round_to
 from pecli.errors import ParameterError
 
-GUARD = 32
-"""Bits that a computation has beyond those of its result."""
+GUARD = 32  #: bits that a computation has beyond those of its result
 
 
 def round_shift(value: int, bits: int) -> int:
@@ -258,10 +257,8 @@ def round_fixed(value: int, bits: int, dtype: str) -> float:
     return float(round_to(np.array([double]), dtype)[0])
 
 
-POSITION_BITS = 41
-"""Of a position, which is at most 2**40."""
-MAX_FREQUENCY = 2.0**64
-"""Frequencies stay below this, so that a base below 1 has a limit that makes sense."""
+POSITION_BITS = 41  #: of a position, which is at most 2**40
+MAX_FREQUENCY = 2.0**64  #: frequencies stay below this, so that a base below 1 has a limit that makes sense
 
 
 class Frequencies(NamedTuple):
@@ -269,8 +266,7 @@ class Frequencies(NamedTuple):
 
     values: tuple[int, ...]
     bits: int
-    more: Callable[[int], Frequencies]
-    """The same frequencies with that many bits more."""
+    more: Callable[[int], Frequencies]  #: the same frequencies with that many bits more
 
     def first(self, count: int) -> Frequencies:
         """The first few of them."""

@@ -20,18 +20,13 @@ from pecli.engine.arrays import Array, Floats, Indices, numpy_dtype
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves, round_waves
 
-EXTRA_BITS = 64
-"""Of the waves of a unit: numerators have up to 63 bits, where positions that are integers have 41."""
+EXTRA_BITS = 64  #: of the waves of a unit: numerators have up to 63 bits, where positions that are integers have 41
 
 _MAX_NUMERATOR = 1 << 63
-_EXPONENT_STEP = 8
-"""Powers of two in denominators are rounded up to multiples of this, so that floats form few groups."""
-_CHUNK = 1 << 13
-"""Elements dealt with at once, so that intermediate arrays stay in the cache."""
-_MAX_SPREAD = 4
-"""Integers that fill at least one in this many places of their range are made as a range."""
-_MAX_SHARED = 1 << 22
-"""Elements of a small table that is made once for all blocks."""
+_EXPONENT_STEP = 8  #: powers of two in denominators are rounded up to multiples of this, so that floats form few groups
+_CHUNK = 1 << 13  #: elements dealt with at once, so that intermediate arrays stay in the cache
+_MAX_SPREAD = 4  #: integers that fill at least one in this many places of their range are made as a range
+_MAX_SHARED = 1 << 22  #: elements of a small table that is made once for all blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +92,12 @@ class AxisRotation:
 
     def table(self, part: str, positions: Sequence[int | Fraction], columns: Indices, dtype: str) -> Array:
         """cos or sin of every position, (positions, columns)."""
-        if _is_dense(positions):
-            return self._from_range(part, np.array(positions, np.int64), columns, dtype)
+        whole = all(position >= 0 and position.denominator == 1 for position in positions)
+        if positions and whole and int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions):
+            rows, low = np.array(positions, np.int64), int(min(positions))  # integers that lie close together
+            every = np.empty((int(max(positions)) - low + 1, sum(map(len, self._columns))), numpy_dtype(dtype))
+            self._rotation.fill(part, low, every, dtype)
+            return every[rows - low][:, columns]
         out = np.empty((len(positions), len(columns)), numpy_dtype(dtype))
         for unit, rows in _grouped(positions).items():
             waves = self._waves_of(unit)
@@ -114,13 +113,6 @@ class AxisRotation:
             out[negative] = -out[negative]
         return out
 
-    def _from_range(self, part: str, positions: Indices, columns: Indices, dtype: str) -> Array:
-        """Integers that lie close together."""
-        low = int(positions.min())
-        every = np.empty((int(positions.max()) - low + 1, sum(map(len, self._columns))), numpy_dtype(dtype))
-        self._rotation.fill(part, low, every, dtype)
-        return every[positions - low][:, columns]
-
     def _waves_of(self, unit: Fraction) -> Waves:
         with self._waves_lock:
             if unit not in self._waves:
@@ -130,13 +122,6 @@ class AxisRotation:
     @cached_property
     def _rotation(self) -> Rotation:
         return Rotation(lambda: self._waves_of(Fraction(1)), self._coordinates.rows)
-
-
-def _is_dense(positions: Sequence[int | Fraction]) -> bool:
-    """Whether they are integers from 0 on, most of a range."""
-    if not positions or any(position < 0 or position.denominator != 1 for position in positions):
-        return False
-    return int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions)
 
 
 def _grouped(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:

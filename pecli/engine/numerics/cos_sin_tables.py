@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     Views = tuple[Floats, Floats, Ints]
 
 
-_MAX_IDLE_TILES = 8
-"""Tiles that are kept for the next block."""
+_MAX_IDLE_TILES = 8  #: tiles that are kept for the next block
 
 ERROR = 2.4e-15
 """Bound on the error of a product, for amplitude 1. In units of 2**-53: a direction is off by 0.85, a complex product
@@ -51,19 +50,16 @@ adds √5, the amplitude two roundings. A row, an anchor and a leap are products
 stretch is one, and three products join them: 7 · 0.85 + 6 · √5 + 2 = 21.4 in all, 2.37e-15.
 """
 
-_UNIT = 2.0**47
-"""1 / (unit of the test): ERROR is 0.34 of a unit, below a half."""
+_UNIT = 2.0**47  #: 1 / (unit of the test): ERROR is 0.34 of a unit, below a half
 
 _ROWS = 1 << 10
 _LEAPS = 16
-_TOGETHER = 8
-"""Stretches whose starts are computed in one go, and how many such groups are remembered."""
+_TOGETHER = 8  #: stretches whose starts are computed in one go, and how many such groups are remembered
 _CHUNK = 1 << 12
 """Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
 _DIGITS = 5
 """Of the frequencies: as many as count for a direction at the farthest position, and one for `cos_sin` to leave out."""
-_MAX_ZEROS = 6
-"""Zeros of a tile that are searched for one by one."""
+_MAX_ZEROS = 6  #: zeros of a tile that are searched for one by one
 _BUFFER = 256
 """NumPy copies a row that meets many others again and again, to fill its buffer; not if the row is the longer one."""
 
@@ -276,27 +272,24 @@ class Rotation:
             return
         with self._lock:
             waves = self.waves
-        undecided = _Undecided()
+        undecided: list[tuple[Indices, Indices]] = []
         if dtype == "float64":
             with self._lock:
                 tiles = self._float64_tiles
-            for rows, columns in tiles.fill(part, first, out):
-                undecided.add(rows, columns)
+            undecided.extend(tiles.fill(part, first, out))
         else:
             for column in range(0, len(waves.turns), COLUMNS):
                 target = out[:, column * width : (column + COLUMNS) * width]
                 tile = self._tile(self._factors(part, column), target.shape[1], dtype)
-                for rows, columns in tile.fill(first, target):
-                    undecided.add(rows, columns + column * width)
-                self._release(tile)
-        undecided.write(self._rounded, first, out, part, dtype)
-
-    def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
-        """The cos or sin of a few positions: of (axes, rows) positions, each wave follows one axis."""
-        rows, width = positions.shape[1], len(axes)
-        columns, sine = np.tile(np.arange(width), rows), np.full(rows * width, part == "sin")
-        places = positions.T[:, axes].astype(np.uint64).reshape(-1)
-        return self._rounded(places, columns, sine, dtype).reshape(rows, width)
+                undecided += [(rows, columns + column * width) for rows, columns in tile.fill(first, target)]
+                with self._lock:
+                    self._idle.append(tile)
+                    del self._idle[:-_MAX_IDLE_TILES]
+        if any(rows.size for rows, _ in undecided):
+            rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
+            sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
+            positions = rows.astype(np.uint64) + np.uint64(first)
+            out[rows, columns] = self._rounded(positions, columns // width, sine, dtype)
 
     def _factors(self, part: str, column: int) -> Factors:
         """The small tables of some waves, made once, by whoever comes first."""
@@ -320,11 +313,6 @@ class Rotation:
         """Elements one by one; see `round_waves`."""
         return round_waves(self.waves, positions, columns, sine, dtype)
 
-    def _release(self, tile: Tile) -> None:
-        with self._lock:
-            self._idle.append(tile)
-            del self._idle[:-_MAX_IDLE_TILES]
-
     @cached_property
     def waves(self) -> Waves:
         return self._make_waves()
@@ -334,24 +322,3 @@ class Rotation:
         from pecli.engine.numerics.float64_tables import Float64Tiles
 
         return Float64Tiles(self.waves, self._count)
-
-
-class _Undecided:
-    """Elements whose rounding is in doubt."""
-
-    def __init__(self) -> None:
-        self.rows: list[Indices] = []
-        self.columns: list[Indices] = []
-
-    def add(self, rows: Indices, columns: Indices) -> None:
-        self.rows.append(rows)
-        self.columns.append(columns)
-
-    def write(self, rounded: Callable[..., Array], first: int, out: Array, part: str, dtype: str) -> None:
-        if not any(rows.size for rows in self.rows):
-            return
-        rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)
-        pair = len(part.split(","))
-        sine = (columns % 2 == (part == "cos,sin")) if pair == 2 else np.full(len(rows), part == "sin")
-        positions = rows.astype(np.uint64) + np.uint64(first)
-        out[rows, columns] = rounded(positions, columns // pair, sine, dtype)

@@ -20,15 +20,13 @@ from pecli.engine.numerics import Frequencies, phases, round_fixed
 from pecli.engine.numerics.phases import SECTORS, Waves, round_waves
 
 _PER_RADIAN = SECTORS / (2 * math.pi)
-_MAX_REDUCED = 2.0**22
-"""Up to here, sectors are counted in 28 bits, and their count times `_STEP_HIGH` is exact."""
+_MAX_REDUCED = 2.0**22  #: up to here, sectors are counted in 28 bits, and their count times `_STEP_HIGH` is exact
 _HIGH_BITS = 30
 _STEP_HIGH = (numerics.pi(_HIGH_BITS + 7) * 2 // SECTORS >> 7) / 2.0**_HIGH_BITS
 """The width of a sector in radians, to 25 bits."""
 _STEP_LOW = (numerics.pi(120) * 2 // SECTORS - (int(_STEP_HIGH * 2**_HIGH_BITS) << (120 - _HIGH_BITS))) / 2.0**120
 
-_ERROR = 2.0**-46
-"""The relative error of a value, by its short series; 2**-46.5 by analysis."""
+_ERROR = 2.0**-46  #: the relative error of a value, by its short series; 2**-46.5 by analysis
 _STEP_ERROR = 2.0**-82
 """What each sector adds to the error of an angle: `_STEP_LOW` times their count is rounded to 53 bits."""
 
@@ -149,8 +147,7 @@ def as_bfloat16(values: Singles) -> Singles:
     return bits.view(np.float32)
 
 
-_TWO_VECTORS = 32
-"""Elements that PyTorch's loops take at once, with AVX-512."""
+_TWO_VECTORS = 32  #: elements that PyTorch's loops take at once, with AVX-512
 _RECIPROCAL_LN2 = np.float32(1.4426950408889634)
 _LOG_TERMS = (0.240320354700088500976562, 0.285112679004669189453125, 0.400007992982864379882812)
 _EXP_TERMS = (

@@ -18,12 +18,10 @@ from pecli.engine.numerics.cos_sin_tables import Factors, Rotation, Tile
 from pecli.engine.numerics.float32_functions import waves_of
 from pecli.engine.numerics.phases import Waves
 
-_MAX_PHASE = 2.0**24
-"""Up to here, positions are float32 numbers and |d| is at most 1/2."""
+_MAX_PHASE = 2.0**24  #: up to here, positions are float32 numbers and |d| is at most 1/2
 _MIN_LAST_PHASE = 2.0**-14
 """Values below 2**-22 are always in doubt: where the last phase is this large, at most one in 256 of a column."""
-_COUNT = 1 << 16
-"""Positions that the small tables are made for."""
+_COUNT = 1 << 16  #: positions that the small tables are made for
 
 
 class RoundedRotation(Rotation):

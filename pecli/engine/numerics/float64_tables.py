@@ -11,8 +11,7 @@ from pecli.engine.arrays import Array, Floats, Indices, aligned_buffer
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import COLUMNS, Waves, cos_sin_double_double, multiples, power_of_two
 
-Directions = tuple[DoubleDouble, DoubleDouble]
-"""Cosines and sines."""
+Directions = tuple[DoubleDouble, DoubleDouble]  #: cosines and sines
 
 _HEAD = 2.0**-26
 _ERROR = 2.0**-75

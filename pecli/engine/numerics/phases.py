@@ -29,18 +29,15 @@ from pecli.engine.numerics import (
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
-SECTORS = 256
-"""The circle is cut into this many sectors; a table holds their directions, a short series does the rest."""
+SECTORS = 256  #: the circle is cut into this many sectors; a table holds their directions, a short series does the rest
 
 _SPARE_DIGITS = 1
 """Digits at the low end that the 53 bits of a plain cosine can do without; 88 of 120 guard bits are left."""
 
-PRODUCT_ERROR = 2.0**-91
-"""The relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin."""
+PRODUCT_ERROR = 2.0**-91  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
 
 
-COLUMNS = 512
-"""Waves of a tile, at most."""
+COLUMNS = 512  #: waves of a tile, at most
 
 
 def _tile_size() -> int:
@@ -128,16 +125,11 @@ def sectors() -> tuple[DoubleDouble, DoubleDouble]:
     """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
     bits, eighth = 160, SECTORS // 8
     pairs = [numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
-    cosines, sines = (_column(values, bits) for values in zip(*pairs, strict=True))
+    numbers = [[DoubleDouble.fixed(value, bits) for value in values] for values in zip(*pairs, strict=True)]
+    cosines, sines = (DoubleDouble(*np.array([(n.hi, n.lo) for n in column]).T) for column in numbers)
     cosines, sines = _mirrored(cosines, sines), _mirrored(sines, cosines)
     cosines, sines = _mirrored(cosines, _opposite(cosines)), _mirrored(sines, sines)
     return _mirrored(cosines, cosines), _mirrored(sines, _opposite(sines))
-
-
-def _column(values: tuple[int, ...], bits: int) -> DoubleDouble:
-    numbers = [DoubleDouble.fixed(value, bits) for value in values]
-    hi, lo = [float(number.hi) for number in numbers], [float(number.lo) for number in numbers]
-    return DoubleDouble(np.array(hi), np.array(lo))
 
 
 def _mirrored(there: DoubleDouble, back: DoubleDouble) -> DoubleDouble:
@@ -240,12 +232,10 @@ def _series(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     return sine, z * (-_inverse(2) + z * (_inverse(24) + DoubleDouble.plain(tail)))
 
 
-_MAX_BITS = 1 << 16
-"""Bits more than usual at which deciding a rounding is given up."""
+_MAX_BITS = 1 << 16  #: bits more than usual at which deciding a rounding is given up
 _AMPLITUDE_BITS = 200
 
-FLOAT64_ERROR = 2.0**-50
-"""The relative error of amplitude · `cos_sin`; 2**-51.5 by analysis."""
+FLOAT64_ERROR = 2.0**-50  #: the relative error of amplitude · `cos_sin`; 2**-51.5 by analysis
 
 
 def round_waves(waves: Waves, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:

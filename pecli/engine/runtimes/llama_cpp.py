@@ -40,11 +40,9 @@ class Recurrence:
 
     pairs: int
     ratio: float
-    divisors: Singles | None = None
-    """The factor tensor of llama3 and longrope."""
+    divisors: Singles | None = None  #: the factor tensor of llama3 and longrope
     scale: float = 1.0
-    keep: Singles | None = None
-    """YaRN: how much of θ is kept as it is; the rest is scaled."""
+    keep: Singles | None = None  #: YaRN: how much of θ is kept as it is; the rest is scaled
 
     def angles(self, places: Singles) -> Singles:
         theta = np.full((len(places), self.pairs), self.ratio, np.float32)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
 from pecli.engine.arrays import Singles
@@ -62,12 +61,9 @@ class Reading:
     """A scaling as a runtime takes it."""
 
     scaling: Scaling
-    causes: tuple[str, ...] = ()
-    """Where that departs from the model's definition, and why."""
-    rows: int | None = None
-    """Positions for which the runtime has values, where they are limited."""
-    notes: tuple[str, ...] = ()
-    """What it does otherwise with the same result."""
+    causes: tuple[str, ...] = ()  #: where that departs from the model's definition, and why
+    rows: int | None = None  #: positions for which the runtime has values, where they are limited
+    notes: tuple[str, ...] = ()  #: what it does otherwise with the same result
 
 
 Read = Callable[[Given], Reading]
@@ -132,9 +128,3 @@ def extension_attention(given: Given) -> Reading:
         return Reading(scaling)
     why = "computes it from max_position_embeddings alone"
     return with_attention(Reading(replace(scaling, factor=None, attention_factor=None)), given, why)
-
-
-def yarn_rows(yarn: Yarn) -> int:
-    """O·f, rounded up."""
-    rows: Fraction = yarn.original_max_position_embeddings * yarn.divisor()
-    return -(-rows.numerator // rows.denominator)

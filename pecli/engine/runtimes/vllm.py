@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,14 +16,14 @@ from pecli.engine.runtimes.runtime import (
     Runtime,
     as_defined,
     extension_attention,
-    yarn_rows,
 )
 from pecli.engine.runtimes.transformers import torch_phases, torch_powers_of
 from pecli.engine.scalings.scaling import Scaling, reciprocal
 
 
 def _yarn(given: Given) -> Reading:
-    return Reading(given.scaling, rows=yarn_rows(given.scaling))
+    yarn = given.scaling
+    return Reading(yarn, rows=math.ceil(yarn.original_max_position_embeddings * yarn.divisor()))
 
 
 def _longrope(given: Given) -> Reading:

@@ -25,8 +25,7 @@ class Scaling:
 
     per_frequency: ClassVar[bool] = False
     """Whether frequencies are scaled one by one; if not, all that changes is the base."""
-    defaults: ClassVar[Mapping[str, Any]] = {}
-    """The values of parameters that are left out."""
+    defaults: ClassVar[Mapping[str, Any]] = {}  #: the values of parameters that are left out
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

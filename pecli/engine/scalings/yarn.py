@@ -16,11 +16,9 @@ from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, extension, transformed, unscaled
 from pecli.errors import ParameterError, spelled
 
-DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
-"""What counts where it is not given."""
+DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}  #: what counts where it is not given
 MAX_ATTENTION = 10**6
-_BITS = 100
-"""With which the least attention factor, 1e-30, is more than nothing."""
+_BITS = 100  #: with which the least attention factor, 1e-30, is more than nothing
 
 
 @dataclass(frozen=True)

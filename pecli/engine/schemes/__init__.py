@@ -16,8 +16,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -44,20 +43,7 @@ def scheme_named(name: object) -> Any:
     return getattr(import_module(found[0]), found[1]) if isinstance(found, tuple) else found
 
 
-@contextmanager
-def registered(kind: type[Any]) -> Iterator[None]:
-    """Make a scheme known under its name, to commands and specs alike, for the length of a `with` block."""
-    if kind.name in SCHEMES or kind.name in _BUNDLE:
-        raise ParameterError("scheme", repr(kind.name), "a scheme of that name is registered already")
-    SCHEMES[kind.name] = kind
-    try:
-        yield
-    finally:
-        del SCHEMES[kind.name]
-
-
-_BOOL_TYPES = ("bool", "bool_")
-"""The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
+_BOOL_TYPES = ("bool", "bool_")  #: the names of Python's and NumPy's types of yes and no, which would pass for numbers
 
 
 ALWAYS_NAMED: Any = type("AlwaysNamed", (), {"__repr__": lambda self: "ALWAYS_NAMED"})()
@@ -74,8 +60,7 @@ class Parameter(ABC):
 
     metavar = ""
     rule = ""
-    reads_file = False
-    """Whether a command takes the name of a file for it, whose one array is then checked."""
+    reads_file = False  #: whether a command takes the name of a file for it, whose one array is then checked
 
     def __init__(
         self, help: str, *, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "",
@@ -238,8 +223,7 @@ class ListOf(Parameter):
         return tuple(self.each.check(f"{name}[{k}]", each) for k, each in enumerate(value))
 
 
-_MIN_NORMAL, _MAX_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
-"""The range of float32."""
+_MIN_NORMAL, _MAX_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127  #: the range of float32
 
 
 class Recipe(NamedTuple):
@@ -251,8 +235,7 @@ class Recipe(NamedTuple):
     frequencies: str = "float32"
     product: str = "float32"
     table: str = ""
-    recurrence: bool = False
-    """Each phase is the one before times a constant, in float32 (ggml)."""
+    recurrence: bool = False  #: each phase is the one before times a constant, in float32 (ggml)
 
     @property
     def is_exact(self) -> bool:

@@ -12,17 +12,15 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import add_bias
-from pecli.engine.arrays import Array, ArrayLike, Floats, as_dtype, numpy_dtype
+from pecli.engine.arrays import Array, ArrayLike, as_dtype, numpy_dtype
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
 from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
 from pecli.engine.table import ByPosition, Table
-from pecli.errors import ParameterError
 
 _MAX_KEYS = 2**24
 _SLOPE_BITS = 512
-_SLICE = 1 << 14
-"""Distances dealt with at once, so that intermediate arrays stay in the cache."""
+_SLICE = 1 << 14  #: distances dealt with at once, so that intermediate arrays stay in the cache
 _RULE = Choice(
     "how slopes are chosen; naive is wrong for heads that are not a power of two", options=("paper", "naive")
 )
@@ -30,8 +28,7 @@ _FORM = Choice(
     "−m·|i−j|; the same with −inf above the diagonal; +m·j; m·(j−(L−1))",
     options=("symmetric", "causal", "key", "key-last"),
 )
-_RELATIVE_ERROR = 2.0**-100
-"""Of a slope times a distance in 106 bits, with a margin."""
+_RELATIVE_ERROR = 2.0**-100  #: of a slope times a distance in 106 bits, with a margin
 
 
 class Slope(NamedTuple):
@@ -92,37 +89,31 @@ class Alibi(Scheme):
 
     def _slopes(self) -> list[Slope]:
         """Where they are not exact, slopes are float32 numbers."""
-        slopes = self._exact_slopes()
+        power = self.heads if self.rule == "naive" else 1 << (self.heads.bit_length() - 1)
+        slopes = _geometric_slopes(self.max_bias, power)
+        if self.heads > power:
+            slopes += _geometric_slopes(self.max_bias, 2 * power)[::2][: self.heads - power]
         if recipe_named(self.recipe).is_exact:
             return slopes
         singles = (Fraction(round_fixed(slope.value, _SLOPE_BITS, "float32")) for slope in slopes)
         return [Slope(numerics.fixed(value, _SLOPE_BITS), exact=True) for value in singles]
-
-    def _exact_slopes(self) -> list[Slope]:
-        if self.rule == "naive":
-            return _geometric_slopes(self.max_bias, self.heads)
-        power = 1 << (self.heads.bit_length() - 1)
-        slopes = _geometric_slopes(self.max_bias, power)
-        if self.heads > power:
-            slopes += _geometric_slopes(self.max_bias, 2 * power)[::2][: self.heads - power]
-        return slopes
 
     def slope_values(self) -> list[float]:
         """What distances are multiplied by, in float64."""
         return [slope.value / (1 << _SLOPE_BITS) for slope in self._slopes()]
 
     def tensors(self) -> tuple[Table, ...]:
-        slopes = Table("slopes", self.dtype, (self.heads,), self._fill_slopes)
+        def fill_slopes(start: int, out: Array) -> None:
+            slopes = self._slopes()[start : start + len(out)]
+            values = [round_fixed(slope.value, _SLOPE_BITS, self.compute_dtype) for slope in slopes]
+            out[:, 0] = as_dtype(np.array(values, numpy_dtype(self.compute_dtype)), self.dtype)
+
+        slopes = Table("slopes", self.dtype, (self.heads,), fill_slopes)
         if self.slopes or self.seq_len is None:
             return (slopes,)
         queries = 1 if self.form.startswith("key") else self.seq_len
         bias = Table("bias", self.dtype, (self.heads, queries, self.seq_len), self._bias_filler(queries, self.seq_len))
         return bias, slopes
-
-    def _fill_slopes(self, start: int, out: Array) -> None:
-        slopes = self._slopes()[start : start + len(out)]
-        values = [round_fixed(slope.value, _SLOPE_BITS, self.compute_dtype) for slope in slopes]
-        out[:, 0] = as_dtype(np.array(values, numpy_dtype(self.compute_dtype)), self.dtype)
 
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
         """How rows of the bias are filled: each is a window on one vector of its head (the matrix is Toeplitz)."""
@@ -159,7 +150,7 @@ class Alibi(Scheme):
     def by_position(self) -> ByPosition:
         """Distances stand for positions: the bias of a matrix depends on nothing else."""
         if self.seq_len is None:
-            raise ParameterError("seq_len", "missing", "an audit runs over distances", "say how far")
+            raise self.wrong("seq_len", "an audit runs over distances", "say how far")
         slopes = replace(self, recipe="exact", dtype="float64").slope_values()
 
         def read(start: int, stop: int) -> Array:
@@ -201,15 +192,10 @@ def _multiples(slope: Slope, first: int, count: int, dtype: str) -> Array:
     """slope · distance for the distances first, first + 1, …, each rounded once."""
     out = np.empty(count, numpy_dtype(dtype))
     for start in range(0, count, _SLICE):
-        distances = np.arange(first + start, first + min(start + _SLICE, count), dtype=np.float64)
-        out[start : start + _SLICE] = _few_multiples(slope, distances, dtype)
-    return out
-
-
-def _few_multiples(slope: Slope, distances: Floats, dtype: str) -> Array:
-    value = DoubleDouble.fixed(slope.value, _SLOPE_BITS).times(distances)
-    out = round_double_double(value, dtype)
-    if not slope.exact:
-        for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):
-            out[k] = round_fixed(slope.value * int(distances[k]), _SLOPE_BITS, dtype)
+        part, distances = out[start : start + _SLICE], np.arange(first + start, first + min(start + _SLICE, count))
+        value = DoubleDouble.fixed(slope.value, _SLOPE_BITS).times(distances.astype(np.float64))
+        part[...] = round_double_double(value, dtype)
+        if not slope.exact:
+            for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):
+                part[k] = round_fixed(slope.value * int(distances[k]), _SLOPE_BITS, dtype)
     return out

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
-from pecli.engine.arrays import Array, ArrayLike
 from pecli.engine.schemes import Parameter
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
-from pecli.engine.table import ByPosition, Table
+from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 
 
@@ -19,16 +18,13 @@ class Parts(Parameter):
     rule = "it must be a mapping of names to schemes"
 
     def check(self, name: str, value: Any) -> tuple[tuple[str, Scheme], ...]:
-        pairs = value.items() if isinstance(value, Mapping) else value
         if not isinstance(value, (Mapping, tuple)) or not value:
             raise KindError(name, repr(value)[:60], self.rule)
-        return tuple((str(key), self._scheme(each)) for key, each in pairs)
-
-    def _scheme(self, value: Any) -> Scheme:
-        found: Scheme = value if isinstance(value, Scheme) else Scheme.from_spec(value)
-        if isinstance(found, Bundle):
-            raise ParameterError("parts", "nested", "a bundle holds plain schemes")
-        return found
+        pairs = value.items() if isinstance(value, Mapping) else value
+        parts = [(str(key), each if isinstance(each, Scheme) else Scheme.from_spec(each)) for key, each in pairs]
+        if any(part.holds_several for _, part in parts):
+            raise ParameterError(name, "nested", "a bundle holds plain schemes")
+        return tuple(parts)
 
 
 @dataclass(frozen=True)
@@ -68,11 +64,8 @@ class Bundle(Scheme):
         raise ParameterError("layer_type", "missing", rule, "name one, or write .npz or .safetensors")
 
     def axes_of(self, tensor: str) -> Axes:
-        name, part = next((name, part) for name, part in self.parts if tensor.startswith(f"{name}."))
-        return part.axes_of(tensor.removeprefix(f"{name}."))
-
-    def by_position(self) -> ByPosition:
-        raise ParameterError("the scheme", repr(self.name), "it holds several", "take one of its parts")
+        name, _, inner = tensor.rpartition(".")
+        return dict(self.parts)[name].axes_of(inner)
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Those of every part, the others being as they should."""
@@ -83,9 +76,6 @@ class Bundle(Scheme):
                 edits = tuple({**edit, "layer": name} for edit in edits)
                 found.append(Neighbour(edits, replace(self, parts=parts)))
         return tuple(found)
-
-    def applied_to(self, x: ArrayLike) -> Array:
-        raise ParameterError("the scheme", repr(self.name), "it holds several", "apply one of its parts")
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:

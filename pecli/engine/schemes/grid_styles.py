@@ -19,8 +19,7 @@ from pecli.engine.numerics.axis_tables import Coordinates
 from pecli.engine.schemes.scheme import AxisBlock
 from pecli.errors import ParameterError, spelled
 
-AXES = "thw"
-"""Time, rows and columns: the order of a grid's sizes, and of the axes of given positions."""
+AXES = "thw"  #: time, rows and columns: the order of a grid's sizes, and of the axes of given positions
 
 Split = Callable[[int], Sequence[int]]
 
@@ -50,29 +49,19 @@ class GridStyle:
     """One project's conventions."""
 
     name: str
-    axes: str
-    """The axes in the order of their channels, of time, rows and columns."""
-    split: Split
-    """How many of dim channels each of them has."""
+    axes: str  #: the axes in the order of their channels, of time, rows and columns
+    split: Split  #: how many of dim channels each of them has
     base: float = 10000.0
-    layout: str = ""
-    """How the sines and cosines of an axis lie, where a table is added: halves or interleaved."""
-    sines_first: bool = False
-    """All sines come before all cosines; else each axis has its own halves."""
-    coordinate: str = "index"
-    """Which of COORDINATES are the positions along an axis."""
-    in_turns: bool = False
-    """Positions are multiplied by 2π."""
+    layout: str = ""  #: how the sines and cosines of an axis lie, where a table is added: halves or interleaved
+    sines_first: bool = False  #: all sines come before all cosines; else each axis has its own halves
+    coordinate: str = "index"  #: which of COORDINATES are the positions along an axis
+    in_turns: bool = False  #: positions are multiplied by 2π
     shared_frequencies: bool = False
     """The axes share the frequencies of the whole dim, one after the other; else each has its own."""
-    keep: int = 0
-    """Rows for other tokens where nothing is said."""
-    keep_last: bool = False
-    """These come after the grid."""
-    merge: int = 1
-    """Points come in blocks of merge × merge, which a model makes one token of."""
-    repeats_time: bool = False
-    """Each image of a video has the same rows."""
+    keep: int = 0  #: rows for other tokens where nothing is said
+    keep_last: bool = False  #: these come after the grid
+    merge: int = 1  #: points come in blocks of merge × merge, which a model makes one token of
+    repeats_time: bool = False  #: each image of a video has the same rows
 
     @property
     def sorted_axes(self) -> str:
@@ -157,8 +146,7 @@ _ADDED = (
     GridStyle("detr", "hw", _HALVES, layout="interleaved", coordinate="share", in_turns=True),
     GridStyle("timm", "hw", _HALVES, layout="halves", sines_first=True),
 )
-ADDED = {style.name: style for style in _ADDED}
-"""Of tables that are added."""
+ADDED = {style.name: style for style in _ADDED}  #: of tables that are added
 
 _ROTARY = (
     GridStyle("flux", "thw", _FLUX),
@@ -173,5 +161,4 @@ _ROTARY = (
     GridStyle("sam2", "wh", _HALVES),
     GridStyle("qwen-image", "thw", _FLUX, coordinate="centred"),
 )
-ROTARY = {style.name: style for style in _ROTARY}
-"""Of rotations."""
+ROTARY = {style.name: style for style in _ROTARY}  #: of rotations

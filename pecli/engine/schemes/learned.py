@@ -28,8 +28,7 @@ _INIT = Choice(
     "trunc-normal is cut at ±2 std; uniform has that std; the last three have none",
     options=("normal", "trunc-normal", "uniform", "xavier-uniform", "zeros", "sinusoidal"),
 )
-_SLICE = 1 << 14
-"""Elements drawn at once, so that intermediate arrays stay in the cache."""
+_SLICE = 1 << 14  #: elements drawn at once, so that intermediate arrays stay in the cache
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,8 +123,7 @@ def truncated(u: Floats) -> Floats:
     return _PHI_TWO + u * (1 - 2 * _PHI_TWO)
 
 
-_SQRT_HALF = 0x3FE6A09E667F3BCD
-"""The bits of √½."""
+_SQRT_HALF = 0x3FE6A09E667F3BCD  #: the bits of √½
 
 
 def log(x: Floats) -> Floats:

@@ -21,7 +21,7 @@ from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import ListOf, Parameter, Real, Recipe, Whole
-from pecli.engine.schemes.scheme import TABLE_PICTURES, AxisBlock, Neighbour, Scheme, unset
+from pecli.engine.schemes.scheme import TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.grid_styles import GridStyle
     from pecli.engine.schemes.recipe_tables import Filler, RecipeAngles
 
-LAST_POSITION = 2**40
-"""Positions go up to this, and down to minus this."""
+LAST_POSITION = 2**40  #: positions go up to this, and down to minus this
 
 PLACED: dict[str, Any] = {"panel": "Positions", "omitted_default": None}
 """Parameters about where rows are: younger than the files that lack them."""
@@ -39,8 +38,7 @@ _NO_NUMBER = r"(?i)[+-]?(nan|inf|infinity|)"
 """What nobody calls a file in a list of numbers: it is refused as a number."""
 _SEPARATOR = r"\s*[,;]\s*"
 _MAX_DIGITS = 48
-_MAX_LISTED = 1 << 16
-"""Positions that a known mistake lists one by one."""
+_MAX_LISTED = 1 << 16  #: positions that a known mistake lists one by one
 
 
 class PositionList(tuple[Any, ...]):
@@ -166,9 +164,9 @@ _sizes = partial(ListOf, each=Real("a number", above=0))
 class Positioned(Scheme):
     """A scheme with a row per position: `seq_len` positions from `offset` on, those of a list, or those of a grid."""
 
-    seq_len: Annotated[int, Whole("rows of the table, unless --positions or --grid is given")] = unset()
-    dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = unset()
-    base: Annotated[float, Real("base of the frequencies", above=0, default=10000.0)] = unset()
+    seq_len: Annotated[int, Whole("rows of the table, unless --positions or --grid is given")] = UNSET
+    dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = UNSET
+    base: Annotated[float, Real("base of the frequencies", above=0, default=10000.0)] = UNSET
     _: KW_ONLY
     positions: Annotated[
         PositionList | None, GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
@@ -195,7 +193,7 @@ class Positioned(Scheme):
         if self.grid is not None:
             rows = math.prod(self.grid) + (self.keep or 0)
         if rows is not None and self.seq_len not in (None, rows):
-            raise ParameterError("seq_len", self.seq_len, f"{self.place()} has {rows} rows", "leave it out")
+            raise self.wrong("seq_len", f"{self.place()} has {rows} rows", "leave it out")
         if rows is not None:
             object.__setattr__(self, "seq_len", rows)
         super()._complete({name: value for name, value in preset.items() if name != "keep"})
@@ -205,15 +203,14 @@ class Positioned(Scheme):
         if self.grid is None:
             for name in ("keep", "grid_base", "grid_scale"):
                 if getattr(self, name) is not None:
-                    raise ParameterError(name, spelled(getattr(self, name)), "it belongs to a grid", "add --grid")
+                    raise self.wrong(name, "it belongs to a grid", "add --grid")
             if style is not None and self.positions is None:
-                raise ParameterError("grid", "missing", f"the {style.name} style is of tables on grids")
-            return
-        size = self.grid.spelled()
-        if self.positions is not None:
-            raise ParameterError("grid", size, "rows are those of a grid or of positions", "leave one out")
-        if style is None:
-            raise ParameterError("style", "missing", f"the grid {size} needs a style, whose conventions it follows")
+                raise self.wrong("grid", f"the {style.name} style is of tables on grids")
+        elif self.positions is not None:
+            raise self.wrong("grid", "rows are those of a grid or of positions", "leave one out")
+        elif style is None:
+            rule = f"the grid {self.grid.spelled()} needs a style, whose conventions it follows"
+            raise ParameterError("style", "missing", rule)
 
     def place(self) -> str:
         """Where rows are, in words."""
@@ -225,11 +222,10 @@ class Positioned(Scheme):
     def _check(self) -> None:
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
-        offset = self.first_position
-        if not self.is_range and offset:
-            raise ParameterError("offset", offset, "positions are given otherwise", "leave it out")
-        if offset + self.seq_len - 1 > LAST_POSITION:
-            raise ParameterError("offset", offset, "the last position must be at most 2^40")
+        if not self.is_range and self.first_position:
+            raise self.wrong("offset", "positions are given otherwise", "leave it out")
+        if self.first_position + self.seq_len - 1 > LAST_POSITION:
+            raise self.wrong("offset", "the last position must be at most 2^40")
 
     @property
     def grid_style(self) -> GridStyle | None:

@@ -28,10 +28,8 @@ from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.schemes import Recipe
 
 MAX_FLOAT16 = 65504.0
-_CHUNK = 1 << 13
-"""Elements dealt with at once, so that intermediate arrays stay in the cache."""
-_MIN_ROTATED = 1 << 20
-"""Elements of a block for which it pays to make small tables first."""
+_CHUNK = 1 << 13  #: elements dealt with at once, so that intermediate arrays stay in the cache
+_MIN_ROTATED = 1 << 20  #: elements of a block for which it pays to make small tables first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,10 +43,8 @@ class RecipeAngles:
     scale: float = 1.0
     steps: Callable[[Singles], Singles] | None = None
     """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
-    scaled: Callable[[], Frequencies] | None = None
-    """The exact frequencies after those steps."""
-    phases: Phases | None = None
-    """The angles as a runtime computes them, instead of all that."""
+    scaled: Callable[[], Frequencies] | None = None  #: the exact frequencies after those steps
+    phases: Phases | None = None  #: the angles as a runtime computes them, instead of all that
 
     def at(self, places: Singles) -> Singles:
         """One row per position, none of them negative."""
@@ -188,7 +184,11 @@ class RecipeFiller:
         for start in range(0, len(out), step):
             some = places[start : start + step]
             angles = band.angles.at(np.abs(some))[:, band.picked]
-            waves = _looked_up(angles, parts) if self._recipe.product == "bfloat16" else waves_of(angles, parts)
+            if self._recipe.product == "bfloat16":  # of which there are few
+                patterns = angles.view(np.uint32) >> np.uint32(16)
+                waves = [_bfloat16_waves(part)[patterns] for part in parts]
+            else:
+                waves = waves_of(angles, parts)
             if (negative := np.signbit(some)).any() and "sin" in parts:
                 waves[parts.index("sin")][negative] *= -1
             self._write(waves, out[start : start + step, columns], dtype)
@@ -202,12 +202,6 @@ class RecipeFiller:
             if self._recipe.table:
                 kept = as_dtype(kept, self._recipe.table)
             target[...] = as_dtype(kept, dtype)
-
-
-def _looked_up(angles: Singles, parts: list[str]) -> list[Singles]:
-    """The waves of angles that are bfloat16 numbers, of which there are few."""
-    patterns = angles.view(np.uint32) >> np.uint32(16)
-    return [_bfloat16_waves(part)[patterns] for part in parts]
 
 
 @cache
@@ -231,5 +225,4 @@ class CastFiller:
         out[...] = as_dtype(narrow, dtype)
 
 
-Filler = Rotation | AxisRotation | RecipeFiller | CastFiller
-"""What fills tables of cos and sin."""
+Filler = Rotation | AxisRotation | RecipeFiller | CastFiller  #: what fills tables of cos and sin

@@ -143,19 +143,18 @@ class Relative(Scheme):
         for name in (*_LOG, "grid"):
             value = getattr(self, name)
             if name in used and value is None:
-                raise ParameterError(name, "missing", f"the {self.style} style needs it")
+                raise self.wrong(name, f"the {self.style} style needs it")
             if name not in used and value is not None:
-                raise ParameterError(name, quoted(value), f"the {self.style} style has none", "leave it out")
+                raise self.wrong(name, f"the {self.style} style has none", "leave it out")
         if self.causal and self.style != "t5":
-            raise ParameterError("causal", "true", "it belongs to the t5 style", "leave it out")
+            raise self.wrong("causal", "it belongs to the t5 style", "leave it out")
         if self.grid is not None and (len(self.grid) != 2 or self.length > _MAX_SEQ_LEN):
-            rule = f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points"
-            raise ParameterError("grid", self.grid.spelled(), rule)
+            raise self.wrong("grid", f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points")
         if self.buckets is not None and self.max_distance is not None:
             exact = self.buckets // (2 if self.causal or self.style == "deberta" else 4)
             if self.max_distance <= exact + (self.style == "deberta"):
                 rule = f"it must be more than the {exact} distances that {self.buckets} buckets tell apart"
-                raise ParameterError("max_distance", self.max_distance, rule)
+                raise self.wrong("max_distance", rule)
         if self.weights is not None:
             self._check_weights(self.weights.array.shape)
 
@@ -229,7 +228,7 @@ class Relative(Scheme):
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, L, L) plus the bias."""
         if self.weights is None:
-            raise ParameterError("weights", "missing", "what is added to scores is looked up in them")
+            raise self.wrong("weights", "what is added to scores is looked up in them")
         return add_bias(x, self.in_dtype("float64").tensors()[0])
 
     @property

@@ -255,20 +255,15 @@ class Rope(RotaryParameters):
         if d != self.dim and self.scaling in ("none", "linear"):
             over = self.neighbour(base=self.base ** (d / self.dim))
             others += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
-        others += [*self.place_neighbours(ROTARY), *(self.neighbour(**change) for change in self._other_sections())]
+        others += self.place_neighbours(ROTARY)
+        if self.mrope_section is not None and self.positions is not None:  # interleaved or not, or of other axes
+            others.append(self.neighbour(mrope_interleaved=None if self.mrope_interleaved else True))
+            others += [self.neighbour(mrope_section=order) for order in permutations(self.mrope_section)]
         mistakes = [other for other in others if other is not None]
         if self.runtime == "none":
             return tuple(mistakes)
         read = self.as_read()  # of what the runtime reads alike, nothing would show
         return tuple(one for one in mistakes if not (isinstance(one.scheme, Rope) and one.scheme.as_read() == read))
-
-    def _other_sections(self) -> Iterator[dict[str, Any]]:
-        """Sections that are interleaved or not, or of other axes."""
-        if self.mrope_section is None or self.positions is None:
-            return
-        yield {"mrope_interleaved": None if self.mrope_interleaved else True}
-        for order in permutations(self.mrope_section):
-            yield {"mrope_section": order}
 
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":

@@ -18,16 +18,15 @@ from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
 from pecli.engine.schemes.grid_styles import ROTARY, GridStyle
 from pecli.engine.schemes.positions import PLACED, Positioned
-from pecli.engine.schemes.scheme import AxisBlock, Scheme, unset
-from pecli.errors import ParameterError, UnsupportedError, bracketed, spelled
+from pecli.engine.schemes.scheme import UNSET, AxisBlock, Scheme
+from pecli.errors import ParameterError, UnsupportedError, spelled
 
-_PANEL = "Scaling"
-"""All parameters of this panel belong to scalings."""
+_PANEL = "Scaling"  #: all parameters of this panel belong to scalings
 _SHARE: dict[str, Any] = {"panel": "Rotary dimension"}
 _ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
 """What concerns frequencies that are those of the whole dim."""
 _even = partial(Whole, low=2, high=65536, even=True)
-_positive = partial(Real, above=0)
+_BASE = Real("theta, the base of the frequencies", above=0, aliases=("--theta",), default=1e4)
 _scaling_real = partial(Real, panel=_PANEL)
 _scaling_whole = partial(Whole, panel=_PANEL)
 _scaling_flag = partial(OptionalFlag, panel=_PANEL)
@@ -41,12 +40,14 @@ def _rotations(scaling: str, limit: str) -> Real:
 _LAYOUT = Choice(
     "one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …", options=("compact", "halves", "interleaved")
 )
+_ORIGINAL = _scaling_whole("length before scaling (O)", aliases=("--original-len",))
+_EXTENDED = _scaling_whole("length after scaling, as the model states it (M)", aliases=("--max-len",))
+_ATTENTION = _scaling_real("yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6)
+_LENGTH = _scaling_whole("dynamic, longrope: length they are evaluated at (that of the table)")
+_PARTIAL = Real("share of the dim that is rotary", above=0, up_to=1, **_SHARE)
 _SCALING = Choice("method that extends the context a model was trained on", options=tuple(SCALINGS), panel=_PANEL)
-_SECTION = ListOf(
-    "how many frequencies follow each axis of positions (M-RoPE)",
-    each=Whole("frequencies of an axis", low=0, high=32768),
-    **_SHARE,
-)
+_PAIRS = Whole("frequencies of an axis", low=0, high=32768)
+_SECTION = ListOf("how many frequencies follow each axis of positions (M-RoPE)", each=_PAIRS, **_SHARE)
 _STYLE = Choice("project whose grid conventions are followed", options=tuple(ROTARY), **PLACED)
 _AXES = ListOf("channels that each axis of positions rotates", each=_even("channels of an axis"), **PLACED)
 RUNTIME = Choice(
@@ -77,22 +78,16 @@ def with_aliases(kind: type[SchemeType]) -> type[SchemeType]:
 class RotaryParameters(Positioned):
     """What a rotary scheme is made of."""
 
-    dim: Annotated[int, _even("rotary dimension, in pairs of channels; or the sum of --axes")] = unset()
-    base: Annotated[float, _positive("theta, the base of the frequencies", aliases=("--theta",), default=1e4)] = unset()
+    dim: Annotated[int, _even("rotary dimension, in pairs of channels; or the sum of --axes")] = UNSET
+    base: Annotated[float, _BASE] = UNSET
     offset: Annotated[int, Whole("position of the first row", low=0)] = 0
     layout: Annotated[str, _LAYOUT] = "compact"
 
     scaling: Annotated[str, _SCALING] = "none"
     factor: Annotated[float | None, _scaling_real("context extension factor", at_least=1)] = None
-    original_max_position_embeddings: Annotated[
-        int | None, _scaling_whole("length before scaling (O)", aliases=("--original-len",))
-    ] = None
-    max_position_embeddings: Annotated[
-        int | None, _scaling_whole("length after scaling, as the model states it (M)", aliases=("--max-len",))
-    ] = None
-    attention_factor: Annotated[
-        float | None, _scaling_real("yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6)
-    ] = None
+    original_max_position_embeddings: Annotated[int | None, _ORIGINAL] = None
+    max_position_embeddings: Annotated[int | None, _EXTENDED] = None
+    attention_factor: Annotated[float | None, _ATTENTION] = None
     beta_fast: Annotated[float | None, _rotations("yarn", "above which frequencies are unchanged (32)")] = None
     beta_slow: Annotated[float | None, _rotations("yarn", "below which frequencies are fully scaled (1)")] = None
     truncate: Annotated[bool | None, _scaling_flag("yarn: round the limits to whole frequencies (true)")] = None
@@ -102,12 +97,8 @@ class RotaryParameters(Positioned):
     high_freq_factor: Annotated[float | None, _rotations("llama3", "above which frequencies are unchanged")] = None
     short_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors up to the original length")] = None
     long_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors beyond it")] = None
-    length: Annotated[
-        int | None, _scaling_whole("dynamic, longrope: length they are evaluated at (that of the table)")
-    ] = None
-    partial_rotary_factor: Annotated[float | None, _positive("share of the dim that is rotary", up_to=1, **_SHARE)] = (
-        None
-    )
+    length: Annotated[int | None, _LENGTH] = None
+    partial_rotary_factor: Annotated[float | None, _PARTIAL] = None
     mrope_section: Annotated[tuple[int, ...] | None, _SECTION] = None
     mrope_interleaved: Annotated[bool | None, OptionalFlag("interleave M-RoPE sections (Qwen3-VL)", **_SHARE)] = None
     _: KW_ONLY
@@ -130,14 +121,13 @@ class RotaryParameters(Positioned):
         super()._check()
         if self.exponent_dim < 2:
             rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
-            raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)
+            raise self.wrong("partial_rotary_factor", rule)
         numerics.check_base(self.base, 1.0)
         check_base(self.recipe, self.base)
         self._check_scaling()
         self._check_runtime()
         if not self.rotating_pairs:
-            share = spelled(self.partial_rotary_factor)
-            raise ParameterError("partial_rotary_factor", share, "it leaves no pair that rotates")
+            raise self.wrong("partial_rotary_factor", "it leaves no pair that rotates")
         self._check_axes()
 
     def _check_scaling(self) -> None:
@@ -159,11 +149,12 @@ class RotaryParameters(Positioned):
         if self.runtime == "none":
             return
         if self.recipe != "exact":
-            rule = f"{self.runtime} has an arithmetic of its own"
-            raise ParameterError("recipe", repr(self.recipe), rule, "leave out `recipe` or `runtime`")
+            raise self.wrong(
+                "recipe", f"{self.runtime} has an arithmetic of its own", "leave out `recipe` or `runtime`"
+            )
         if not self.is_range:
             rule = "what runtimes compute is known for one position after the other"
-            raise ParameterError("runtime", repr(self.runtime), rule, "leave out `runtime`, or the positions")
+            raise self.wrong("runtime", rule, "leave out `runtime`, or the positions")
         check_base("float32", self.base)
         self.check_rows(self.offset + self.seq_len)
 
@@ -178,20 +169,19 @@ class RotaryParameters(Positioned):
         clash = [name for name in _ONE_AXIS if getattr(self, name) not in (None, "none")]
         if self.axis_blocks and clash:
             rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
-            raise ParameterError(clash[0], spelled(getattr(self, clash[0])), rule, "leave it out")
+            raise self.wrong(clash[0], rule, "leave it out")
         if self.axes is not None and self.style is None and self.positions is None:
-            raise ParameterError("axes", spelled(self.axes), "they are those of --positions or of a --style")
+            raise self.wrong("axes", "they are those of --positions or of a --style")
         count, positions = self.position_axes, self.positions
         several = positions is not None and (self.axis_blocks or len(positions.shape) > 1)
         if positions is not None and several and len(positions.axes) != count:
             one = "(L,)" if count == 1 else f"(L,) or ({count}, L)" if self.mrope_section else f"({count}, L)"
             rule = f"the frequencies follow {count} {'axes' if count > 1 else 'axis'}: they must be of shape {one}"
-            raise ParameterError("positions", f"of shape {bracketed(positions.shape)}", rule)
+            raise self.wrong("positions", rule)
         if self.mrope_section is None and self.mrope_interleaved is not None:
-            raise ParameterError("mrope_interleaved", spelled(self.mrope_interleaved), "it belongs to mrope_section")
+            raise self.wrong("mrope_interleaved", "it belongs to mrope_section")
         if self.mrope_section is not None and sum(self.mrope_section) != self.rotary_dim // 2:
-            rule = f"the sections must add up to {self.rotary_dim // 2}, d/2"
-            raise ParameterError("mrope_section", spelled(self.mrope_section), rule)
+            raise self.wrong("mrope_section", f"the sections must add up to {self.rotary_dim // 2}, d/2")
 
     @property
     def grid_style(self) -> GridStyle | None:
@@ -205,7 +195,7 @@ class RotaryParameters(Positioned):
         if self.axes is None:
             return ()
         if sum(self.axes) != self.dim:
-            raise ParameterError("axes", spelled(self.axes), f"they must add up to dim, {self.dim}")
+            raise self.wrong("axes", f"they must add up to dim, {self.dim}")
         return tuple(AxisBlock(axis, count, Fraction(count, 2)) for axis, count in enumerate(self.axes))
 
     @property

@@ -15,20 +15,14 @@ from pecli.engine.schemes.rope import Rope
 
 Positions = range | NDArray[np.int64]
 
-MAX_CACHED_BYTES = 1 << 27
-"""Bytes of factors that are kept; those of more positions are made anew for every block."""
-ALWAYS_CACHED_BYTES = 1 << 24
-"""Bytes up to which factors are kept however few of them are asked for."""
-MAX_PRECOMPUTED_BYTES = 1 << 30
-"""Bytes of the largest table that is made because a layer has a limit on positions."""
-_RUN = 256
-"""Positions in a row whose factors are products of two."""
-_CHUNK = 1 << 12
-"""Factors computed directly at once, so that intermediate arrays stay in the first-level cache."""
+MAX_CACHED_BYTES = 1 << 27  #: bytes of factors that are kept; those of more positions are made anew for every block
+ALWAYS_CACHED_BYTES = 1 << 24  #: bytes up to which factors are kept however few of them are asked for
+MAX_PRECOMPUTED_BYTES = 1 << 30  #: bytes of the largest table that is made because a layer has a limit on positions
+_RUN = 256  #: positions in a row whose factors are products of two
+_CHUNK = 1 << 12  #: factors computed directly at once, so that intermediate arrays stay in the first-level cache
 
 
-_GROWTH = Lock()
-"""Held while factors are made to be kept; of the module, so that layers can be copied and pickled."""
+_GROWTH = Lock()  #: held while factors are made to be kept; of the module, so that layers can be copied and pickled
 
 
 class RotationFactors:
@@ -44,26 +38,19 @@ class RotationFactors:
     def __init__(
         self, rope: Rope, dtype: str = "float64", *, exact: bool = False, inverse: bool = False, limit: int = 0
     ) -> None:
-        self.rope = rope
+        self.rope, self._exact, self._inverse = rope, exact, inverse
         self._dtype = np.dtype(np.complex128 if dtype == "float64" else np.complex64)
-        self._exact = exact
-        self._inverse = inverse
-        self._half = rope.rotary_dim // 2
-        self._rotating = rope.rotating_pairs
-        self._axes = np.array(rope.pair_axes, np.intp)
+        self._half, self._rotating = rope.rotary_dim // 2, rope.rotating_pairs
+        self._row_bytes = self._half * self._dtype.itemsize
         self._limit = limit if limit * self._row_bytes <= MAX_PRECOMPUTED_BYTES else 0
         self._keeps = True
         self.first = 0
         self.kept: NDArray[Any] = np.empty((0, self._half), self._dtype)
 
-    @property
-    def _row_bytes(self) -> int:
-        return self._half * self._dtype.itemsize
-
     def at(self, positions: Positions) -> NDArray[Any]:
         """The factors (n, d/2) of n positions: a range, an array (n,), or (n, axes) for a scheme with sections."""
         if not len(positions):
-            return np.empty((0, self._half), self._dtype)
+            return self.kept[:0]
         if isinstance(positions, range):
             low, high = positions.start, positions.stop
         else:
@@ -72,11 +59,8 @@ class RotationFactors:
         if isinstance(positions, range):
             return self._made(positions) if kept is None else kept[low - first : high - first]
         if positions.ndim == 2:
-            positions = positions[:, self._axes]
-        if kept is None:
-            return self._made(positions)
-        rows = positions - first
-        return kept[rows] if rows.ndim == 1 else kept[rows, np.arange(self._half)]
+            positions = positions[:, self.rope.pair_axes]
+        return self._made(positions) if kept is None else _rows(kept, positions - first)
 
     def reserve(self, low: int, high: int) -> None:
         """Make the factors of all these positions now, or, where they are too many to keep, in every call anew."""
@@ -91,13 +75,13 @@ class RotationFactors:
         if not self._keeps:
             return 0, None
         with _GROWTH:
-            last = self.first + len(self.kept)
+            last, twice = self.first + len(self.kept), 2 * len(self.kept)
             if self.first <= low and high <= last:
                 return self.first, self.kept
             few = ALWAYS_CACHED_BYTES // self._row_bytes
-            spans = [(min(self.first, low), max(high, last, 2 * len(self.kept))), (low, high)]
-            if high <= max(few, 2 * len(self.kept)):
-                spans.insert(0, (0, max(high, 2 * len(self.kept) * (self.first == 0))))
+            spans = [(min(self.first, low), max(high, last, twice)), (low, high)]
+            if high <= max(few, twice):
+                spans.insert(0, (0, max(high, twice * (self.first == 0))))
             if high <= self._limit:
                 spans.insert(0, (0, self._limit))
             most = min(max(few, 4 * count), MAX_CACHED_BYTES // self._row_bytes)
@@ -112,13 +96,17 @@ class RotationFactors:
     def _made(self, positions: Positions) -> NDArray[Any]:
         if self.rope.rows_are_listed:
             factors = self._listed(positions)
-            factors = 1 / factors if self._inverse else factors
+            return (1 / factors if self._inverse else factors).astype(self._dtype, copy=False)
+        if not isinstance(positions, range):
+            factors = self._direct(positions)
+        elif self._exact:
+            factors = self._direct(np.arange(positions.start, positions.stop))
         else:
-            factors = self._along(positions) if isinstance(positions, range) else self._direct(positions)
-            if self._inverse:
-                np.conjugate(factors, out=factors)
-            if self._amplitude != 1:
-                factors[:, : self._rotating] *= self._amplitude
+            factors = self._along(positions)
+        if self._inverse:
+            np.conjugate(factors, out=factors)
+        if (amplitude := self.rope.attention_factor_value()) != 1:
+            factors[:, : self._rotating] *= 1 / amplitude if self._inverse else amplitude
         return factors.astype(self._dtype, copy=False)
 
     def _listed(self, positions: Positions) -> Complex:
@@ -128,8 +116,7 @@ class RotationFactors:
         rows, places = np.unique(positions, return_inverse=True)
         runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
         table = np.concatenate([self.rope.factors(int(run[0]), int(run[-1]) + 1) for run in runs])
-        places = places.reshape(positions.shape)
-        return table[places] if places.ndim == 1 else table[places, np.arange(self._half)]
+        return _rows(table, places.reshape(positions.shape))
 
     @cached_property
     def _limbs(self) -> NDArray[Any]:
@@ -139,19 +126,11 @@ class RotationFactors:
     def _small(self) -> Complex:
         return self._direct(np.arange(_RUN))
 
-    @cached_property
-    def _amplitude(self) -> float:
-        factor = self.rope.attention_factor_value()
-        return 1 / factor if self._inverse else factor
-
     def _along(self, positions: range) -> Complex:
         """Neighbours, in runs that begin at the same positions wherever a block does."""
-        if self._exact:
-            return self._direct(np.arange(positions.start, positions.stop))
         out = np.empty((len(positions), self._half), np.complex128)
-        first = positions.start - positions.start % _RUN
-        anchors = self._direct(np.arange(first, positions.stop, _RUN))
-        for anchor, start in zip(anchors, range(first, positions.stop, _RUN), strict=True):
+        starts = range(positions.start - positions.start % _RUN, positions.stop, _RUN)
+        for anchor, start in zip(self._direct(np.array(starts)), starts, strict=True):
             begin, end = max(start, positions.start), min(start + _RUN, positions.stop)
             place = out[begin - positions.start : end - positions.start]
             np.multiply(anchor, self._small[begin - start : end - start], out=place)
@@ -161,14 +140,18 @@ class RotationFactors:
         """Each by itself: positions (n,), or (n, d/2) where every pair has its own."""
         out = np.ones((len(positions), self._half), np.complex128)
         wanted = positions.astype(np.uint64).reshape(len(positions), -1)[:, : self._rotating]
-        rows = max(1, _CHUNK // self._half)
-        for row in range(0, len(out), rows):
-            cosines, sines = phases.cos_sin(self._limbs, wanted[row : row + rows])
-            out.real[row : row + rows, : self._rotating] = cosines
-            out.imag[row : row + rows, : self._rotating] = sines
+        step = max(1, _CHUNK // self._half)
+        for row in range(0, len(out), step):
+            part = out[row : row + step, : self._rotating]
+            part.real, part.imag = phases.cos_sin(self._limbs, wanted[row : row + step])
         return out
 
     def shift(self, places: int) -> Complex:
         """The factors (1, d/2) that move what was rotated already by so many positions, its amplitude left as it is."""
         turns = self._direct(np.array([abs(places)]))
         return turns if places >= 0 else turns.conj()
+
+
+def _rows(table: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Rows of a table, or, of rows (n, d/2), the element of each in its column."""
+    return table[rows] if rows.ndim == 1 else table[rows, np.arange(table.shape[1])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_type_hints
@@ -14,7 +14,7 @@ import numpy as np
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
 from pecli.engine.schemes import ALWAYS_NAMED, STORED, Choice, Parameter, Whole, recipe_named, scheme_named
 from pecli.engine.table import ByPosition, Table
-from pecli.errors import ParameterError, nearest
+from pecli.errors import ParameterError, bracketed, nearest, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.scalings.scaling import Scaling
@@ -29,21 +29,16 @@ ROW_NAMES = (
 """What checkpoints call a table of which rows are added to the input."""
 
 
-TABLE_PICTURES = ("heatmap", "curves", "similarity")
-"""The kinds of pictures that show any table with rows and columns."""
+TABLE_PICTURES = ("heatmap", "curves", "similarity")  #: the kinds of pictures that show any table with rows and columns
 
 
 class Axes(NamedTuple):
     """What the axes of a tensor mean."""
 
-    names: tuple[str, ...]
-    """A word for each axis: position, channel, pair, head, query, key."""
-    first: int = 0
-    """The position of the first row."""
-    value: str = "value"
-    """What the elements are: value, cosine, sine, bias, slope, frequency."""
-    step: int = 1
-    """Columns from one pair of channels to the next."""
+    names: tuple[str, ...]  #: a word for each axis: position, channel, pair, head, query, key
+    first: int = 0  #: the position of the first row
+    value: str = "value"  #: what the elements are: value, cosine, sine, bias, slope, frequency
+    step: int = 1  #: columns from one pair of channels to the next
 
 
 class Neighbour(NamedTuple):
@@ -72,8 +67,7 @@ class WaveTable(NamedTuple):
     length: int
     layout: str
     cos_first: bool
-    separate: bool
-    """Whether cosines and sines are tensors of their own; else one tensor has both."""
+    separate: bool  #: whether cosines and sines are tensors of their own; else one tensor has both
 
 
 class AxisBlock(NamedTuple):
@@ -99,9 +93,7 @@ class AxisBlock(NamedTuple):
         return max(self.indices, default=0)
 
 
-def unset() -> Any:
-    """The default of a field that something else may fill in: a style, or the parameter's own default."""
-    return field(default=None)
+UNSET: Any = None  #: the default of a field that something else may fill in: a style, or the parameter's own default
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,8 +115,7 @@ class Scheme(ABC):
     """How it is applied: rows added to the input, a rotation of it, or a bias on attention scores."""
     former_parameters: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Parameters that specs of earlier versions name, with the value that is still what it does."""
-    holds_several: ClassVar[bool] = False
-    """Whether it holds schemes of which no single array can stand for all."""
+    holds_several: ClassVar[bool] = False  #: whether it holds schemes of which no single array can stand for all
     is_configured: ClassVar[bool] = False
     """Whether models' configurations have its parameters, so that a command may take them from there."""
 
@@ -150,16 +141,23 @@ class Scheme(ABC):
     def _check(self) -> None:  # noqa: B027
         """Rules that concern several parameters."""
 
+    def wrong(self, name: str, rule: str, advice: str = "") -> ParameterError:
+        """The error of a parameter whose value breaks a rule."""
+        value = getattr(self, name)
+        given = repr(value) if isinstance(value, str) else "missing" if value is None else spelled(value)
+        return ParameterError(
+            name, f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given, rule, advice
+        )
+
     @classmethod
     @cache
     def parameters(cls) -> dict[str, Parameter]:
         """The parameters by name, in order: those of keywords alone after the others, and `dtype` last."""
         hints = get_type_hints(cls, include_extras=True)
-        names = [f.name for f in sorted(fields(cls), key=lambda f: (f.kw_only, f.name in ("recipe", "dtype")))]
-        names.sort(key=lambda name: name == "dtype")
         parameters = {}
-        for name in names:
-            (parameters[name],) = (extra for extra in get_args(hints[name]) if isinstance(extra, Parameter))
+        for field in sorted(fields(cls), key=lambda f: (f.name == "dtype", f.kw_only, f.name == "recipe")):
+            extras = get_args(hints[field.name])
+            (parameters[field.name],) = (extra for extra in extras if isinstance(extra, Parameter))
         return parameters
 
     @classmethod

@@ -21,9 +21,9 @@ from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, recipe_named
 from pecli.engine.schemes.positions import Positioned
-from pecli.engine.schemes.scheme import Axes, AxisBlock, Neighbour, WaveTable, unset
+from pecli.engine.schemes.scheme import UNSET, Axes, AxisBlock, Neighbour, WaveTable
 from pecli.engine.table import ByPosition, Table
-from pecli.errors import ParameterError, bracketed, shown
+from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
@@ -85,13 +85,13 @@ class Sinusoidal(Positioned):
         "pecli sinusoidal --seq-len 512 --dim 64 --verify dump.npy --max-ulp 2",
     )
 
-    layout: Annotated[str, _LAYOUT] = unset()
-    cos_first: Annotated[bool, Flag("cos before sin", default=False)] = unset()
-    freq_shift: Annotated[float, Real("taken from D/2 in the exponent", default=0.0)] = unset()
-    offset: Annotated[int, Whole("position of the first row", default=0, low=0)] = unset()
-    scale: Annotated[float, Real("multiplies the positions", default=1.0, above=0)] = unset()
-    amplitude: Annotated[float, Real("multiplies the values", default=1.0, above=1e-30, up_to=1e30)] = unset()
-    padding_idx: Annotated[int | None, Whole("the row of this position is zeros", low=0)] = unset()
+    layout: Annotated[str, _LAYOUT] = UNSET
+    cos_first: Annotated[bool, Flag("cos before sin", default=False)] = UNSET
+    freq_shift: Annotated[float, Real("taken from D/2 in the exponent", default=0.0)] = UNSET
+    offset: Annotated[int, Whole("position of the first row", default=0, low=0)] = UNSET
+    scale: Annotated[float, Real("multiplies the positions", default=1.0, above=0)] = UNSET
+    amplitude: Annotated[float, Real("multiplies the values", default=1.0, above=1e-30, up_to=1e30)] = UNSET
+    padding_idx: Annotated[int | None, Whole("the row of this position is zeros", low=0)] = UNSET
     style: Annotated[str | None, STYLE] = None
     _: KW_ONLY
     relative: Annotated[bool, _RELATIVE] = False
@@ -100,15 +100,15 @@ class Sinusoidal(Positioned):
     def __post_init__(self) -> None:
         style = self.style if self.style is None else STYLE.check("style", self.style)
         if self.dim is None:
-            raise ParameterError("dim", "missing", self.parameters()["dim"].rule)
+            raise self.wrong("dim", self.parameters()["dim"].rule)
         dim = type(self).parameters()["dim"].check("dim", self.dim)
         if (on_grid := self.grid_style) is not None:
             self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
             return
         if self.grid is not None and style is not None:
-            raise ParameterError("style", repr(style), f"on grids it must be one of {', '.join(GRID_STYLES)}")
+            raise self.wrong("style", f"on grids it must be one of {', '.join(GRID_STYLES)}")
         if style in EVEN_ONLY and dim % 2:
-            raise ParameterError("dim", dim, f"the {style} style has even dims only")
+            raise self.wrong("dim", f"the {style} style has even dims only")
         object.__setattr__(self, "style", None)
         preset = STYLES[style or "paper"].items()
         self._complete({name: value(dim) if callable(value) else value for name, value in preset})
@@ -116,20 +116,20 @@ class Sinusoidal(Positioned):
     def _check(self) -> None:
         super()._check()
         if self.relative and (self.offset or self.positions is not None or self.grid is not None):
-            raise ParameterError("relative", "true", "it has positions of its own", "give --seq-len alone")
+            raise self.wrong("relative", "it has positions of its own", "give --seq-len alone")
         if self.padding_idx is not None and (self.relative or self.grid is not None):
-            raise ParameterError("padding_idx", self.padding_idx, "such a table has no row of padding", "leave it out")
+            raise self.wrong("padding_idx", "such a table has no row of padding", "leave it out")
         style = self.grid_style
         axes = "" if style is None else style.sorted_axes
         if self.positions is not None and len(self.positions.axes) != max(1, len(axes)):
             rule = "without a style of grids they must be of shape (L,)"
             if style is not None:
                 rule = f"the {style.name} style has the axes {', '.join(axes)}: they must be of shape ({len(axes)}, L)"
-            raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
+            raise self.wrong("positions", rule)
         for block in self.axis_blocks:
             if block.pairs > 1 and block.denominator < Fraction(1, 2):
-                rule = f"it must leave at least 0.5 of D/2 = {float(block.denominator + Fraction(self.freq_shift)):g}"
-                raise ParameterError("freq_shift", shown(self.freq_shift), rule)
+                half = float(block.denominator + Fraction(self.freq_shift))
+                raise self.wrong("freq_shift", f"it must leave at least 0.5 of D/2 = {half:g}")
             numerics.check_base(self.base, float(block.last / block.denominator), self.scale)
         check_base(self.recipe, self.base)
 
@@ -238,7 +238,7 @@ class Sinusoidal(Positioned):
         """All columns but the zeros that pad an odd dim."""
         frequencies = self.inverse_frequencies()
         if not frequencies:
-            raise ParameterError("dim", self.dim, "in halves, that leaves no frequency at all")
+            raise self.wrong("dim", "in halves, that leaves no frequency at all")
         (table,) = self.tensors()
         columns = np.arange(min(self.dim, 2 * len(frequencies)))
         groups, second = columns // 2, columns % 2

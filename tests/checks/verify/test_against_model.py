@@ -13,7 +13,6 @@ import pytest
 
 import pecli
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify.against_model import verify_model
 from pecli.errors import FileError, ParameterError
 from pecli.explain.edits import Parameter, Swapped
 from tests.checks.waves import halves, interleaved, powers, waves, woven
@@ -33,8 +32,7 @@ def tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def checked(tensors, config=LLAMA, tolerance=NEAR, **options):
-    model = pecli.load_config(config)
-    return verify_model(tensors, model, tolerance, **options)
+    return pecli.verify(tensors, pecli.load_config(config), tolerance, **options)
 
 
 COS, SIN = tables()
@@ -304,13 +302,13 @@ ALIBI = {
 @pytest.mark.parametrize("case", ALIBI)
 def test_alibi_in_every_form(case) -> None:
     array, name, words = ALIBI[case]
-    model = pecli.load_config({"model_type": "bloom", "n_head": 6, "hidden_size": 48})
-    result = verify_model(array, model)
+    bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
+    result = checked(array, bloom, Tolerance())
     assert (result.passed, result.readings.get(name)) == (True, words)
     wrong = array.copy()
     wrong[-1] *= np.float32(0.5)
     for other in (wrong, array * np.float32(0.5)):
-        assert not verify_model(other, model).passed
+        assert not checked(other, bloom, Tolerance()).passed
 
 
 def test_a_model_without_encodings_is_refused() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pecli.engine.scalings.scaling import Scaling
-from pecli.engine.schemes import SCHEMES, Recipe, registered, scheme_named
+from pecli.engine.schemes import SCHEMES, Recipe, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
@@ -146,19 +146,6 @@ def test_float32_steps_of_other_scalings() -> None:
         assert found == [float(np.float32(value)) for value in found]
         phases = Rope(4, 32, recipe="float32-recurrence", **scaling).inverse_frequencies()
         assert phases == pytest.approx(found, rel=1e-5)
-
-
-def test_a_scheme_is_known_as_long_as_it_is_registered() -> None:
-    class Other(Sinusoidal):
-        name = "other"
-
-    with registered(Other):
-        assert scheme_named("other") is Other
-        with pytest.raises(ParameterError, match="a scheme of that name is registered already"), registered(Other):
-            pass
-    assert "other" not in SCHEMES
-    with pytest.raises(ParameterError, match="it must be one of"):
-        scheme_named("other")
 
 
 WAVES = [

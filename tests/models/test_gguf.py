@@ -1,0 +1,258 @@
+"""Headers of GGUF files, as llama.cpp reads them, and the factors that they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pecli
+from pecli.models.find import load_model
+from tests.models.facts import agrees, by_layer, gguf, one
+
+QWEN = {"context_length": 131072, "embedding_length": 3584, "attention.head_count": 28, "rope.freq_base": 1e6,
+        "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+        "rope.scaling.original_context_length": 32768}  # fmt: skip
+PHI = {"rope.dimension_count": 4, "rope.scaling.type": "longrope", "rope.scaling.original_context_length": 4096,
+       "rope.scaling.attn_factor": 1.25}  # fmt: skip
+GEMMA = {"context_length": 131072, "embedding_length": 2560, "attention.head_count": 8, "attention.key_length": 256,
+         "attention.sliding_window": 1024, "rope.freq_base": 1e6, "rope.scaling.type": "linear",
+         "rope.scaling.factor": 8.0}  # fmt: skip
+LLAMA_3_1 = {"context_length": 131072, "embedding_length": 4096, "attention.head_count": 32,
+             "rope.dimension_count": 128, "rope.freq_base": 500000.0}  # fmt: skip
+SIZES = {"embedding_length": 512, "attention.head_count": 8, "context_length": 2048}
+LONG, SHORT, FREQS = "rope_factors_long.weight", "rope_factors_short.weight", "rope_freqs.weight"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_gguf_equals_the_config_it_was_made_from(tmp_path: Path, version: int) -> None:
+    model = load_model(gguf(tmp_path / "m.gguf", "qwen2", QWEN, version=version))
+    scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    sizes = {"hidden_size": 3584, "num_attention_heads": 28, "rope_theta": 1e6}
+    found, same = model.one(), one({"model_type": "qwen2", "rope_scaling": scaling, **sizes})
+    assert (model.model_type, model.context) == ("qwen2", 131072)
+    assert found.inverse_frequencies() == same.inverse_frequencies()
+    assert found.attention_factor() == same.attention_factor()
+    source = "qwen2.embedding_length // qwen2.attention.head_count"
+    assert agrees(found, {"layout": "halves", "source of base": "qwen2.rope.freq_base", "source of dim": source})
+
+
+@pytest.mark.parametrize(("code", "kind"), [("", 0), ("e", 1), ("d", 28)])
+def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(tmp_path: Path, code: str, kind: int) -> None:
+    factors = [1.0, 1.5, 4.0, 8.0]
+    values = {**LLAMA_3_1, "rope.dimension_count": 8}
+    path = gguf(tmp_path / "m.gguf", "llama", values, {FREQS: factors})
+    if code:
+        data, floats = path.read_bytes(), struct.pack("<IQIQ", 1, 4, 0, 0)
+        assert floats in data
+        changed = data.replace(floats, struct.pack("<IQIQ", 1, 4, kind, 0))[:-32] + struct.pack(f"<4{code}", *factors)
+        path.write_bytes(changed)
+    found = one(path)
+    expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
+    assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+    assert (found.attention_factor(), found.layout) == (1.0, "interleaved")
+
+
+def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
+    found = one(gguf(tmp_path / "m.gguf", "phi3", PHI, {LONG: [2.0, 4.0], SHORT: [1.0, 1.5]}))
+    assert found.inverse_frequencies(4096) == pytest.approx([1.0, 0.01 / 1.5], rel=1e-15)
+    assert found.inverse_frequencies(4097) == pytest.approx([0.5, 0.01 / 4], rel=1e-15)
+    assert found.attention_factor() == 1.25
+
+
+@pytest.mark.parametrize(("kind", "rule"), [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")])
+def test_scalings_that_cannot_be_read(tmp_path: Path, kind: str, rule: str) -> None:
+    path = gguf(tmp_path / "m.gguf", "phi3", {**PHI, "rope.scaling.type": kind})
+    with pytest.raises(pecli.FileError, match=f"phi3.rope.scaling.type is '{kind}'; {rule}"):
+        load_model(path)
+
+
+def test_yarn_and_linear(tmp_path: Path) -> None:
+    betas = {"rope.scaling.yarn_beta_fast": 16.0, "rope.scaling.yarn_beta_slow": 2.0}
+    found = one(gguf(tmp_path / "y.gguf", "qwen2", {**QWEN, **betas, "rope.scaling.attn_factor": 0.5}))
+    assert agrees(found, {"beta_fast": 16.0, "beta_slow": 2.0})
+    assert found.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
+    found = one(gguf(tmp_path / "l.gguf", "qwen2", {**QWEN, "rope.scaling.type": "linear"}))
+    assert found.inverse_frequencies() == pytest.approx([1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14)
+
+
+UNTYPED = {name: item for name, item in GEMMA.items() if name != "rope.scaling.type"}
+
+
+def sliding(*row: Any) -> dict[str, tuple[Any, ...]]:
+    return {"full_attention": (256, 1e6, "linear", "halves"), "sliding_attention": (*row, "halves")}
+
+
+LAYERS = {  # what llama.cpp's source has for sliding layers: a base, scaling
+    "gemma3": (GEMMA, sliding(256, 1e4, "none")),
+    "gemma3 with a base": ({**GEMMA, "rope.freq_base_swa": 2e4}, sliding(256, 2e4, "none")),
+    "gemma4 with a smaller head": (
+        {**GEMMA, "rope.dimension_count_swa": 128, "attention.key_length_swa": 128},
+        sliding(128, 1e4, "none"),
+    ),
+    "olmo2": (GEMMA, sliding(256, 1e6, "none")),
+    "gpt-oss with a base": ({**GEMMA, "rope.freq_base_swa": 2e4}, sliding(256, 2e4, "linear")),
+    "gpt-oss": (GEMMA, {"": (256, 1e6, "linear", "halves")}),
+    "gemma3 without a window": ({**GEMMA, "attention.sliding_window": 0}, {"": (256, 1e6, "linear", "halves")}),
+    "llama, a factor without a type": (UNTYPED, {"": (256, 1e6, "linear", "interleaved")}),
+    "llama, a factor of 0": ({**UNTYPED, "rope.scaling.factor": 0.0}, {"": (256, 1e6, "none", "interleaved")}),
+    "bloom": ({"attention.head_count": 16, "attention.max_alibi_bias": 8.0}, {"": ("alibi", 16)}),
+    "bloom without a key": (SIZES, {"": ("alibi", 8)}),
+    "jina-bert-v2": (SIZES, {"": ("alibi", 8)}),
+    "refact": (SIZES, {"": ("alibi", 8)}),
+    "baichuan of 40 blocks": ({**SIZES, "block_count": 40}, {"": ("alibi", 8)}),
+    "baichuan of 32 blocks": ({**SIZES, "block_count": 32}, {"": (64, 1e4, "none", "interleaved")}),
+    "mpt": (SIZES, {"": ("learned", 2048, 512)}),
+    "gpt2": (SIZES, {"": ("learned", 2048, 512)}),
+    "mamba": (SIZES, {}),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_an_architecture(tmp_path: Path, name: str) -> None:
+    values, expected = LAYERS[name]
+    path = gguf(tmp_path / "m.gguf", name.partition(" ")[0].rstrip(","), values)
+    assert by_layer(path) == expected
+    assert {each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"} <= {8.0}
+
+
+@pytest.mark.parametrize(("arch", "mixed"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)])
+def test_sections(tmp_path: Path, arch: str, mixed: bool) -> None:
+    values = {"rope.dimension_count": 128}
+    found = one(gguf(tmp_path / "m.gguf", arch, {**values, "rope.dimension_sections": [16, 24, 24, 0]}))
+    assert agrees(found, {"mrope_section": [16, 24, 24], "mrope_interleaved": mixed, "layout": "halves"})
+    assert found.rope(8).mrope_section == (16, 24, 24)
+    layout = "interleaved" if arch == "glm4" else "halves"
+    assert agrees(one(gguf(tmp_path / "m.gguf", arch, values)), {"mrope_section": None, "layout": layout})
+
+
+def test_doubts_are_told(tmp_path: Path) -> None:
+    values = {**SIZES, "context_length": 16384, "rope.wibble": 3, "rope.scaling.finetuned": 1}
+    unread, base = load_model(gguf(tmp_path / "m.gguf", "llama", values)).warnings
+    assert unread == "llama has rope.wibble (3), which nothing here reads"
+    assert base.endswith("rope.freq_base is missing: llama.cpp then takes 10000")
+    assert not load_model(gguf(tmp_path / "m.gguf", "llama", {**SIZES, "context_length": 16383})).warnings
+
+
+def llama3_factors(factor: float) -> list[float]:
+    """What divides frequencies, by the rule of Meta's code: nothing for short waves, all for those beyond 8192."""
+    waves = [2 * math.pi * 500000.0 ** (i / 64) for i in range(64)]
+    smooth = [min(max((8192 / wave - 1) / 3, 0.0), 1.0) for wave in waves]
+    return [1 / ((1 - share) / factor + share) for share in smooth]
+
+
+def test_factors_are_verified_against_a_model(tmp_path: Path, pecli_cli) -> None:
+    weights = {"token_embd.weight": [0.5] * 7}
+    right = gguf(tmp_path / "r.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(8.0), **weights})
+    wrong = gguf(tmp_path / "w.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(32.0), **weights})
+    assert pecli_cli("verify", right, "--config", "llama-3.1-8b").code == 0
+    assert pecli_cli("verify", f"{right}:{FREQS}", "--model", "llama-3.1-8b").code == 0
+    outcome = pecli_cli("verify", wrong, "--config", "llama-3.1-8b")
+    assert outcome.code == 1
+    assert "factor is 32 (the spec says 8)" in outcome.out
+
+
+def test_the_header_is_its_own_model(tmp_path: Path, pecli_cli) -> None:
+    path = gguf(tmp_path / "r.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(8.0)})
+    for given in (path, tmp_path):
+        found = pecli_cli("verify", given, "--json").json
+        assert found["passed"]
+        assert found["tensors"][0]["name"] == f"{FREQS}/inv_freq"
+    found = pecli_cli("verify", path, "--json").json
+    assert found["readings"][f"{FREQS}/inv_freq"].startswith("llama3, factor 8, low_freq_factor 1")
+    assert "cannot tell these factors from others" in found["weak"][-1]
+
+
+@pytest.mark.parametrize(
+    ("factors", "code", "problem"),
+    [
+        (llama3_factors(8.0)[:32], 2, f"{FREQS} is 32 numbers; there must be one for each of 64 frequencies"),
+        ([math.nan] * 64, 3, f"{FREQS} is [nan, "),
+        ([0.0] * 64, 2, f"{FREQS}[0] is 0; it must be a finite number"),
+    ],
+)
+def test_factors_that_divide_nothing(tmp_path: Path, pecli_cli, factors: list[float], code: int, problem: str) -> None:
+    path = gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1, {FREQS: factors})
+    outcome = pecli_cli("verify", path)
+    assert outcome.code == code
+    assert problem in outcome.err
+    assert pecli_cli("verify", path, "--config", "llama-3.1-8b").code == 1
+
+
+def test_long_and_short_factors(tmp_path: Path, pecli_cli) -> None:
+    """Each is read at lengths that it is for: swapped, both are wrong."""
+    long, short = [1.0, 2.0, 8.0, 40.0], [1.0, 1.0, 1.5, 2.0]
+    scaling = {"type": "longrope", "long_factor": long, "short_factor": short}
+    lengths = {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096}
+    config = {"model_type": "phi3", "hidden_size": 64, "num_attention_heads": 8, "rope_scaling": scaling, **lengths}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    sizes = {"embedding_length": 64, "attention.head_count": 8, "rope.dimension_count": 8}
+    for first, second, code in ((long, short, 0), (short, long, 1)):
+        path = gguf(tmp_path / "m.gguf", "phi3", {**PHI, **sizes}, {LONG: first, SHORT: second})
+        outcome = pecli_cli("verify", path, "--config", tmp_path / "config.json")
+        assert outcome.code == code
+        assert ("short_factor is used where long_factor belongs" in outcome.out) == bool(code)
+
+
+START = b"GGUF" + struct.pack("<I", 3)
+TEXTS = struct.pack("<QQQ", 0, 1, 1) + b"t" + struct.pack("<IIQ", 9, 8, 1 << 26)
+KEY = struct.pack("<Q", 4) + b"%04d" + struct.pack("<I", 8) + struct.pack("<Q", 1 << 20)
+LIST = struct.pack("<Q", 4) + b"%04d" + struct.pack("<IIQ", 9, 0, 4096)
+SPARSE: dict[str, tuple[list[bytes], int, str]] = {
+    "a million tensors": ([START + struct.pack("<QQ", 1 << 20, 0)], 1 << 26, "tensors"),
+    "texts without end": ([START + TEXTS], 1 << 30, "more than any vocabulary"),
+    "a thousand texts": ([START + struct.pack("<QQ", 0, 1000), *[KEY] * 1000], 1 << 20, "more than 16 MB"),
+    "a thousand lists": ([START + struct.pack("<QQ", 0, 1000), *[LIST] * 1000], 4096, "more than 16 MB"),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_what_a_sparse_file_claims_does_not_add_up(tmp_path: Path, pecli_cli, name: str) -> None:
+    pieces, gap, problem = SPARSE[name]
+    path = tmp_path / "m.gguf"
+    with path.open("wb") as file:
+        file.write(pieces[0])
+        for number, piece in enumerate(pieces[1:]):
+            file.write(piece.replace(b"%04d", b"%04d" % number))
+            file.seek(gap, os.SEEK_CUR)
+        file.truncate(max(file.tell(), gap))
+    outcome = pecli_cli("config", path)
+    assert outcome.code == 3
+    assert problem in outcome.err
+
+
+def test_hostile_files(tmp_path: Path, pecli_cli) -> None:
+    whole = gguf(tmp_path / "m.gguf", "qwen2", QWEN).read_bytes()
+    path = tmp_path / "h.gguf"
+    lies = [whole[:4], whole[:20], whole[:60], whole[:-200], whole[:4] + b"\x09" + whole[5:]]
+    lies += [whole[:at] + b"\xff" * 8 + whole[at + 8 :] for at in range(8, len(whole) - 40, 5)]
+    for lie in lies:
+        path.write_bytes(lie)
+        with contextlib.suppress(pecli.PecliError):
+            pecli.load_config(path).as_json()
+    for content, problem in {whole[:60]: "", b"{}": "is not a GGUF file"}.items():
+        path.write_bytes(content)
+        outcome = pecli_cli("config", path)
+        assert (outcome.code, outcome.err.count("\n")) == (3, 1)
+        assert problem in outcome.err
+
+
+MISSING: list[tuple[str, dict[str, Any], str]] = [
+    ("", {}, "has no general.architecture"),
+    ("llama", {}, "has no rope.dimension_count"),
+    ("bloom", {}, "has no number of attention heads"),
+    ("gpt2", {"embedding_length": 512}, "has no number of positions"),
+    ("gpt2", {"context_length": 512}, "has no width"),
+]
+
+
+@pytest.mark.parametrize(("arch", "values", "problem"), MISSING)
+def test_what_is_missing_is_named(tmp_path: Path, arch: str, values: dict[str, Any], problem: str) -> None:
+    with pytest.raises(pecli.FileError, match=problem):
+        load_model(gguf(tmp_path / "m.gguf", arch, values))
