@@ -26,12 +26,11 @@ def dask(scheme: Scheme) -> dict[str, Any]:
     except ImportError:
         raise ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask") from None
     token = sha256(repr(scheme).encode()).hexdigest()[:32]
-    return {
-        table.name: from_array(
-            _Lazy(scheme, table), chunk_shape(table), name=f"pecli-{table.name}-{token}", asarray=False
-        )
-        for table in scheme.tensors()
-    }
+    arrays = {}
+    for table in scheme.tensors():
+        name = f"pecli-{table.name}-{token}"
+        arrays[table.name] = from_array(_Lazy(scheme, table), chunk_shape(table), name=name, asarray=False)
+    return arrays
 
 
 def save(path: str, scheme: Scheme) -> None:
@@ -50,14 +49,13 @@ class _Lazy:
         self.shape = table.shape
         self.ndim = len(table.shape)
         self.dtype = numpy_dtype(table.dtype)
-        self._scheme = scheme
-        self._name = table.name
+        self._place = (scheme, table.name)
 
     def __getitem__(self, region: tuple[slice, ...]) -> Array:
-        return box_of(_tables(self._scheme)[self._name], region)
+        return box_of(_table(*self._place), region)
 
 
-@lru_cache(maxsize=4)
-def _tables(scheme: Scheme) -> dict[str, Table]:
-    """The tables of a scheme, whose small factors a worker makes once."""
-    return {table.name: table for table in scheme.tensors()}
+@lru_cache(maxsize=16)
+def _table(scheme: Scheme, name: str) -> Table:
+    """A table of a scheme, whose small factors a worker makes once."""
+    return next(table for table in scheme.tensors() if table.name == name)

@@ -52,29 +52,19 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
 
         digest = hashlib.sha256()
         hashes = [] if spec is None else [digest.update]
-        with zipfile.ZipFile(_Unseekable(output), "w") as archive:
+        file: Any = output  # which cannot tell its place: for `zipfile` a pipe, written in one pass, checksums last
+        with zipfile.ZipFile(file, "w") as archive:
             for table, start in zip(ordered, headers, strict=True):
-                with archive.open(_member(archive, table.name, len(start) + table.nbytes), "w") as file:
-                    file.write(start)
-                    write_blocks([table], [file.write, *hashes], on_block)
+                with archive.open(_member(archive, table.name, len(start) + table.nbytes), "w") as member:
+                    member.write(start)
+                    write_blocks([table], [member.write, *hashes], on_block)
             if spec is not None:  # a text is a .npy of characters, which NumPy reads without pickle
                 text = provenance(spec, digest.hexdigest())
                 data = header(f"<U{len(text)}", ()) + text.encode("utf-32-le")
-                with archive.open(_member(archive, KEY, len(data)), "w") as file:
-                    file.write(data)
+                with archive.open(_member(archive, KEY, len(data)), "w") as member:
+                    member.write(data)
 
     return write
-
-
-class _Unseekable(io.RawIOBase):
-    """An output as `zipfile` takes it for a pipe: in one pass, checksums after the data."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-
-    def write(self, data: Any) -> int:
-        self._output.write(data)
-        return len(data)
 
 
 def _member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:

@@ -56,9 +56,10 @@ class Output:
         self.seekable = seekable
         self._descriptor = descriptor
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> int:
         """Append `data`, all of it: one call to the system may take less."""
         left = memoryview(data)
+        size = left.nbytes
         if left.ndim != 1 or left.itemsize != 1:
             left = left.cast("B")
         with _blamed_on(self.path):
@@ -69,6 +70,10 @@ class Output:
                     import select
 
                     select.select([], [self._descriptor], [])
+        return size
+
+    def flush(self) -> None:
+        """Nothing is held back; files have this."""
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before; only a seekable output can."""

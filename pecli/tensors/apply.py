@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -224,16 +224,16 @@ class Rotation:
         offset, ids = self.rows.offset, self.rows.arranged(self.rope.position_axes)
         if ids is None:
             return turn(x, lambda start, stop: factors.at(range(offset + start, offset + stop)), out=out)
+
+        def at(rows: NDArray[np.int64]) -> Callable[[int, int], NDArray[Any]]:
+            return lambda start, stop: factors.at(rows[start:stop])
+
         by_batch = np.moveaxis(ids, 0, -1)  # (batch, L, axes)
         by_batch = by_batch[..., 0] if len(ids) == 1 else by_batch
         whole = [(x, out)] if len(by_batch) == 1 else zip(x, out, strict=True)
         for (part, place), rows in zip(whole, by_batch, strict=True):
-            turn(part, partial(_at, factors, rows), out=place)
+            turn(part, at(rows), out=place)
         return out
-
-
-def _at(factors: RotationFactors, ids: NDArray[np.int64], start: int, stop: int) -> NDArray[Any]:
-    return factors.at(ids[start:stop])
 
 
 def _of_model(

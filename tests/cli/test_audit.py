@@ -55,15 +55,6 @@ def test_a_model_with_two_kinds_of_layers(pecli_cli) -> None:
     assert Path("two.svg").read_text().startswith("<?xml")
 
 
-def test_other_schemes(pecli_cli) -> None:
-    alibi = pecli_cli("audit", "alibi", "--heads", 12, "--seq-len", 400, "--json").json
-    assert [each["recipe"] for each in alibi["recipes"]] == ["float32", "float16-table", "bfloat16-table"]
-    assert len(alibi["slopes"]) == 12
-    assert pecli_cli("audit", "alibi", "--heads", 12, "--seq-len", 400).out.startswith("alibi seq_len=400 heads=12")
-    words = ("audit", "sinusoidal", "--seq-len", 30, "--dim", 8, "--style", "whisper", "--offset", 995)
-    assert pecli_cli(*words).out.startswith("sinusoidal seq_len=30 dim=8 base=10000 offset=995")
-
-
 def test_tables_on_a_terminal(pecli_cli, monkeypatch) -> None:
     """As wide as 80 characters, and nothing is cut."""
     words = ("audit", "rope", "--seq-len", 3000, "--dim", 128, "--offset", 1046000)
@@ -73,17 +64,3 @@ def test_tables_on_a_terminal(pecli_cli, monkeypatch) -> None:
     assert outcome.code == 0
     assert max(map(len, outcome.out.splitlines())) <= 80
     assert outcome.out.replace("─", " ").split() == plain.out.split()
-
-
-def test_generators_take_a_recipe(pecli_cli) -> None:
-    """A file made by a recipe says so, and is verified with no other word."""
-    words = ("rope", "--seq-len", 20, "--dim", 8)
-    recipe = ("--recipe", "float32-recurrence")
-    assert pecli_cli(*words, *recipe, "-o", "rope.safetensors").code == 0
-    spec = pecli_cli("inspect", "rope.safetensors", "--json").json["metadata"]["pecli"]
-    assert spec["parameters"]["recipe"] == "float32-recurrence"
-    assert pecli_cli("verify", "rope.safetensors").code == 0
-    assert pecli_cli(*words, "--verify", "rope.safetensors").code == 1
-    assert pecli_cli(*words, *recipe, "--verify", "rope.safetensors").code == 0
-    model = ("rope", "--model", "llama-3.1-8b", "--seq-len", 4, "--recipe", "float32", "--json")
-    assert pecli_cli(*model).json["parameters"]["recipe"] == "float32"

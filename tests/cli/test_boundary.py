@@ -16,6 +16,7 @@ import pytest
 import pecli
 from pecli.checks import manifest
 from pecli.engine.table import table_of
+from pecli.errors import FileError
 from pecli.files import save_tables, write_file
 from pecli.files.safetensors import prepare
 
@@ -172,3 +173,49 @@ def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli) -> None:
     for kind in ("decay", "curves", "slopes", "heatmap"):
         outcome = pecli_cli("plot", "t.safetensors", "--kind", kind)
         assert (outcome.code, outcome.err) == (0, "")
+
+
+COMMANDS = {
+    "identify damaged.npz": "a",
+    "identify damaged.npz:a": "a",
+    "plot damaged.npz": "a",
+    "plot damaged.npz -o out.png": "a",
+    "inspect damaged.npz --stats": "a",
+    "diff damaged.npz damaged.npz": "a",
+    "convert damaged.npz -o out.npy": "a",
+    "resize damaged.npz:a --to 8 -o out.npy": "a",
+    "apply rope damaged.npz:a -o out.npy": "a",
+    "apply sinusoidal damaged.npz --tensor a -o out.npy": "a",
+    "apply learned whole.npy --table damaged.npz:a -o out.npy": "a",
+    "apply rope whole.npy --positions damaged.npz:ids -o out.npy": "ids",
+}
+
+
+@pytest.fixture
+def damaged(here: Path) -> None:
+    """Of three members, one bit of `a` and one of `ids` are other than they were written."""
+    whole, ids = np.arange(16, dtype=np.float32).reshape(4, 4), np.arange(4)
+    np.save("whole.npy", whole)
+    np.savez("damaged.npz", a=whole, ids=ids, b=whole[:3])
+    data = bytearray(Path("damaged.npz").read_bytes())
+    for array in (whole, ids):
+        data[data.index(array.tobytes()) + array.itemsize] ^= 1
+    Path("damaged.npz").write_bytes(data)
+
+
+def test_data_that_is_not_what_was_written_is_never_used(pecli_cli, damaged) -> None:
+    for command, member in COMMANDS.items():
+        outcome = pecli_cli(*command.split())
+        problem = f"pecli: error: damaged.npz: member '{member}.npy' is damaged: its checksum does not match\n"
+        assert (outcome.code, outcome.out, outcome.err) == (3, "", problem), command
+    assert not list(Path().glob("out.*"))
+    with pytest.raises(FileError, match="its checksum does not match"):
+        pecli.load("damaged.npz")
+    with pytest.raises(FileError, match="its checksum does not match"):
+        pecli.identify("damaged.npz:a")
+
+
+def test_damage_elsewhere_in_the_file_does_not_matter(pecli_cli, damaged) -> None:
+    for command in ("identify damaged.npz:b", "apply rope damaged.npz:b -o out.npy", "plot damaged.npz:b"):
+        assert pecli_cli(*command.split()).code in (0, 1)
+    assert pecli.load("damaged.npz:b")["b"].tolist() == np.arange(12).reshape(3, 4).tolist()

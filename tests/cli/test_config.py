@@ -48,13 +48,6 @@ def test_seq_len_reads_dynamic_scaling_there(pecli_cli) -> None:
     assert beyond[-1] == pytest.approx(at[-1] / 5)  # 4·256/128 − 3
 
 
-def test_strict_makes_warnings_exit_1(pecli_cli) -> None:
-    path = config(model_type="wibble")
-    assert pecli_cli("config", path).code == 0
-    assert pecli_cli("config", path, "--strict").code == 1
-    assert pecli_cli("config", config(), "--strict").code == 0
-
-
 def test_the_worst_exit_code_counts_and_the_others_are_shown(pecli_cli) -> None:
     outcome = pecli_cli("config", "none.json", config(), config("b.json", head_dim=15), config("c.json"), "--json")
     assert (outcome.code, len(outcome.err.splitlines())) == (3, 2)

@@ -35,14 +35,6 @@ def test_a_checkpoint_is_converted_and_proved(pecli_cli) -> None:
     assert pecli_cli(*words, "--json").json["score_change"] < 1e-12
 
 
-def test_include_chooses(pecli_cli) -> None:
-    words = ["--heads", "4", "--include", "layers.0.[qk]_proj.*", "-o", "o.safetensors", "--json"]
-    assert pecli_cli("convert", "model.safetensors", *PAIRS, *words).json["moved"] == [
-        "layers.0.k_proj.weight",
-        "layers.0.q_proj.weight",
-    ]
-
-
 def test_formats_and_dtypes(pecli_cli) -> None:
     assert pecli_cli("convert", "pe.npy", "-o", "pe.safetensors").code == 0
     assert pecli_cli("convert", "pe.safetensors", "--dtype", "float16", "-o", "half.npz").code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from hashlib import sha256
 from pathlib import Path
@@ -101,34 +100,8 @@ def test_preview_in_a_pipe_is_whole_and_plain(pecli_cli) -> None:
     assert [float(value) for value in row[1:3]] == pytest.approx([math.sin(511), math.cos(511)], rel=1e-6)
     out = pecli_cli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
     assert [line.split()[0] for line in out.splitlines()[-3:]] == ["70", "71", "72"]
-
-
-def test_style_sets_and_an_option_beside_it_wins(pecli_cli) -> None:
-    def made(*words: str) -> dict:
-        return pecli_cli("sinusoidal", "--seq-len", "4", "--dim", "8", *words, "--json").json["parameters"]
-
-    whisper = made("--style", "whisper")
-    assert (whisper["layout"], whisper["freq_shift"]) == ("halves", 1)
-    assert made("--style", "whisper", "--freq-shift", "0")["freq_shift"] == 0
-    assert made("--style", "dit")["cos_first"] is True
-    assert made("--style", "dit", "--no-cos-first")["cos_first"] is False
     words = ["rope", "--seq-len", "2", "--dim", "4", "--json"]
     assert pecli_cli(*words, "--theta", "5e5").json == pecli_cli(*words, "--base", "500000").json
-
-
-def test_bfloat16_is_written_where_it_can_be(pecli_cli) -> None:
-    for suffix in ("safetensors", "h", "csv", "json"):
-        assert pecli_cli(*SINUSOIDAL, "--dtype", "bfloat16", "-o", f"t.{suffix}").code == 0
-    assert pecli_cli("verify", "t.safetensors").code == 0
-    assert json.loads(Path("t.json").read_text())["tensors"]["pe"]["dtype"] == "bfloat16"
-
-
-def test_infinities_are_no_json_literals(pecli_cli) -> None:
-    words = ["alibi", "--heads", "2", "--seq-len", "3", "--form", "causal"]
-    described = pecli_cli(*words, "--json")
-    assert (described.json["tensors"]["bias"]["min"], "Infinity" in described.out) == (None, False)
-    pecli_cli(*words, "-o", "t.safetensors")
-    assert pecli_cli("verify", "t.safetensors").code == 0
 
 
 def test_a_single_tensor_is_told_by_its_shape_or_name(pecli_cli) -> None:

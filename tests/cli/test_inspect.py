@@ -38,14 +38,6 @@ def test_statistics_only_when_asked_for(pecli_cli) -> None:
     assert tensor["sha256"] == hashlib.sha256(array.tobytes()).hexdigest()
 
 
-def test_any_tensors_are_described(pecli_cli) -> None:
-    tensors = {"a": np.arange(3), "empty": np.zeros((0, 4), np.float32), "flag": np.array([True])}
-    save_file({**tensors, "one": np.float32([7])}, "t.safetensors")
-    for words in ([], ["--stats"], ["--json"], ["--stats", "--json"]):
-        assert pecli_cli("inspect", "t.safetensors", *words).code == 0
-    assert pecli_cli("inspect", "t.safetensors:one", "--json").json["tensors"][0]["shape"] == [1]
-
-
 NOT_FINITE = {"mean": [np.nan, np.inf], "max": [1 + 2j, 3], "std": [[1.0, np.nan], [2.0, 3.0]]}
 
 

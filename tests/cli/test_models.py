@@ -1,6 +1,74 @@
-"""`pecli models`: the presets."""
+"""`pecli rope --config` and `--model`: tables as a model uses them; `pecli models`; schemes from words."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import pecli
+from pecli.cli.options import parse_scheme
+from pecli.errors import ParameterError
+
+LLAMA = {
+    "model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "rope_theta": 500000.0,
+    "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                     "original_max_position_embeddings": 8192},
+}  # fmt: skip
+GEMMA = {
+    "model_type": "gemma3_text", "hidden_size": 256, "num_attention_heads": 4, "head_dim": 64, "rope_theta": 1e6,
+    "rope_local_base_freq": 10000.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def configs(here):
+    for name, config in {"llama": LLAMA, "gemma": GEMMA}.items():
+        Path(f"{name}.json").write_text(json.dumps(config))
+
+
+def test_a_config_gives_the_scaled_tables(pecli_cli) -> None:
+    words = ("rope", "--config", "llama.json", "--seq-len", 40, "--offset", 9000)
+    assert pecli_cli(*words, "-o", "t.safetensors").code == 0
+    options = {key: value for key, value in LLAMA["rope_scaling"].items() if key != "rope_type"}
+    expected = pecli.Rope(40, 64, 500000.0, 9000, scaling="llama3", **options).tables()
+    found = load_file("t.safetensors")
+    for name in ("cos", "sin", "inv_freq"):
+        assert np.array_equal(found[name], expected[name])
+    assert pecli_cli("verify", "t.safetensors").code == 0
+    assert pecli_cli(*words, "--verify", "t.safetensors").code == 0
+
+
+def test_several_kinds_of_layers_are_all_written_or_one(pecli_cli) -> None:
+    words = ["rope", "--config", "gemma.json", "--seq-len", 8]
+    assert pecli_cli(*words, "-o", "t.safetensors").code == 0
+    found = load_file("t.safetensors")
+    assert np.array_equal(found["sliding_attention.cos"], pecli.Rope(8, 64).tables()["cos"])
+    full = pecli.Rope(8, 64, 1e6, scaling="linear", factor=8.0)
+    assert np.array_equal(found["full_attention.sin"], full.tables()["sin"])
+    assert pecli_cli("verify", "t.safetensors").code == 0
+    assert pecli_cli(*words, "--layer-type", "sliding_attention", "-o", "t.npy").code == 0
+    assert np.array_equal(np.load("t.npy")[0], pecli.Rope(8, 64).tables()["cos"])
+    shown = pecli_cli(*words).out
+    assert ("full_attention\nrope " in shown, "sliding_attention\nrope " in shown) == (True, True)
+
+
+def test_options_override_what_the_model_says(pecli_cli) -> None:
+    words = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
+    made = pecli_cli(*words, "--theta", "500000", "-o", "t.npz")
+    assert (made.code, made.err) == (0, "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n")
+    expected = pecli.Rope(16, 128, 500000.0).tables()["cos"]
+    assert np.array_equal(np.load("t.npz")["cos"], expected)
+    scaled = pecli_cli(*words, "--scaling", "yarn", "--factor", 4, "--json")
+    parameters = scaled.json["parameters"]
+    assert (parameters["scaling"], parameters["factor"], parameters["base"]) == ("yarn", 4, 1000000)
+    assert parameters["original_max_position_embeddings"] == 32768  # the model's own context
+    assert "--scaling yarn instead of none, --factor 4" in scaled.err
+    plain = pecli_cli("rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--scaling", "none", "--json").json
+    assert (plain["parameters"]["scaling"], plain["parameters"]["factor"]) == ("none", None)
 
 
 def test_one_object_names_all_presets_and_their_sources(pecli_cli) -> None:
@@ -29,23 +97,25 @@ def test_a_person_sees_a_table_by_family(pecli_cli, monkeypatch) -> None:
     assert shown.index("Llama ") < shown.index("llama-3.1-8b") < shown.index("Qwen ") < shown.index("qwen3-8b")
 
 
-def test_words_choose_among_them(pecli_cli) -> None:
-    found = pecli_cli("models", "Qwen", "mrope", "--json")
-    assert found.code == 1
-    names = [model["name"] for model in pecli_cli("models", "alibi", "--json").json["models"]]
-    assert names == ["bloom", "bloom-560m", "mpt-7b"]
-    assert [line.split()[0] for line in pecli_cli("models", "phi", "longrope").out.splitlines()[1:]] == [
-        "phi-3-mini-128k-2024-04",
-        "phi-4-mini",
-        "phi-3.5-mini",
-    ]
+def test_words_make_the_scheme_that_python_makes() -> None:
+    words = ["--seq-len", "8", "--dim=4", "--theta", "500", "--layout", "halves"]
+    assert parse_scheme("rope", words) == pecli.Rope(8, 4, base=500.0, layout="halves")
+    assert parse_scheme("sinusoidal", ["--seq-len", "8", "--dim", "4", "--cos-first"]) == pecli.Sinusoidal(
+        8, 4, cos_first=True
+    )
 
 
-def test_other_schemes_take_their_part_of_a_model(pecli_cli, tmp_path) -> None:
-    def made(*words: str) -> dict:
-        return pecli_cli(*words, "--json").json["parameters"]
+def test_defaults_count_for_what_is_left_out() -> None:
+    assert parse_scheme("rope", ["--dim", "8"], {"seq_len": "16", "dim": "4"}) == pecli.Rope(16, 8)
+    assert parse_scheme("alibi", [], {"seq_len": "16", "heads": "4", "dim": "9"}) == pecli.Alibi(4, 16)
 
-    assert made("alibi", "--model", "mpt-7b", "--seq-len", "8")["form"] == "key-last"
-    assert made("sinusoidal", "--model", "whisper-large-v3")["dim"] == 1280
-    assert made("learned-init", "--model", "gpt2", "--max-len", "16")["max_len"] == 16
-    assert made("relative", "--model", "t5-small", "--layer-type", "decoder")["causal"] is True
+
+def test_a_model_decides_all_but_the_length() -> None:
+    scheme = parse_scheme("rope", ["--model", "llama-3.1-8b"], {"seq_len": "16", "dim": "4"})
+    assert isinstance(scheme, pecli.Rope)
+    assert (scheme.seq_len, scheme.dim, scheme.scaling) == (16, 128, "llama3")
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(ParameterError, match="dim is missing"):
+        parse_scheme("sinusoidal", [])

@@ -29,15 +29,6 @@ def test_one_screen_of_80_columns(pecli_cli) -> None:
     assert lines[-1] == "Not as defined: llama.cpp, mlx-lm (tolerance 0.001)."
 
 
-def test_strictly(pecli_cli) -> None:
-    words = ("runtimes", "gpt-oss-20b", "--length", 64, "--strict", "-q")
-    assert pecli_cli(*words).code == 1
-    assert pecli_cli(*words, "--tolerance", 3).code == 0
-    assert pecli_cli(*words, "--runtime", "vllm").code == 0
-    agreed = pecli_cli("runtimes", "--model", "llama-3.1-8b", "--length", 4096, "--strict")
-    assert (agreed.code, agreed.out.splitlines()[-1]) == (0, "All agree up to float32 rounding.")
-
-
 def test_json_and_a_picture(pecli_cli) -> None:
     path = "drift.png"
     found = pecli_cli("runtimes", "gpt-oss-20b", "--length", 256, "--json", "-o", path).json
@@ -76,24 +67,3 @@ def test_apply_rotates_by_the_runtime_s_table(pecli_cli) -> None:
     np.testing.assert_allclose(rotated[:, 32:], expected["sin"], rtol=0, atol=2e-7)
     pecli_cli("apply", "rope", "y.npy", *words, "--inverse", "-o", "z.npy")
     np.testing.assert_allclose(np.load("z.npy"), x, rtol=0, atol=3e-7)
-
-
-def test_audit_measures_a_runtime(pecli_cli) -> None:
-    words = ("audit", "rope", "--model", "gpt-oss-20b", "--seq-len", 64, "--json")
-    (found,) = pecli_cli(*words, "--runtime", "llama.cpp").json["recipes"]
-    assert (found["recipe"], found["first_beyond_tolerance"]) == ("llama.cpp", 4)
-    both = pecli_cli(*words, "--recipes", "float32,mlx-lm").json["recipes"]
-    assert [each["recipe"] for each in both] == ["float32", "mlx-lm"]
-
-
-def test_plot_and_report_take_one(pecli_cli) -> None:
-    picture, page = "rope.png", "report.html"
-    words = ("--model", "gpt-oss-20b", "--seq-len", 32, "--runtime", "llama.cpp")
-    assert pecli_cli("plot", "rope", *words, "-o", picture).code == 0
-    pecli_cli("rope", *words, "-o", "rope.npz")
-    words = ("report", "gpt-oss-20b", "rope.npz", "--runtime", "llama.cpp", "-o", page)
-    assert pecli_cli(*words).code == 0
-    text = Path(page).read_text()
-    assert "What runtimes compute" in text
-    assert "--model gpt-oss-20b --runtime llama.cpp" in text
-    assert '<span class="good">passed</span>' in text

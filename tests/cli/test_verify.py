@@ -111,12 +111,6 @@ def test_a_spec_that_makes_no_table_is_a_broken_file(pecli_cli) -> None:
         assert outcome.err.startswith("pecli: error: t.safetensors: ")
 
 
-def test_a_file_without_spec_says_what_to_do(pecli_cli) -> None:
-    np.save("t.npy", np.zeros((2, 2), np.float32))
-    outcome = pecli_cli("verify", "t.npy")
-    assert (outcome.code, "carries no pecli spec" in outcome.err, "--verify" in outcome.err) == (3, True, True)
-
-
 def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
     pecli.save("good.npz", pecli.Rope(9, 6))
     pecli.save("bad.safetensors", pecli.Rope(9, 6))

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
 from pecli.files import save_tables
-from pecli.files.load import load_file, open_tensors
+from pecli.files.load import load_file
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -69,23 +69,9 @@ def test_what_the_official_library_writes_is_read(folder: Path, arrays: Arrays) 
             assert np.array_equal(array, arrays.get(name, np.zeros((0, 3))))
 
 
-def test_one_tensor_by_name(folder: Path, tables: list[Table], arrays: Arrays) -> None:
-    save_tables("a.safetensors", tables, None)
-    with open_tensors("a.safetensors:cos") as loaded:
-        (found,) = loaded.tensors.values()
-        assert np.array_equal(found, arrays["cos"])
-
-
 def test_reserved_names_and_unknown_dtypes_are_not_written(folder: Path) -> None:
     with pytest.raises(ParameterError, match="reserved"):
         save_tables("a.safetensors", [table_of("__metadata__", np.zeros(2))], None)
     with pytest.raises(ParameterError, match="cannot hold it"):
         save_tables("a.safetensors", [table_of("a", np.zeros(2, complex))], None)
     assert list(folder.iterdir()) == []
-
-
-def test_ten_thousand_tensors_open(folder: Path) -> None:
-    tensors = {f"model.layers.{number}.self_attn.q_proj.weight": np.zeros((2, 2), "f4") for number in range(10_000)}
-    safetensors.numpy.save_file(tensors, "a.safetensors")
-    with load_file("a.safetensors") as loaded:
-        assert len(loaded.tensors) == 10_000

@@ -13,7 +13,6 @@ from pecli.engine.schemes.rope import Rope
 from pecli.layers import RotaryPosEmbedding
 from tests.layers.formulas import (
     BF16,
-    FLOATS,
     both_layouts,
     every_float,
     near,
@@ -223,17 +222,6 @@ class TestRotaryCache:
         near(layer(x), rotated(x, range(3)))
         assert len(self.tables(layer)[0]) == 3
 
-    def test_dims_and_dtypes_in_one_layer(self):
-        layer = RotaryPosEmbedding()
-        for _ in range(2):
-            for dim in (4, 2, 8):
-                for dtype in FLOATS:
-                    for length in (3, 9):
-                        x = random(length, dim, dtype=dtype)
-                        near(layer(x), rotated(x, range(length)))
-        kinds = {(rope.dim, dtype) for rope, dtype in layer._cache}
-        assert kinds == {(dim, kind) for dim in (2, 4, 8) for kind in ("float64", "float32")}
-
     def test_results_are_not_the_cache(self):
         layer = RotaryPosEmbedding()
         x = np.tile([1.0, 0.0], (4, 2))
@@ -253,14 +241,6 @@ class TestRotaryCache:
         assert len(self.tables(layer)[0]) == length
         layer(x)
         assert len(self.tables(layer)[0]) == length  # the rows from 0 on took its place
-
-    def test_many_positions_may_have_a_large_table(self, monkeypatch):
-        monkeypatch.setattr("pecli.engine.schemes.rotation_factors.ALWAYS_CACHED_BYTES", 64)
-        layer, x = RotaryPosEmbedding(), random(100, 2)
-        near(layer(x[:2], [9, 99]), rotated(x[:2], [9, 99]))
-        assert self.tables(layer)[0].size == 0
-        layer(x)
-        assert len(self.tables(layer)[0]) == 100
 
     def test_an_empty_batch_of_long_sequences_makes_no_table(self):
         assert RotaryPosEmbedding()(np.zeros((0, 2**38, 4))).shape == (0, 2**38, 4)

@@ -46,6 +46,15 @@ def agrees(encoding: Encoding, expected: Mapping[str, Any]) -> bool:
     return True
 
 
+def check(config: Model, expected: Mapping[str, Any], said: str | None = None) -> None:
+    """The only encoding of a configuration is as expected, and so are the warnings: what one of them has, none at all
+    where that is empty, anything for None.
+    """
+    model = load_config(config)
+    assert agrees(model.one(), expected)
+    assert said is None or (any(said in warning for warning in model.warnings) if said else model.warnings == ())
+
+
 def by_layer(config: Model) -> dict[str, tuple[Any, ...]]:
     """Layer type → rotary dim, base, scaling, layout; or the sizes of what rotates nothing."""
     found: dict[str, tuple[Any, ...]] = {}
@@ -62,15 +71,12 @@ def text(word: str) -> bytes:
 
 
 def value(item: Any) -> bytes:
+    if isinstance(item, list):
+        kind = 8 if isinstance(item[0], str) else 4
+        return struct.pack("<IIQ", 9, kind, len(item)) + b"".join(value(each)[4:] for each in item)
     if isinstance(item, str):
         return struct.pack("<I", 8) + text(item)
-    if isinstance(item, float):
-        return struct.pack("<If", 6, item)
-    if isinstance(item, list) and all(isinstance(each, int) for each in item):
-        return struct.pack(f"<IIQ{len(item)}i", 9, 5, len(item), *item)
-    if isinstance(item, list):
-        return struct.pack("<IIQ", 9, 8, len(item)) + b"".join(map(text, item))
-    return struct.pack("<II", 4, item)
+    return struct.pack("<If", 6, item) if isinstance(item, float) else struct.pack("<II", 4, item)
 
 
 def gguf(

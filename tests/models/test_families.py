@@ -11,18 +11,17 @@ from pecli.models.find import load_config, load_model
 from tests.models.facts import agrees, by_layer, facts, one, stored
 
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 8192}
+SCALED = {"factor": 8.0, "original_max_position_embeddings": 8192}
 DEFAULT = {"rope_type": "default", "rope_theta": 1e4}
-CLIP_TOWER = {"model_type": "siglip_vision_model", "num_attention_heads": 16, "image_size": 896, "patch_size": 14}
+SIGLIP = {"model_type": "siglip_vision_model", "num_attention_heads": 16, "image_size": 896, "patch_size": 14}
 
 CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     "qwen2-vl": (
         {
+            **LLAMA,
             "model_type": "qwen2_vl",
-            "hidden_size": 3584,
-            "num_attention_heads": 28,
-            "rope_theta": 1e6,
             "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
-            "vision_config": {"depth": 32, "embed_dim": 1280, "num_heads": 16, "hidden_size": 3584, "patch_size": 14},
+            "vision_config": {"embed_dim": 1280, "num_heads": 16, "hidden_size": 3584, "patch_size": 14},
         },
         {"": (128, 1e6, "none", "halves"), "vision": (80, 1e4, "none", "halves")},
     ),
@@ -33,12 +32,8 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     "gemma-3-4b: sizes that the hub leaves out": (
         {
             "model_type": "gemma3",
-            "text_config": {
-                "hidden_size": 2560,
-                "model_type": "gemma3_text",
-                "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
-            },
-            "vision_config": {"hidden_size": 1152, **CLIP_TOWER},
+            "text_config": {"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"}},
+            "vision_config": {"hidden_size": 1152, **SIGLIP},
         },
         {
             "full_attention": (256, 1e6, "linear", "halves"),
@@ -63,12 +58,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
         {"": (128, 1e4, "ntk", "halves")},
     ),
     "olmo3 scales its full layers only": (
-        {
-            **LLAMA,
-            "model_type": "olmo3",
-            "rope_theta": 5e5,
-            "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192},
-        },
+        {**{**LLAMA, "model_type": "olmo3", "rope_theta": 5e5}, "rope_scaling": {"rope_type": "yarn", **SCALED}},
         {"full_attention": (128, 5e5, "yarn", "halves"), "sliding_attention": (128, 5e5, "none", "halves")},
     ),
     "settings by layer type that a class adds": (
@@ -85,12 +75,8 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     ),
     "compressed layers have a base of their own": (
         {
-            "model_type": "deepseek_v4",
-            "head_dim": 512,
-            "qk_rope_head_dim": 64,
-            "rope_theta": 1e4,
-            "compress_rope_theta": 1.6e5,
-            "rope_scaling": {"type": "yarn", "factor": 16, "original_max_position_embeddings": 65536},
+            **{"model_type": "deepseek_v4", "head_dim": 512, "qk_rope_head_dim": 64},
+            **{"rope_theta": 1e4, "compress_rope_theta": 1.6e5, "rope_scaling": {"type": "yarn", **SCALED}},
         },
         {"main": (64, 1e4, "none", "interleaved"), "compress": (64, 1.6e5, "yarn", "interleaved")},
     ),
@@ -106,11 +92,6 @@ def test_configurations_are_explained(name: str) -> None:
     for encoding in model:
         assert encoding.described().keys() <= encoding.sources.keys()
         assert all(encoding.sources.values())
-
-
-def test_compressed_layers_have_no_attention_factor() -> None:
-    config, _ = CONFIGS["compressed layers have a base of their own"]
-    assert load_config(config).one("compress").attention_factor() == 1
 
 
 PLAIN: dict[str, Any] = {"hidden_size": 1280, "num_attention_heads": 16, "max_position_embeddings": 2048}
@@ -135,12 +116,8 @@ def test_bases(name: str) -> None:
 
 
 SECTIONS = {
-    "qwen2_vl": ([16, 24, 24], False),
-    "qwen2_5_vl": ([16, 24, 24], False),
-    "qwen2_5_vl_text": ([16, 24, 24], False),
-    "paddleocr_vl": ([16, 24, 24], False),
-    "qwen3_vl": ([24, 20, 20], True),
-    "qwen3_vl_moe_text": ([24, 20, 20], True),
+    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "paddleocr_vl"), ([16, 24, 24], False)),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe_text"), ([24, 20, 20], True)),
 }
 
 
@@ -200,6 +177,11 @@ def test_a_table_of_time_beside_the_language_model() -> None:
     model = load_config(next(case["config"] for case in cases if case["case"].startswith("musicflamingo/")))
     assert {each.layer_type: each.part for each in model.encodings} == {"": "audio", "text": "", "audio": "audio"}
     assert model.one().layer_type == "text"
+
+
+def test_compressed_layers_have_no_attention_factor() -> None:
+    config, _ = CONFIGS["compressed layers have a base of their own"]
+    assert load_config(config).one("compress").attention_factor() == 1
 
 
 def test_a_model_is_gone_through_by_its_encodings() -> None:

@@ -83,22 +83,21 @@ def test_yarn_and_linear(tmp_path: Path) -> None:
 
 
 UNTYPED = {name: item for name, item in GEMMA.items() if name != "rope.scaling.type"}
-FULL = {"full_attention": (256, 1e6, "linear", "halves")}
+
+
+def sliding(*row: Any) -> dict[str, tuple[Any, ...]]:
+    return {"full_attention": (256, 1e6, "linear", "halves"), "sliding_attention": (*row, "halves")}
+
+
 LAYERS = {  # what llama.cpp's source has for sliding layers: a base, scaling
-    "gemma3": (GEMMA, {**FULL, "sliding_attention": (256, 1e4, "none", "halves")}),
-    "gemma3 with a base": (
-        {**GEMMA, "rope.freq_base_swa": 2e4},
-        {**FULL, "sliding_attention": (256, 2e4, "none", "halves")},
-    ),
+    "gemma3": (GEMMA, sliding(256, 1e4, "none")),
+    "gemma3 with a base": ({**GEMMA, "rope.freq_base_swa": 2e4}, sliding(256, 2e4, "none")),
     "gemma4 with a smaller head": (
         {**GEMMA, "rope.dimension_count_swa": 128, "attention.key_length_swa": 128},
-        {**FULL, "sliding_attention": (128, 1e4, "none", "halves")},
+        sliding(128, 1e4, "none"),
     ),
-    "olmo2": (GEMMA, {**FULL, "sliding_attention": (256, 1e6, "none", "halves")}),
-    "gpt-oss with a base": (
-        {**GEMMA, "rope.freq_base_swa": 2e4},
-        {**FULL, "sliding_attention": (256, 2e4, "linear", "halves")},
-    ),
+    "olmo2": (GEMMA, sliding(256, 1e6, "none")),
+    "gpt-oss with a base": ({**GEMMA, "rope.freq_base_swa": 2e4}, sliding(256, 2e4, "linear")),
     "gpt-oss": (GEMMA, {"": (256, 1e6, "linear", "halves")}),
     "gemma3 without a window": ({**GEMMA, "attention.sliding_window": 0}, {"": (256, 1e6, "linear", "halves")}),
     "llama, a factor without a type": (UNTYPED, {"": (256, 1e6, "linear", "interleaved")}),

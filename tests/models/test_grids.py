@@ -37,10 +37,7 @@ TABLES: dict[str, tuple[dict, str]] = {
     "swin": ({"model_type": "swin", "window_size": [4, 5], "embed_dim": 96}, ""),
     "t5-encoder": ({"model_type": "t5", "d_model": 64, "num_heads": 2}, "--layer-type encoder"),
     "t5-decoder": ({"model_type": "t5", "d_model": 64, "num_heads": 2}, "--layer-type decoder"),
-    "deberta": (
-        {"model_type": "deberta-v2", "position_buckets": 32, "max_relative_positions": 64, "hidden_size": 64},
-        "",
-    ),
+    "deberta": ({"model_type": "deberta-v2", "position_buckets": 32, "max_relative_positions": 64, "dim": 64}, ""),
 }
 
 
@@ -78,12 +75,7 @@ COMMANDS = [
         "pecli relative --style t5 --seq-len 512 --buckets 64 --max-distance 128 -o relative-encoder.npy",
     ),
     (
-        {
-            "model_type": "qwen2_vl",
-            "hidden_size": 1536,
-            "num_attention_heads": 12,
-            "vision_config": {"model_type": "qwen2_vl", "embed_dim": 1280, "num_heads": 16},
-        },
+        {"model_type": "qwen2_vl", "vision_config": {"model_type": "qwen2_vl", "embed_dim": 1280, "num_heads": 16}},
         "pecli rope --dim 80 --layout halves --grid 16x16 --style qwen2-vl -o rope-vision.safetensors",
     ),
 ]

@@ -10,7 +10,7 @@ import pytest
 import pecli
 from pecli.models.find import load_config
 from pecli.models.presets import presets
-from tests.models.facts import agrees, one
+from tests.models.facts import agrees, check, one
 
 ORIGINAL = "original_max_position_embeddings"
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 8192}
@@ -22,27 +22,20 @@ ERNIE = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 512, "num_attentio
 QWEN3_VL = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True}
 MINISTRAL = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, ORIGINAL: 16384}
 NESTED = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("full_attention", "sliding_attention")}
-NONE = {"rope_type": "default"}
+NONE, GLM = {"rope_type": "default"}, "family default (glm)"
+YARN = {"type": "yarn", "factor": 2.0, ORIGINAL: 2048}
 TEXT = {"model_type": "qwen3_vl_text", "head_dim": 128, "rope_scaling": QWEN3_VL}
 
 RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
-    "the length at the top wins": (
-        {ORIGINAL: 4096, "rope_scaling": {"type": "yarn", "factor": 2.0, ORIGINAL: 2048}},
-        {ORIGINAL: 4096},
-        f"{ORIGINAL} is 4096 and rope_scaling.{ORIGINAL} is 2048; {ORIGINAL} wins",
-    ),
+    "the top length wins": ({ORIGINAL: 4096, "rope_scaling": YARN}, {ORIGINAL: 4096}, f" is 2048; {ORIGINAL} wins"),
     "two bases": (
         {"rope_theta": 1e6, "rope_parameters": {**NONE, "rope_theta": 1e4}},
         {"base": 1e4},
-        "rope_theta is 1000000 and rope_parameters.rope_theta is 10000; rope_parameters.rope_theta wins",
+        "10000; rope_parameters.rope_theta wins",
     ),
     "equal bases": ({"rope_theta": 1e6, "rope_parameters": {**NONE, "rope_theta": 1e6}}, {"base": 1e6}, ""),
-    "two types": (
-        {"rope_scaling": {"type": "dynamic", "rope_type": "linear", "factor": 4.0}},
-        {"scaling": "linear"},
-        "rope_scaling.type is dynamic and rope_scaling.rope_type is linear; rope_scaling.rope_type wins",
-    ),
-    "types that mean the same": (
+    "two types": ({"rope_scaling": {**YARN, "rope_type": "linear"}}, {"scaling": "linear"}, "rope_type wins"),
+    "equal types": (
         {"rope_scaling": {"type": "mrope", **NONE, "mrope_section": [16, 24, 24]}},
         {"scaling": "none"},
         "",
@@ -54,18 +47,17 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     ),
     "leftover scaling values": ({"rope_scaling": {**NONE, "factor": 8.0}}, {"factor": None}, "not used"),
     "an explicit attention factor": (
-        {"rope_scaling": {"type": "yarn", "factor": 2.0, ORIGINAL: 64, "attention_factor": 0.9}},
+        {"rope_scaling": {**YARN, "attention_factor": 0.9}},
         {"attention_factor": 0.9},
-        "rope_scaling.attention_factor is given: final in transformers, dropped by vLLM",
+        "rope_scaling.attention_factor is given",
     ),
     "a key that says what the family does": (
         {"model_type": "qwen3_vl", "text_config": TEXT},
         {"source of mrope_interleaved": "text_config.rope_scaling.mrope_interleaved"},
         None,
     ),
-    "a family implies": ({"model_type": "glm"}, {"source of partial_rotary_factor": "family default (glm)"}, ""),
-    "a family implies a layout": ({"model_type": "glm"}, {"source of layout": "family default (glm)"}, ""),
-    "a family implies no base": ({"model_type": "glm"}, {"source of base": "default", "base": 1e4}, ""),
+    "a family implies a share": ({"model_type": "glm"}, {"source of partial_rotary_factor": GLM}, ""),
+    "a family implies a layout": ({"model_type": "glm"}, {"source of layout": GLM, "source of base": "default"}, ""),
     "an unknown family": (
         {"model_type": "wibble", "rope_theta": 5e5},
         {"rotary_dim": 128, "layout": "halves", "source of dim": "hidden_size // num_attention_heads"},
@@ -89,7 +81,7 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "layers that no one has": (
         {"layer_types": ["full_attention"] * 4, "rope_parameters": NESTED},
         {"base": 1e4},
-        "settings of sliding_attention are not used: layer_types names no such layer",
+        "settings of sliding_attention are not used",
     ),
     "ernie4_5_moe": ({"model_type": "ernie4_5_moe"}, {"layout": "interleaved"}, None),
     "openai_privacy_filter": ({"model_type": "openai_privacy_filter"}, {"layout": "interleaved"}, None),
@@ -131,17 +123,13 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "a key that a class ignores": (
         {"model_type": "qwen2", "partial_rotary_factor": 0.5},
         {"rotary_dim": 128},
-        "partial_rotary_factor is 0.5, which the code of Qwen2Config ignores",
+        "the code of Qwen2Config ignores",
     ),
-    "the nearest known key": (
-        {"rope_scaling": {"rope_type": "yarn", "factor": 2.0, ORIGINAL: 4096, "attn_factor": 0.878}},
-        {},
-        "rope_scaling.attn_factor is 0.878, and nothing here reads it: did you mean 'attention_factor'?",
-    ),
+    "the nearest known key": ({"rope_scaling": {**YARN, "attn_factor": 0.878}}, {}, "did you mean 'attention_factor'?"),
     "lengths that do not fit": (
         {"rope_scaling": {"type": "yarn", "factor": 8.0, ORIGINAL: 4096}},
         {},
-        "8 × 4096 positions make 32768, but the model says 8192",
+        "make 32768, but the model says 8192",
     ),
     "a scaling that was lost": (
         {"rope_theta": 5e5, "max_position_embeddings": 131072},
@@ -154,12 +142,8 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
 
 @pytest.mark.parametrize("name", RULES)
 def test_rules(name: str) -> None:
-    """What is read, and what is said about it; nothing at all where that is empty."""
     change, expected, said = RULES[name]
-    model = load_config({**LLAMA, **change})
-    assert agrees(model.one(), expected)
-    assert said is None or any(said in warning for warning in model.warnings or [""])
-    assert said != "" or model.warnings == ()
+    check({**LLAMA, **change}, expected, said)
 
 
 def test_what_presets_say_of_themselves() -> None:

@@ -111,14 +111,6 @@ def test_columns_of_tables_move(tmp_path: Path, pecli_cli) -> None:
     assert np.array_equal(convert(pecli.Sinusoidal(9, 8).tables()["pe"], *TO_HALVES), halves)
 
 
-@pytest.mark.parametrize("name", ["cos", "sin"])
-def test_doubled_columns_of_rotary_tables_move(name: str) -> None:
-    tables = pecli.Rope(9, 8, layout="halves").tables()
-    found = convert({"cos": tables["cos"], "sin": tables["sin"]}, "halves", "interleaved")[name]
-    angles = [[position * 10000 ** (-2 * (column // 2) / 8) for column in range(8)] for position in range(9)]
-    assert np.allclose(found, {"cos": np.cos, "sin": np.sin}[name](angles), atol=1e-7)
-
-
 @pytest.mark.parametrize(("layout", "words"), [("compact", "one column per pair"), ("interleaved", "says interleaved")])
 def test_a_spec_that_says_otherwise(tmp_path: Path, pecli_cli, layout: str, words: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
@@ -133,14 +125,6 @@ def test_a_format_keeps_the_spec(tmp_path: Path, pecli_cli, suffix: str) -> None
     assert pecli.verify(tmp_path / f"b.{suffix}").passed
     found = pecli.load(tmp_path / f"b.{suffix}")
     assert all(np.array_equal(found[name], array) for name, array in pecli.Rope(9, 8).tables().items())
-
-
-@pytest.mark.parametrize("kv_heads", [None, KV])
-def test_heads_are_of_one_size(kv_heads: int | None) -> None:
-    """Keys that several queries share have fewer heads, not smaller ones."""
-    old = checkpoint()
-    name = "model.layers.0.self_attn.k_proj.weight"
-    assert np.array_equal(convert(old, *TO_HALVES, heads=HEADS, kv_heads=kv_heads)[name], by_hand(old[name], KV))
 
 
 def test_keys_that_do_not_fit_the_queries() -> None:

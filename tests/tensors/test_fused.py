@@ -351,13 +351,6 @@ def test_what_the_model_leaves_open_is_told_apart(pecli_cli, model) -> None:
     assert "the 4 heads given on the command line, which no model confirms" in done.out
 
 
-def test_a_configuration_of_a_million_heads(pecli_cli, model) -> None:
-    model(FAMILIES["llama"])
-    Path("config.json").write_text(json.dumps(sizes(model_type="llama", num_attention_heads=2**40, head_dim=8)))
-    done = pecli_cli(*BY_MODEL, "-o", "out.safetensors")
-    assert (done.code, "--heads is 1099511627776" in done.err) == (2, True)
-
-
 def test_latent_attention(pecli_cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DeepSeek: the last rows of every query head, and of the compressed keys, which all heads share."""
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,7 @@
-"""Command lines that are refused: one line on standard error that says what is wrong, and nothing is written.
+"""Command lines, exit codes and a line of what they print, in two tables.
 
-A row is a command line, part of the line, and the exit code where it is not 2.
+What is refused is one line on standard error that says what is wrong, and nothing is written. A row is a command line,
+part of what it prints, and the exit code where it is not the usual one: 2 where it is refused, 0 where it is answered.
 """
 
 from __future__ import annotations
@@ -217,6 +218,7 @@ verify x.npy --model llama-3.1-8b --atol x | --atol is 'x'
 verify pecli.toml --model llama-3.1-8b | a manifest says itself
 verify two.npz --model gpt2 | FILE:NAME | 3
 verify flat.npy --config no.json | does not exist | 3
+verify flat.npy | carries no pecli spec; | 3
 verify flat.npy --model llama-3.1-8b --junit flat.npy | --junit is flat.npy; it is one of the files to verify
 """
 LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
@@ -244,6 +246,7 @@ def write_files() -> None:
     np.savez("uneven.npz", **{query: np.ones((16, 4)), key: np.ones((12, 4))})
     Path("pecli.toml").write_text("[[check]]\nfile = 'x.npy'\n")
     configs = {"llama": LLAMA, "dinov3": {"model_type": "dinov3_vit"}, "dynamic": {**LLAMA, **DYNAMIC}}
+    configs["wibble"] = {**LLAMA, "model_type": "wibble"}
     for name, config in configs.items():
         Path(f"{name}.json").write_text(json.dumps(config))
 
@@ -263,3 +266,66 @@ def test_what_is_wrong_is_one_line(pecli_cli, command: str) -> None:
             assert said in outcome.err, (line, outcome.err)
             assert not re.search(r"\b(kv_heads|head_dim|rotary_dim|seq_len|layer_type)\b", outcome.err), line
     assert sorted(os.listdir()) == before
+
+
+ANSWERED = """
+sinusoidal --seq-len 4 --dim 8 --style whisper --json | "layout": "halves"
+sinusoidal --seq-len 4 --dim 8 --style whisper --json | "freq_shift": 1
+sinusoidal --seq-len 4 --dim 8 --style whisper --freq-shift 0 --json | "freq_shift": 0
+sinusoidal --seq-len 4 --dim 8 --style dit --json | "cos_first": true
+sinusoidal --seq-len 4 --dim 8 --style dit --no-cos-first --json | "cos_first": false
+sinusoidal --seq-len 6 --dim 4 --dtype bfloat16 -o t.h | t.h: pe 6 × 4 bfloat16,
+sinusoidal --seq-len 6 --dim 4 --dtype bfloat16 -o t.csv | t.csv: pe 6 × 4 bfloat16,
+sinusoidal --seq-len 6 --dim 4 --dtype bfloat16 -o t.safetensors | t.safetensors: pe 6 × 4 bfloat16,
+verify t.safetensors | passed  t.safetensors
+sinusoidal --model whisper-large-v3 --json | "dim": 1280
+alibi --heads 2 --seq-len 3 --form causal --json | "min": null
+alibi --heads 2 --seq-len 3 --form causal -o c.safetensors | c.safetensors:
+verify c.safetensors | passed  c.safetensors
+alibi --model mpt-7b --seq-len 8 --json | "form": "key-last"
+learned-init --model gpt2 --max-len 16 --json | "max_len": 16
+relative --model t5-small --layer-type decoder --json | "causal": true
+rope --model llama-3.1-8b --seq-len 16 --json | "scaling": "llama3"
+rope --model llama-3.1-8b --seq-len 4 --recipe float32 --json | "recipe": "float32"
+rope --seq-len 20 --dim 8 --recipe float32-recurrence -o r.safetensors | r.safetensors:
+inspect r.safetensors --json | "recipe": "float32-recurrence"
+verify r.safetensors | passed  r.safetensors
+rope --seq-len 20 --dim 8 --verify r.safetensors | FAILED  r.safetensors | 1
+rope --seq-len 20 --dim 8 --recipe float32-recurrence --verify r.safetensors | passed  r.safetensors
+diff r.safetensors:cos r.safetensors:cos | equal
+diff r.safetensors:cos r.safetensors:sin | DIFFERENT  | 1
+audit alibi --heads 12 --seq-len 400 | alibi seq_len=400 heads=12
+audit alibi --heads 12 --seq-len 400 --json | "recipe": "bfloat16-table"
+audit sinusoidal --seq-len 30 --dim 8 --style whisper --offset 995 | sinusoidal seq_len=30 dim=8 base=10000 offset=995
+audit rope --model gpt-oss-20b --seq-len 64 --json --runtime llama.cpp | "first_beyond_tolerance": 4
+audit rope --model gpt-oss-20b --seq-len 64 --json --recipes float32,mlx-lm | "recipe": "mlx-lm"
+runtimes gpt-oss-20b --length 64 --strict | Not as defined: llama.cpp, mlx-lm (tolerance 0.001). | 1
+runtimes gpt-oss-20b --length 64 --strict --tolerance 3 | All agree up to
+runtimes gpt-oss-20b --length 64 --strict --runtime vllm | All agree up to
+runtimes --model llama-3.1-8b --length 4096 --strict | All agree up to float32 rounding.
+plot rope --model gpt-oss-20b --seq-len 32 --runtime llama.cpp -o rope.png | rope.png: 8 ×
+rope --model gpt-oss-20b --seq-len 32 --runtime llama.cpp -o rope.npz | rope.npz:
+report gpt-oss-20b rope.npz --runtime llama.cpp -o report.html | report.html:
+models alibi --json | "name": "bloom-560m"
+models Qwen mrope | no preset has 'qwen' and 'mrope' | 1
+config wibble.json | wibble
+config wibble.json --strict | wibble | 1
+config llama.json --strict | llama
+config llama.json dinov3.json | differences
+convert pe.npy -o pe.safetensors | pe.safetensors: 1 tensor,
+convert pe.safetensors --dtype float16 -o half.npz | half.npz: 1 tensor (1 cast to float16),
+convert qk.npz --from interleaved --to halves --heads 4 --check -o hf.npz | hf.npz: 2 tensors (2 moved),
+convert qk.npz --from interleaved --to halves --heads 4 --include *.q_proj.* -o q.npz | q.npz: 2 tensors (1 moved),
+resize pe.npy --grid 4x4 --to 6x5 --keep 1 -o larger.npy | larger.npy: array 17 × 8 → 31 × 8 float64
+resize pe.npy --to 34 --json | "resized": [34, 8]
+inspect two.npz | a
+inspect two.npz --stats --json | "sha256"
+inspect two.npz:a --stats | a
+"""
+
+
+def test_what_is_answered(pecli_cli) -> None:
+    write_files()
+    for line, said, *code in [row.split(" | ") for row in ANSWERED.strip().splitlines()]:
+        outcome = pecli_cli(*line.split())
+        assert (outcome.code, said in outcome.out + outcome.err) == (int(*code or [0]), True), (line, outcome)
