@@ -92,13 +92,6 @@ OPTION_SYNONYMS = {
 }
 """What other programs call an option; a hint where the command has none of that name."""
 
-EXAMPLES = (
-    "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
-    "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
-    "pecli identify unknown.npy",
-    "pecli COMMAND --help",
-)
-
 UsageError: Any = typer.BadParameter.__mro__[1]
 """What Typer raises for any command line that is wrong; it has no public name."""
 
@@ -156,12 +149,17 @@ app = typer.Typer(
 )
 
 
+EXAMPLES = (
+    "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
+    "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
+    "pecli identify unknown.npy",
+    "pecli COMMAND --help",
+)
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+
+
 @app.callback(epilog=examples(EXAMPLES))
-def pecli(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+def pecli(version: Annotated[bool, _VERSION] = False) -> None:
     """Positional encodings: generate exact tables, inspect them, verify files against them."""
 
 

@@ -81,19 +81,17 @@ def output(help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter 
     return text("--output -o", "FILE", help, panel, default=default, rule=rule)
 
 
-class _PictureFile(Parameter):
-    """The name of a file for a figure."""
-
-    def check(self, name: str, value: Any) -> str:
-        from pecli.views.pictures.figure import check_suffix
-
-        check_suffix(value)
-        return str(value)
-
-
 def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
     """`--output` of a figure, whose suffix is checked before any work."""
-    return output(f"{help} .png, .svg or .pdf.", panel, rule=_PictureFile(help=""))
+
+    class PictureFile(Parameter):
+        def check(self, name: str, value: Any) -> Any:
+            from pecli.views.pictures.figure import check_suffix
+
+            check_suffix(value)
+            return value
+
+    return output(f"{help} .png, .svg or .pdf.", panel, rule=PictureFile(help=""))
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
