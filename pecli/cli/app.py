@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -195,13 +196,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check_memory() -> None:
-    try:
-        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
-    except ImportError:  # Windows has no such limit
-        return
-    limit = getrlimit(RLIMIT_AS)[0]
-    if limit != RLIM_INFINITY and limit < MIN_ADDRESS_SPACE:
-        raise ResourceError("there is not enough memory to load NumPy; raise the limit (ulimit -v)")
+    with suppress(ImportError):  # Windows has no such limit
+        from resource import RLIMIT_AS, getrlimit
+
+        if 0 <= getrlimit(RLIMIT_AS)[0] < MIN_ADDRESS_SPACE:  # no limit is -1
+            raise ResourceError("there is not enough memory to load NumPy; raise the limit (ulimit -v)")
 
 
 def _usage(problem: Any) -> str:

@@ -160,12 +160,11 @@ def tolerances(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the three options give, of those that were given."""
     from pecli.checks.tolerance import ERROR, MAX_ULP
 
-    rules = {"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}
-    return {name: rule.parse(name, values[name]) for name, rule in rules.items() if values[name] is not None}
+    return parsed({"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}, values)
 
 
 def tolerance(values: Mapping[str, Any]) -> Tolerance:
-    """The tolerance that the three options ask for."""
+    """The tolerance that they ask for."""
     from pecli.checks.tolerance import Tolerance
 
     return Tolerance(**tolerances(values))
