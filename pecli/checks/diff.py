@@ -310,7 +310,8 @@ def _explained(
     for fit, result in changed:
         units = result.max_ulp_error
         if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
-            found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
+            rounded, largest = (Dtype(result.dtype),), result.max_abs_error
+            found.append(Explanation(rounded, None, (result.name,), residual=largest))
         elif result.problem or units is None or units > MAX_NOISE_ULP:
             pairs += fit.pairs()
     pairs = pairs[:MAX_EXPLAINED]

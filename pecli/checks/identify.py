@@ -21,7 +21,7 @@ from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
-from pecli.explain.time_limit import time_limit
+from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
@@ -223,7 +223,9 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
     runtimes: list[str] = []
     if scheme.runtime_names():
         samples = {name: sample(name, tensors[name]) for name in found.tensors}
-        computed = explain_computed(scheme.computed_as("exact"), samples)
+        computed = None
+        with limited():  # what there is no time for is not claimed
+            computed = explain_computed(scheme.computed_as("exact"), samples)
         if computed is not None:
             recipes = [edit.found for edit in computed.edits if isinstance(edit, Recipe)]
             known = [edit for edit in computed.edits if isinstance(edit, Runtime)]

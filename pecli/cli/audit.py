@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from pecli.checks.audit import audit
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, SchemeGroup, command_line, command_of, examples, options
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
+from pecli.views import counting, drift, screen
+from pecli.views.pictures import figure
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
 EXAMPLES = {
@@ -46,10 +49,6 @@ def command(name: str) -> Any:
 
 
 def _audit(kind: type[Scheme], **values: Any) -> int:
-    from pecli.checks.audit import audit
-    from pecli.views import counting, drift, screen
-    from pecli.views.pictures import figure
-
     scheme = options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
     path = values["output"]
     parts = dict(scheme.named_parts())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,36 +13,20 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
-from pecli.explain.acceptance import storage_of
-from pecli.explain.edits import (
-    Edit,
-    Errors,
-    Explanation,
-    Heads,
-    Mask,
-    Negated,
-    Parameter,
-    Repeated,
-    Scaled,
-    Transposed,
-    parameter_edits,
-)
-from pecli.explain.frequency_estimation import FEW_STEPS, QUANTUM
+from pecli.explain import edits as kinds
+from pecli.explain.acceptance import Judge
+from pecli.explain.edits import Edit, Errors, Explanation, parameter_edits
 from pecli.explain.sample import Sample, digits, plainest, rms, rounding
 from pecli.explain.time_limit import check_time
+from pecli.explain.wave_measurement import FEW_STEPS, QUANTUM
 
 MAX_HEADS, MAX_SURE_HEADS = 4096, 512
-MASKED, NEGATED_MASK = -1e4, 1e8
-"""Values below and above these are masks."""
-MAX_NOISE = 0.05
-"""Of the values: beyond it nothing is a bias of this kind."""
-MIN_EXPLAINED = 0.99
-"""Of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured."""
-USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
-"""Values of max_bias."""
+MASKED, NEGATED_MASK = -1e4, 1e8  # values below and above these are masks
+MAX_NOISE = 0.05  # of the values: beyond it nothing is a bias of this kind
+MIN_EXPLAINED = 0.99  # of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured
+USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)  # values of max_bias
 SIGMAS = 5.0
-TRIED_HEADS = 16
-"""Looked at first, where nothing is known: a table none of whose forms comes near in these is no bias."""
+TRIED_HEADS = 16  # looked at first, where nothing is known: a table none of whose forms comes near in these is no bias
 
 
 @dataclass(frozen=True)
@@ -52,10 +37,8 @@ class Bias:
     errors: Floats
     edits: tuple[Edit, ...]
     noise: float
-    values: Floats
-    """(heads, elements) that are not masked; slopes alone are of one element."""
-    multiples: Floats
-    """What a slope is multiplied by at each element."""
+    values: Floats  # (heads, elements) that are not masked; slopes alone are of one element
+    multiples: Floats  # what a slope is multiplied by at each element
     form: str = ""
     length: int | None = None
 
@@ -65,12 +48,13 @@ class Bias:
         for times in (each for each in range(heads // 3, 1, -1) if heads % each == 0):
             parts, errors = (each.reshape(times, -1) for each in (self.slopes, self.errors))
             if (np.abs(parts - parts[0]) <= SIGMAS * errors).all():
-                return replace(self, slopes=parts[0], errors=errors[0], edits=(Repeated(0, times), *self.edits))
+                return replace(self, slopes=parts[0], errors=errors[0], edits=(kinds.Repeated(0, times), *self.edits))
         return self
 
 
-def explain_bias(one: Sample, prior: Alibi | None, name: str, atol: float = 0.0) -> list[Explanation]:
+def explain_bias(judge: Judge, prior: Alibi | None, name: str) -> list[Explanation]:
     """Explanations of a bias, or of slopes alone: by the prior's rule or another, times a factor, in another order."""
+    (one,) = judge.samples.values()
     if np.iscomplexobj(one.values):
         return []
     rules = tuple(dict.fromkeys((prior.rule if prior else "paper", "paper", "naive")))
@@ -80,17 +64,19 @@ def explain_bias(one: Sample, prior: Alibi | None, name: str, atol: float = 0.0)
             continue
         check_time()
         for permuted, scaled in product((False, True), repeat=2):
-            every = (_by_rule(one, bias, prior, rule, atol, permuted=permuted, scaled=scaled) for rule in rules)
+            by_rule = partial(_by_rule, one, bias, prior, permuted=permuted, scaled=scaled)
+            every = (next(judge.accepted(by_rule(rule)), None) for rule in rules)
             if found := sorted(filter(None, every), key=lambda each: each.cost):
                 return found[:2]
     return []
 
 
-def recognise_bias(one: Sample) -> Iterator[Explanation]:
+def recognise_bias(judge: Judge) -> Iterator[Explanation]:
     """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
-    for each in explain_bias(one, None, "slopes" if one.is_vector else "bias"):
+    (one,) = judge.samples.values()
+    for each in explain_bias(judge, None, "slopes" if one.is_vector else "bias"):
         scheme: Any = each.scheme
-        loose = any(one.is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
+        loose = any(one.is_vector or isinstance(edit, (kinds.Scaled, kinds.Heads)) for edit in each.mistakes)
         plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
         if plain and not loose and 3 <= scheme.heads <= MAX_SURE_HEADS:
             yield each
@@ -101,7 +87,7 @@ def _slopes_alone(one: Sample) -> Iterator[Bias]:
     values = one.values.reshape(-1)
     if not np.isfinite(values).all() or len(values) < 2 or not values.any():
         return
-    sign: tuple[Edit, ...] = (Negated("all"),) if values.sum() < 0 else ()
+    sign: tuple[Edit, ...] = (kinds.Negated("all"),) if values.sum() < 0 else ()
     slopes = -values if sign else values
     for noise in (1e-8, 4e-7, 3e-5, 2e-4, 3e-3 * float(slopes.max())):
         errors = np.hypot(noise, _relative(values) * np.abs(slopes))
@@ -133,12 +119,12 @@ def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices,
     elif values.ndim == 2:
         yield values[:, None, :], np.array([values.shape[1] - 1]), ()
         if prior is None or values.shape[1] == prior.heads:
-            yield values.T[:, None, :], np.array([values.shape[0] - 1]), (Transposed((1, 0)),)
+            yield values.T[:, None, :], np.array([values.shape[0] - 1]), (kinds.Transposed((1, 0)),)
     elif values.ndim == 3:
         if values.shape[1] <= values.shape[2]:
             yield values, one.rows, ()
         if one.whole and values.shape[0] == values.shape[1] != values.shape[2]:
-            yield values.transpose(2, 0, 1), np.arange(len(values)), (Transposed((1, 2, 0)),)
+            yield values.transpose(2, 0, 1), np.arange(len(values)), (kinds.Transposed((1, 2, 0)),)
 
 
 def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:
@@ -160,7 +146,7 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
                 continue
             left = unmasked - np.multiply.outer(slopes, steps)
             noise = rms(left)
-            sign: tuple[Edit, ...] = (Negated("all"),) if np.median(slopes) < 0 else ()
+            sign: tuple[Edit, ...] = (kinds.Negated("all"),) if np.median(slopes) < 0 else ()
             slopes = -slopes if sign else slopes
             if slopes.min() <= -4 * noise / math.sqrt(power) or not noise <= MAX_NOISE * size:
                 continue
@@ -182,17 +168,17 @@ def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[
     above, below = distance < 0, distance > 0
     if masked.any():
         value = -abs(float(values[0][masked][0]))  # whatever the sign of all
-        other: tuple[Edit, ...] = () if value == -np.inf else (Mask(f"{value:.2g}"),)
+        other: tuple[Edit, ...] = () if value == -np.inf else (kinds.Mask(f"{value:.2g}"),)
         places: tuple[tuple[Flags, tuple[Edit, ...]], ...] = (
             (above, ()),
-            (~below, (Mask("the diagonal, too"),)),
-            (below, (Transposed((0, 2, 1)),)),
-            (masked, (Mask("at other places"),)),
+            (~below, (kinds.Mask("the diagonal, too"),)),
+            (below, (kinds.Transposed((0, 2, 1)),)),
+            (masked, (kinds.Mask("at other places"),)),
         )
         yield "causal", masked, (*other, *next(words for place, words in places if np.array_equal(masked, place)))
         return
     if len(distance) > 1 and not values[:, above].any() and values[:, below].any():
-        yield "causal", above, (Mask("0"),)
+        yield "causal", above, (kinds.Mask("0"),)
     yield "", np.zeros(distance.shape, bool), ()
 
 
@@ -201,22 +187,22 @@ def _steps(distance: Floats, length: int, mask: str) -> Iterator[tuple[str, Floa
     keys = np.broadcast_to(np.arange(length, dtype=np.float64), distance.shape)
     for further, spelt in ((1, "i − j + 1"), (-1, "i − j − 1")):
         if len(distance) > 1:
-            edit = Parameter("distance", "i − j", spelt)
+            edit = kinds.Parameter("distance", "i − j", spelt)
             yield "causal" if mask else "symmetric", -(np.abs(distance) + further), (edit,)
     if mask:
         yield "causal", -np.abs(distance), ()
-        yield "key", keys, (Mask("causal"),)
+        yield "key", keys, (kinds.Mask("causal"),)
         return
     yield "symmetric", -np.abs(distance), ()
     yield "key", keys, ()
     yield "key-last", keys - (length - 1), ()
     if len(distance) > 1:
-        yield "causal", -distance, (Mask("m·(j−i) above the diagonal"),)
+        yield "causal", -distance, (kinds.Mask("m·(j−i) above the diagonal"),)
 
 
 def _by_rule(
-    one: Sample, bias: Bias, prior: Alibi | None, rule: str, atol: float, *, permuted: bool, scaled: bool
-) -> Explanation | None:
+    one: Sample, bias: Bias, prior: Alibi | None, rule: str, *, permuted: bool, scaled: bool
+) -> Iterator[Explanation]:
     """Slopes as 2^(−max_bias · exponents of a rule)."""
     slopes, errors = bias.slopes, bias.errors
     by_rule = Alibi(len(slopes), rule=rule, max_bias=1.0, dtype="float64")
@@ -229,9 +215,9 @@ def _by_rule(
         if (np.abs(slopes[order] - slopes[back]) <= SIGMAS * (errors[order] + errors[back])).all():
             order = back  # heads of nearly the same slope may have changed places
         if np.array_equal(order, back[::-1]):
-            return None
+            return
         exponents = exponents[order]
-        moved = (Heads("reversed" if np.array_equal(order, back) else tuple(order.tolist())),)
+        moved = (kinds.Heads("reversed" if np.array_equal(order, back) else tuple(order.tolist())),)
     known = slopes > 2 * errors
     logs, weights, inside = -np.log2(slopes[known]), (slopes[known] / errors[known]) ** 2, exponents[known]
     design = np.stack([inside, np.ones_like(inside)] if scaled else [inside])
@@ -248,13 +234,9 @@ def _by_rule(
         scheme = Alibi(len(slopes), rule=rule, max_bias=max_bias, dtype=one.float_dtype, **alone)
         skipped = ("slopes",) if bias.form else ("slopes", "form", "seq_len")
         differences = parameter_edits(prior, scheme, skipped) if prior is not None else ()
-        edits = (*bias.edits, *differences, *moved, *((Scaled(by),) if scaled else ()))
+        edits = (*bias.edits, *differences, *moved, *((kinds.Scaled(by),) if scaled else ()))
         extra = 0.0 if max_bias in (*own, 8.0) else 0.1 * digits(max_bias)
         extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))
         right = by * np.array(scheme.slope_values())[order]
         left = bias.values - np.multiply.outer(np.tile(right, len(bias.values) // len(right)), bias.multiples)
-        told = Errors(left, bias.values)
-        if storage_of(told, bias.values, one.dtype, edits, atol, one.dtype) is not None:
-            largest = float(np.abs(left).max())
-            return Explanation(edits, scheme, largest, bias.noise, (one.name,), (), extra, lambda _: told)  # noqa: B023
-    return None
+        yield Explanation(edits, scheme, (one.name,), Errors(left, bias.values), extra)

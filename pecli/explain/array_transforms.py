@@ -1,7 +1,7 @@
 """One array made of another: axes, copies, layouts, orders, signs and factors, whatever the numbers mean.
 
-A transform is claimed only where it explains the array: the residual is within the tolerance, or a hundredth of the
-difference at most. Orders of rows, channels and heads are found by matching, each to the nearest of the other array.
+A few rows rule most transforms out. Orders of rows, channels and heads are found by matching, each to the nearest of
+the other array.
 """
 
 from __future__ import annotations
@@ -10,31 +10,26 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, permutations
+from itertools import chain, islice, permutations
 
 import numpy as np
 
 from pecli.engine.application import reorder
 from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain import edits as kinds
+from pecli.explain.acceptance import MASKED, Judge
 from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
-from pecli.explain.sample import plainest, rms
+from pecli.explain.sample import Sample, plainest, rms
 from pecli.explain.time_limit import check_time
 
-SHARE = 0.01
-"""Of the difference, that an explanation may leave."""
-MASKED = -1e4
-MAX_MATCHED = 4096
-"""Rows or channels that are matched with each other."""
-FEW_MATCHED = 64
-"""Those that are matched before all are."""
-MAX_COMPARED = 2048
-"""Elements of each that are compared."""
+SHARE = 0.01  # of the difference, that a transform that is looked at closely may leave
+MAX_MATCHED = 4096  # rows or channels that are matched with each other
+FEW_MATCHED = 64  # those that are matched before all are
+MAX_COMPARED = 2048  # elements of each that are compared
 PROJECTIONS = 24
 MAX_LAID_OUT = 1 << 22
-MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14
-"""What a transform is tried on before the whole array is made."""
+MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14  # what a transform is tried on before the whole array is made
 
 Candidate = tuple[tuple[Edit, ...], AnyArray]
 """An array of the shape that was found, and the edits that make it of the expected one."""
@@ -46,12 +41,11 @@ class Sides:
 
     expected: AnyArray
     found: AnyArray
-    limit: float
-    """Absolute: the tolerance, or a few units of the last place."""
+    limit: float  # absolute: the tolerance, or a few units of the last place
 
     @cached_property
     def most(self) -> float:
-        """What an explanation may leave, root mean square."""
+        """What a transform may leave, root mean square."""
         size = rms(self.found)
         apart = rms(self.expected - self.found) if self.expected.shape == self.found.shape else size
         return max(self.limit, SHARE * min(apart, size))
@@ -70,30 +64,28 @@ class Sides:
         return bool(np.median(np.abs(some - self.some(self.found))) <= 2 * self.most)
 
 
-def transform(expected: AnyArray, found: AnyArray, limit: float, tensors: tuple[str, ...]) -> Explanation | None:
-    """The cheapest transform of one array into the other; None where there is none."""
-    if min(expected.size, found.size) < 8:
-        return None
-    masks, ours, theirs = _unmasked(expected, found)
+def transform(expected: AnyArray, one: Sample, limit: float, judge: Judge) -> Iterator[Explanation]:
+    """The transforms of an array into that of a sample, the cheapest first."""
+    if min(expected.size, one.values.size) < 8:
+        return
+    masks, ours, theirs = _unmasked(expected, one.values)
     sides = Sides(ours, theirs, limit)
     if not math.isfinite(rms(theirs)) or (ours.shape == theirs.shape and sides.left(ours) <= limit and not masks):
-        return None
-    best: tuple[float, tuple[Edit, ...], AnyArray] | None = None
+        return
+    proposals = []
     for edits, made in _candidates(sides):
         check_time()
-        cost = sum(map(_cost, (*masks, *edits)))
-        if (edits or masks) and (best is None or cost < best[0]) and sides.left(made) <= sides.most:
-            best = cost, (*masks, *edits), made - sides.found
-    if best is None:
-        return None
-    errors = Errors(best[2], sides.found)
-    return Explanation(best[1], None, float(np.abs(best[2]).max()), 0.0, tensors, errors=lambda _: errors)
+        every = (*masks, *edits)
+        if every and sides.left(made) <= sides.most:
+            unnamed = sum(getattr(edit, "order", "") == "permuted" or _is_listed(edit) for edit in every)
+            errors = Errors(made - sides.found, sides.found)
+            proposals.append(Explanation(every, None, (one.name,), errors, extra=2.0 * unnamed))
+    yield from judge.accepted(sorted(proposals, key=lambda each: each.cost))
 
 
-def _cost(edit: Edit) -> float:
-    """An order that has no name says as many numbers as there are channels: anything named is likelier."""
-    order = getattr(edit, "order", "")
-    return edit.cost + 2 * (order == "permuted" or not isinstance(order, str))
+def _is_listed(edit: Edit) -> bool:
+    """Whether an order has no name: it says as many numbers as there are channels, and anything named is likelier."""
+    return not isinstance(getattr(edit, "order", ""), str)
 
 
 def _unmasked(expected: AnyArray, found: AnyArray) -> tuple[tuple[Edit, ...], AnyArray, AnyArray]:
@@ -123,22 +115,22 @@ def _squeezed(array: AnyArray) -> AnyArray:
 def _of_shape(array: AnyArray, shape: tuple[int, ...]) -> Iterator[Candidate]:
     """The array with other axes, repeated, or laid out otherwise, where that gives it the shape."""
     plain, wanted = _squeezed(array), tuple(size for size in shape if size != 1) or (1,)
-    if plain.shape == wanted:
-        yield (), plain.reshape(shape)
-    for axes in permutations(range(plain.ndim)) if 2 <= plain.ndim <= 3 else ():
-        if axes != tuple(range(plain.ndim)) and tuple(plain.shape[axis] for axis in axes) == wanted:
-            yield (kinds.Transposed(axes),), plain.transpose(axes).reshape(shape)
+    for edits, made in chain([((), plain)], _rearranged(plain, wanted)):
+        if made.shape == wanted:
+            yield edits, made.reshape(shape)
+
+
+def _rearranged(plain: AnyArray, wanted: tuple[int, ...]) -> Iterator[Candidate]:
+    for axes in islice(permutations(range(plain.ndim)), 1, None) if 2 <= plain.ndim <= 3 else ():
+        yield (kinds.Transposed(axes),), plain.transpose(axes)
     for axis, times in enumerate(wanted):
         if wanted[:axis] + wanted[axis + 1 :] == plain.shape:
-            copies = np.broadcast_to(np.expand_dims(plain, axis), wanted)
-            yield (kinds.Repeated(axis, times),), copies.reshape(shape)
+            yield (kinds.Repeated(axis, times),), np.broadcast_to(np.expand_dims(plain, axis), wanted)
     times, rest = divmod(wanted[0], len(plain))
     if len(wanted) > 1 and wanted[1:] == plain.shape[1:] and times > 1 and not rest:
-        yield (kinds.Repeated(0, times),), np.concatenate([plain] * times).reshape(shape)
+        yield (kinds.Repeated(0, times),), np.concatenate([plain] * times)
     if plain.ndim in (2, 3) and plain.size <= MAX_LAID_OUT:
-        for edits, made in _laid_out(plain, math.prod(wanted)):
-            if made.shape == wanted:
-                yield edits, made.reshape(shape)
+        yield from _laid_out(plain, math.prod(wanted))
 
 
 def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:

@@ -1,4 +1,4 @@
-"""What can be said of a table that no scheme explains: shape, range, repetitions, rank, periods, distribution."""
+"""What can be said of a table that no scheme explains: shape, range, repetitions, rank, distribution."""
 
 from __future__ import annotations
 
@@ -10,18 +10,12 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.explain.sample import Sample
 
-MAX_SIDE = 256
-"""Rows and columns that are looked at closely."""
-MAX_DRAWS = 1 << 12
-"""Elements whose distribution is tested."""
-KOLMOGOROV = 1.95
-"""√n times the largest distance of the distribution functions: beyond it in one of a thousand samples."""
-CUT_STD = 0.8796256610342398
-"""The standard deviation of a normal distribution cut at ±2σ, in σ."""
-BELOW_CUT = 0.022750131948179209
-"""The probability that a normal number is below −2σ."""
-MAX_MEAN_SIGMAS = 6.0
-"""Standard errors by which the mean of independent draws may be off zero."""
+MAX_SIDE = 256  # rows and columns that are looked at closely
+MAX_DRAWS = 1 << 12  # elements whose distribution is tested
+KOLMOGOROV = 1.95  # √n times the largest distance of the distribution functions: beyond it in one of a thousand samples
+CUT_STD = 0.8796256610342398  # the standard deviation of a normal distribution cut at ±2σ, in σ
+BELOW_CUT = 0.022750131948179209  # the probability that a normal number is below −2σ
+MAX_MEAN_SIGMAS = 6.0  # standard errors by which the mean of independent draws may be off zero
 
 
 @np.errstate(all="ignore")
@@ -35,12 +29,15 @@ def describe(sample: Sample) -> list[str]:
     strange = values.size - finite.size
     if strange:
         head += f", {strange:,} of {values.size:,} elements are infinite or not numbers"
-    lines = [head + _range(np.abs(finite) if np.iscomplexobj(values) else finite)]
+    finite = np.abs(finite) if np.iscomplexobj(values) else finite
+    if finite.size:
+        low, high = float(finite.min()), float(finite.max())
+        head += f", all {low:g}" if low == high else f", from {low:.6g} to {high:.6g}, std {float(finite.std()):.4g}"
     if strange or np.iscomplexobj(values) or not np.isfinite(values.std()) or not np.ptp(values):
-        return lines
+        return [head]
     table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
     drawn = distribution(table) if table.size >= 2 * MAX_SIDE and independent(table[:MAX_SIDE, :MAX_SIDE]) else ""
-    return [*lines, f"looks like independent draws: {drawn}"] if drawn else [*lines, *_structure(table)]
+    return [head, f"looks like independent draws: {drawn}"] if drawn else [head, *_structure(table)]
 
 
 def independent(values: Floats) -> bool:
@@ -50,42 +47,19 @@ def independent(values: Floats) -> bool:
     return all(abs(each.mean()) * math.sqrt(each.size) < MAX_MEAN_SIGMAS for each in products if each.size)
 
 
-def _range(values: Floats) -> str:
-    if not values.size:
-        return ""
-    low, high = float(values.min()), float(values.max())
-    return f", all {low:g}" if low == high else f", from {low:.6g} to {high:.6g}, std {float(values.std()):.4g}"
-
-
 def _structure(table: Floats) -> Iterator[str]:
     part = table[:MAX_SIDE, :MAX_SIDE]
-    rows, columns = part.shape
     for name, lines in (("rows", part), ("columns", part.T)):
         count = len(np.unique(lines, axis=0))
         if count < len(lines):
             yield f"{count} different {name} among {len(lines)}"
-    if min(rows, columns) > 1:
+    if min(part.shape) > 1:
         if np.abs(part[1:, 1:] - part[:-1, :-1]).max() <= 1e-6 * np.abs(part).max():
             yield "constant along its diagonals (Toeplitz)"
         singular = np.linalg.svd(part, compute_uv=False)
         rank = np.count_nonzero(singular > 1e-5 * singular[0])  # the rounding of the coarsest dtypes
         if 0 < rank < len(singular):
             yield f"of rank {rank}, not {len(singular)}"
-    if rows >= 16:
-        yield from _periods(table[: 8 * MAX_SIDE, :MAX_SIDE])
-
-
-def _periods(table: Floats) -> Iterator[str]:
-    """How many columns are waves down the rows: nearly all of their power is about one frequency."""
-    centred = table - table.mean(axis=0)
-    power = np.abs(np.fft.rfft(centred * np.hanning(len(table))[:, None], axis=0)) ** 2
-    peak = power[1:].argmax(axis=0) + 1
-    around = sum(np.take_along_axis(power, np.clip(peak + k, 1, len(power) - 1)[None], 0)[0] for k in (-1, 0, 1))
-    waving = (around > 0.9 * power[1:].sum(axis=0)) & (peak > 2)
-    if waving.sum() > max(1, table.shape[1] // 8):
-        periods = len(table) / peak[waving]
-        count = f"{int(waving.sum())} of {table.shape[1]} columns are waves"
-        yield f"{count}, with periods of {periods.min():.4g} … {periods.max():.4g} rows"
 
 
 def distribution(table: Floats) -> str:
@@ -93,13 +67,13 @@ def distribution(table: Floats) -> str:
     flat = table.reshape(-1)
     std, largest = float(flat.std()), float(np.abs(flat).max())
     some = np.sort(flat[:: max(1, len(flat) // MAX_DRAWS)]) / std
-    inside = largest < 2.4 * std  # of 500 normal numbers hardly ever all
-    if inside and _follows(some, lambda x: (_normal(CUT_STD * x) - BELOW_CUT) / (1 - 2 * BELOW_CUT)):
-        return f"normal, std {std / CUT_STD:.4g}, cut at ±2 std"
-    if _follows(some, _normal):
-        return f"normal, std {std:.4g}"
-    if largest < 1.8 * std and _follows(some, lambda x: x / math.sqrt(12) + 0.5):
-        return f"uniform, from −{largest:.4g} to {largest:.4g}"
+    for most, cumulative, words in (
+        (2.4, _cut_normal, f"normal, std {std / CUT_STD:.4g}, cut at ±2 std"),  # of 500 normal numbers hardly ever all
+        (math.inf, _normal, f"normal, std {std:.4g}"),
+        (1.8, lambda x: x / math.sqrt(12) + 0.5, f"uniform, from −{largest:.4g} to {largest:.4g}"),
+    ):
+        if largest < most * std and _follows(some, cumulative):
+            return words
     return ""
 
 
@@ -113,3 +87,7 @@ def _follows(ordered: Floats, cumulative: Callable[[Floats], Floats]) -> bool:
 
 def _normal(x: Floats) -> Floats:
     return np.array([math.erf(value) for value in (x * math.sqrt(0.5)).tolist()]) / 2 + 0.5
+
+
+def _cut_normal(x: Floats) -> Floats:
+    return (_normal(CUT_STD * x) - BELOW_CUT) / (1 - 2 * BELOW_CUT)

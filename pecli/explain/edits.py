@@ -22,10 +22,8 @@ class Edit:
     """One difference: a subclass is a frozen dataclass, whose name in JSON is that of the class."""
 
     kind: ClassVar[str]
-    cost: ClassVar[float]
-    """Ranks explanations: the likelier a mistake, the cheaper."""
-    storage: ClassVar[bool]
-    """Whether it says how values were stored or computed, not which they are."""
+    cost: ClassVar[float]  # ranks explanations: the likelier a mistake, the cheaper
+    storage: ClassVar[bool]  # whether it says how values were stored or computed, not which they are
 
     def __init_subclass__(cls, cost: float = 1.0, storage: bool = False) -> None:
         cls.kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
@@ -40,6 +38,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class _Found(Edit):
+    found: str
+
+
+class _Which(Edit):
+    which: tuple[Any, ...]
+
+
+class _Order(Edit):
+    order: str | tuple[int, ...]
 
 
 class Parameter(Edit):
@@ -73,10 +83,8 @@ class Scaled(Edit, cost=1.5):
     by: float
 
 
-class Rotation(Edit):
+class Rotation(_Found):
     """Queries or keys that are rotated by another formula, in part, or not at all."""
-
-    found: str
 
 
 class Transposed(Edit):
@@ -93,40 +101,30 @@ class Repeated(Edit):
 
 
 class Rows(Edit):
-    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), padded (by `at` rows), constant; or cut to
-    the first `at`.
-    """
+    """Rows in another order, or cut to the first `at`; `words` lists the orders."""
 
     order: str
     at: int | None = None
 
 
-class Channels(Edit, cost=1.5):
+class Channels(_Order, cost=1.5):
     """Channels in another order: a word, or for each channel found the one it should be."""
 
-    order: str | tuple[int, ...]
 
-
-class Heads(Edit):
+class Heads(_Order):
     """Heads in another order."""
 
-    order: str | tuple[int, ...]
 
-
-class Mask(Edit):
+class Mask(_Found):
     """What stands where a bias is masked, and where that is."""
-
-    found: str
 
 
 class RowShift(Edit, cost=1.2):
     """A constant per row, which softmax ignores."""
 
 
-class Dtype(Edit, cost=0.1, storage=True):
+class Dtype(_Found, cost=0.1, storage=True):
     """Values rounded to a dtype."""
-
-    found: str
 
 
 class Decimals(Edit, cost=0.1, storage=True):
@@ -147,31 +145,31 @@ class Noise(Edit, cost=0.2, storage=True):
     size: float
 
 
-class Recipe(Edit, cost=0.0, storage=True):
+class Recipe(_Found, cost=0.0, storage=True):
     """Computed by a recipe other than the expected one."""
 
-    found: str
 
+class Runtime(_Found, cost=0.5):
+    """Computed by a runtime; others may compute the same, and `causes` are what it reads otherwise than the spec."""
 
-class Runtime(Edit, cost=0.5):
-    """Computed by a runtime; others may compute the same."""
-
-    found: str
     also: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
-    """What it reads otherwise than the spec says."""
 
 
-class RowsWrong(Edit, cost=2.0):
+class RowsWrong(_Which, cost=2.0):
     """Right but for these rows."""
 
-    which: tuple[int, ...]
 
-
-class ColumnsWrong(Edit, cost=2.0):
+class ColumnsWrong(_Which, cost=2.0):
     """Right but for these columns."""
 
-    which: tuple[int, ...]
+
+class HeadsWrong(_Which, cost=2.0):
+    """Right but for these heads, or places of the axes before the rows."""
+
+
+class ElementsWrong(_Which, cost=2.0):
+    """Right but for these elements."""
 
 
 class RowRange(Edit, cost=0.5):
@@ -181,28 +179,12 @@ class RowRange(Edit, cost=0.5):
     last: int
 
 
-class HeadsWrong(Edit, cost=2.0):
-    """Right but for these heads, or places of the axes before the rows."""
-
-    which: tuple[tuple[int, ...], ...]
-
-
-class ElementsWrong(Edit, cost=2.0):
-    """Right but for these elements."""
-
-    which: tuple[tuple[int, ...], ...]
-
-
-class Bits(Edit):
+class Bits(_Found):
     """Right bits, read as numbers of another dtype; `swapped` where bytes are in reverse order."""
 
-    found: str
 
-
-class Incomplete(Edit):
+class Incomplete(_Found):
     """Written a step too early: columns not doubled (as halves, interleaved), the rest zeros; or angles as they are."""
-
-    found: str
 
 
 class Uninitialised(Edit):
@@ -227,29 +209,26 @@ class Errors(NamedTuple):
     """What edits leave of some elements."""
 
     left: AnyArray
-    values: AnyArray
-    """Those that it is left of."""
-    drift: AnyArray | float = 0.0
-    """What float32 phases may have changed them by."""
+    values: AnyArray  # those that it is left of
+    drift: AnyArray | float = 0.0  # what float32 phases may have changed them by
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Edits that make the table of the prior, or of the scheme that was found, the table at hand."""
+    """Edits that make the table of the prior, or of the scheme that was found, the table at hand.
+
+    A search proposes it with what it leaves; `acceptance` says whether it is one, and measures residual and noise.
+    """
 
     edits: tuple[Edit, ...]
     scheme: Scheme | None
-    residual: float
-    """The largest difference that the edits do not explain."""
-    noise: float
-    """The standard deviation of the values about the best waves, slopes or draws: what no explanation can undercut."""
     tensors: tuple[str, ...]
-    open: tuple[str, ...] = ()
-    """What the data do not decide, a sentence each."""
-    extra: float = 0.0
-    """Cost beside that of the edits: digits of the numbers that were fitted."""
-    errors: Callable[[Mapping[str, Any]], Errors] | None = field(default=None, repr=False, compare=False)
-    """What the edits leave of samples of the tensors, but for rows and columns that they name as wrong."""
+    errors: Errors | Callable[[Mapping[str, Any]], Errors] | None = field(default=None, repr=False, compare=False)
+    """What the edits leave, or leave of samples of the tensors, but for rows and columns that they name as wrong."""
+    extra: float = 0.0  # cost beside that of the edits: digits of the numbers that were fitted
+    open: tuple[str, ...] = ()  # what the data do not decide, a sentence each
+    residual: float = 0.0  # the largest difference that the edits do not explain
+    noise: float = 0.0  # the root mean square of what is left
 
     @property
     def cost(self) -> float:
@@ -261,17 +240,13 @@ class Explanation:
         return tuple(edit for edit in self.edits if not edit.storage)
 
     def as_json(self, text: str) -> dict[str, Any]:
+        numbers = {"residual": self.residual, "noise": self.noise}
         return {
             "edits": [edit.as_json() for edit in self.edits],
-            "residual": _finite(self.residual),
-            "noise": _finite(self.noise),
+            **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
             "tensors": list(self.tensors),
             "text": text,
         }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def merged(found: Iterable[Explanation]) -> list[Explanation]:

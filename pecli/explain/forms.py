@@ -43,8 +43,7 @@ AXES: Mapping[str, str] = {
 DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
 """What stands for the frequencies where each comes twice, d."""
 
-EMPTY = 1e-3
-"""Of the largest value: below it, rows and columns are zeros but for noise."""
+EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
 
 
 def columns(way: str) -> str:
@@ -87,8 +86,7 @@ class Form:
 
     arrangement: str
     doubled: str = ""
-    padded: bool = False
-    """A column of zeros at the end, which makes an odd dim."""
+    padded: bool = False  # a column of zeros at the end, which makes an odd dim
 
     @property
     def name(self) -> str:
@@ -99,7 +97,7 @@ class Form:
 
     def axes(self, frequencies: int) -> tuple[int, ...]:
         """The last axes of a tensor in this form."""
-        return tuple(math.prod(self._sizes(frequencies)[k] for k in axis) for axis in self._factors())
+        return tuple(math.prod(frequencies if k == "f" else 2 for k in axis) for axis in self._factors())
 
     def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
         """The parts of an array (…, positions, frequencies), as views, whatever its values are; None where its shape is
@@ -109,7 +107,7 @@ class Form:
         last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
         if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):
             return None
-        letters, sizes = [k for axis in factors for k in axis], self._sizes(frequencies)
+        letters = [k for axis in factors for k in axis]
         if self.arrangement == "rows":
             if not leading or leading[-1] % 2:
                 return None
@@ -118,17 +116,25 @@ class Form:
         else:
             names = [*("p" if self.arrangement == "stacked" else "-" * len(leading[:1])), *("-" * (len(leading) - 1))]
             names += letters
-        array = array.reshape(*leading, *(sizes[k] for k in letters))
-        return [PartView(part, _taken(array, names, places), sign < 0) for part, sign, places in PLACES[self._kind()]]
-
-    def _kind(self) -> str:
-        return self.arrangement if self.arrangement in PLACES else "both"
+        array = array.reshape(*leading, *(frequencies if k == "f" else 2 for k in letters))
+        places_of = PLACES.get(self.arrangement, PLACES["both"])
+        return [PartView(part, _taken(array, names, places), sign < 0) for part, sign, places in places_of]
 
     def _factors(self) -> list[list[str]]:
         return [axis.replace("f", DOUBLED_AXES[self.doubled]).split() for axis in AXES[self.arrangement].split(", ")]
 
-    def _sizes(self, frequencies: int) -> dict[str, int]:
-        return {"f": frequencies, "p": 2, "d": 2, "r": 2, "c": 2}
+    def _views(self, array: Array) -> list[PartView] | None:
+        """The parts of an array of one table, whatever its values are; an odd column has a sine and no cosine."""
+        if (self.arrangement == "complex") != (array.dtype.kind == "c"):
+            return None
+        if self.arrangement == "complex":
+            array = np.stack([array.real, array.imag], axis=-1)
+        elif self.arrangement == "interleaved":
+            array = array[..., : array.shape[-1] // 2 * 2]
+        last = self.axes(1)
+        if array.ndim != 1 + len(last) + (self.arrangement == "stacked"):
+            return None
+        return self.undo(array, array.shape[-len(last)] // last[0])
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
         """The parts of an array in this form, each (positions, frequencies); None where it cannot be.
@@ -141,12 +147,10 @@ class Form:
             if not np.abs(array[:, -1]).max(initial=0) <= (EMPTY * np.abs(array).max() if noise else 0):
                 return None
             array = array[:, :-1]
-        parts = _parts(array, self.arrangement)
-        if parts is None or not all(part.size for part in parts):
-            return None
-        singles = [_single(part, self.doubled, noise) for part in parts]
-        found = tuple(part for part in singles if part is not None)
-        return found if len(found) == len(parts) else None
+        views = self._views(array) or []
+        parts = [view.values[0] if self.doubled else view.values for view in views]
+        alike = all(_alike(view.values[0], view.values[1], noise) for view in views) if self.doubled else True
+        return tuple(parts) if views and alike and all(part.size for part in parts) else None
 
     def join(self, *parts: Array) -> Array:
         """The array in this form that has these parts."""
@@ -171,23 +175,8 @@ SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
 def forms(array: Array) -> Iterator[Form]:
     """The forms that an array of such a shape may have, the likelier ones first."""
     for arrangement in SEARCHED:
-        if _parts(array, arrangement) is not None:
+        if Form(arrangement)._views(array) is not None:
             yield from (Form(arrangement, doubled) for doubled in DOUBLINGS)
-
-
-def _parts(array: Array, arrangement: str) -> tuple[Array, ...] | None:
-    axis = {"stacked": 0, "pairs": -1}.get(arrangement)
-    if (arrangement == "complex") != (array.dtype.kind == "c") or array.ndim != (2 if axis is None else 3):
-        return None
-    if axis is not None:
-        return tuple(np.moveaxis(array, axis, 0)) if array.shape[axis] == 2 else None
-    if arrangement == "complex":
-        return array.real, array.imag
-    if arrangement == "alone":
-        return (array,)
-    if arrangement == "halves":
-        return halved(array, "halves") if array.shape[1] % 2 == 0 else None
-    return halved(array[:, : array.shape[1] // 2 * 2], "interleaved")  # an odd column has a sine and no cosine
 
 
 def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
@@ -196,17 +185,13 @@ def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
     return (array[..., :half], array[..., half:]) if layout == "halves" else (array[..., 0::2], array[..., 1::2])
 
 
-def _single(part: Array, doubled: str, noise: float) -> Array | None:
-    """Each column once; None where the doubled columns are not the same."""
-    if not doubled or part.shape[1] % 2:
-        return None if doubled else part
-    one, other = halved(part, doubled)
+def _alike(one: Array, other: Array, noise: float) -> bool:
+    """Whether doubled columns are the same."""
     if noise:  # the fast columns, too, and not merely all near one
         x, y = np.asarray(one, np.float64), np.asarray(other, np.float64)
-        apart, size = (np.sqrt(np.mean(each**2, axis=0)).max() for each in (x - y, x))
-        return one if apart < noise * (size + 1e-300) else None
-    alike = all(np.array_equal(one[rows], other[rows], equal_nan=True) for rows in (slice(1), slice(1, None)))
-    return one if alike else None
+        apart, size = (np.sqrt(np.mean(each**2, axis=0)).max(initial=0.0) for each in (x - y, x))
+        return bool(apart < noise * (size + 1e-300))
+    return all(np.array_equal(one[rows], other[rows], equal_nan=True) for rows in (slice(1), slice(1, None)))
 
 
 def joined(parts: Sequence[Array], arrangement: str) -> Array:

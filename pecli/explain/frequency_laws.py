@@ -1,4 +1,4 @@
-"""Laws of frequencies: what base, dim and scaling make of them in float64, and which law measured ones follow.
+"""Laws of frequencies: what base, dim and scaling make of them in float64, and the numbers that measured ones ask for.
 
 The engine's exact frequencies take a millisecond a time; a search asks thousands of times, and its data carry noise.
 """
@@ -14,30 +14,22 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.scalings.scaling import Scaling
-from pecli.explain.frequency_estimation import wrap
 from pecli.explain.sample import BASES, digits, plain, plainest
 from pecli.explain.time_limit import check_time
+from pecli.explain.wave_measurement import wrap
 
 Value = TypeVar("Value")
 NO_SCALING = Scaling()
-SIGMAS = 5.0
-"""Standard errors within which a plain number is taken for the measured one."""
-MAX_MISFIT = 12.0
-"""Standard errors that a frequency may be off its law, since errors are themselves estimates."""
-USUAL_MISFIT = 2.5
-"""Root mean square, in standard errors, at which a usual number needs no search."""
-GRID = 64
-"""Values of a parameter that a search starts from."""
-MIN_PROGRESS = 0.9
-"""What a step of a fit has to leave of the squares at most, to be followed by another."""
-FINER = 16
-"""How many values on either side of the best each finer grid has."""
+SIGMAS = 5.0  # standard errors within which a plain number is taken for the measured one
+MAX_MISFIT = 12.0  # standard errors that a frequency may be off its law, since errors are themselves estimates
+USUAL_MISFIT = 2.5  # root mean square, in standard errors, at which a usual number needs no search
+GRID = 64  # values of a parameter that a search starts from
+MIN_PROGRESS = 0.9  # what a step of a fit has to leave of the squares at most, to be followed by another
+FINER = 16  # how many values on either side of the best each finer grid has
 ROUNDS = 5
-HOPELESS = 40.0
-"""Root mean square, in hundredths of the frequencies, beyond which no value near a start will fit."""
+HOPELESS = 40.0  # root mean square, in hundredths of the frequencies, beyond which no value near a start will fit
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
-BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
-"""beta_fast and beta_slow as models have them, the usual ones first."""
+MAX_COSTLY_DIGITS = 5  # a number with more digits was not chosen for its plainness: how near it comes decides
 
 
 @dataclass(frozen=True)
@@ -47,10 +39,8 @@ class Curve:
     frequency: Floats
     error: Floats
     folded: bool = False
-    drift: float = 0.0
-    """The relative error that was added to the measured ones, as float32 arithmetic makes it."""
-    aliased: bool = True
-    """Whether whole turns per row are lost, as in tables; not in vectors of frequencies."""
+    drift: float = 0.0  # the relative error that was added to the measured ones, as float32 arithmetic makes it
+    aliased: bool = True  # whether whole turns per row are lost, as in tables; not in vectors of frequencies
 
     @property
     def known(self) -> Flags:
@@ -71,13 +61,9 @@ class Curve:
             off = np.minimum(off, np.abs(wrap(frequency + self.frequency)))
         return np.asarray(off / self.error)
 
-    def misfit(self, frequency: Floats) -> float:
-        """The same for all together: the root of the mean square, with a limit for those far off."""
-        return float(self.misfit_by_row(frequency))
-
-    def misfit_by_row(self, frequencies: Floats) -> Floats:
-        """The same for each of several laws."""
-        return np.asarray(np.sqrt(np.mean(np.minimum(self.misfits(frequencies), 1e15) ** 2, axis=-1)))
+    def misfit(self, frequencies: Floats) -> Any:
+        """The same of all together, for a law or for each of several: the root of the mean square, with a limit."""
+        return np.sqrt(np.mean(np.minimum(self.misfits(frequencies), 1e15) ** 2, axis=-1))
 
     def tight(self) -> Curve:
         """The same with the measured errors alone."""
@@ -100,8 +86,7 @@ class Law:
     base: float = 10000.0
     scale: float = 1.0
     scaling: Any = NO_SCALING
-    times: int = 1
-    """How often the scaling is applied."""
+    times: int = 1  # how often the scaling is applied
     rotating: int | None = None
 
     def value(self, name: str) -> Any:
@@ -143,8 +128,8 @@ class Fit:
     cost: float
     open: tuple[str, ...] = ()
 
-
-# One parameter, the others being known.
+    def costing(self, more: float, *said: str) -> Fit:
+        return replace(self, cost=self.cost + more, open=said or self.open)
 
 
 class Searched(NamedTuple):
@@ -158,17 +143,15 @@ class Searched(NamedTuple):
 SEARCHED = {
     "base": Searched(1.5, 1e12, BASES),
     "factor": Searched(0.01, 1e4, (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)),
-    "original_max_position_embeddings": Searched(64.0, 2.0**22, LENGTHS),
-    "max_position_embeddings": Searched(64.0, 2.0**22, LENGTHS),
-    "length": Searched(64.0, 2.0**22, LENGTHS),
+    **dict.fromkeys(
+        ("original_max_position_embeddings", "max_position_embeddings", "length"), Searched(64.0, 2.0**22, LENGTHS)
+    ),
     "beta_fast": Searched(0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
     "beta_slow": Searched(0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
     "low_freq_factor": Searched(0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
     "high_freq_factor": Searched(0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
     "scale": Searched(1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, 180 / math.pi, math.pi / 180, 2 * math.pi, math.pi)),
 }
-MAX_COSTLY_DIGITS = 5
-"""A number with more digits was not chosen for its plainness: how near it comes decides."""
 
 
 def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
@@ -191,12 +174,12 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     if curve.drift:
         tight = curve.tight()
         best = _nearest(law, name, tight, best, 1e-4)
-        yield from (replace(fit, cost=fit.cost + 0.2) for fit in _written(law, name, tight, best))
+        yield from (fit.costing(0.2) for fit in _written(law, name, tight, best))
 
 
 def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats) -> Floats:
     """How far off the law is with each value of one parameter."""
-    return curve.misfit_by_row(law.having(**{name: np.array(values).reshape(-1, 1)}).frequencies())
+    return np.asarray(curve.misfit(law.having(**{name: np.array(values).reshape(-1, 1)}).frequencies()))
 
 
 def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> float:
@@ -212,10 +195,9 @@ def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> flo
 
 def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
     """The value as somebody would have written it: the plainest that fits about as well as the best."""
-    value = math.exp(log)
+    value, usual = math.exp(log), SEARCHED[name].usual
     least = float(_misfits(law, name, curve, [value])[0])
     allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
-    usual = SEARCHED[name].usual
     near = [each for each in usual if abs(math.log(each / value)) < 0.2]
     candidates = [*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)]
     for candidate, off in zip(candidates, _misfits(law, name, curve, candidates), strict=True):
@@ -242,9 +224,8 @@ def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]
     at = np.log([law.value(name) for name in names])
     for _ in range(20):
         here, *near = misfits(at + 1e-6 * np.array([[0, 0], [1, 0], [0, 1]]))
-        move = np.clip(
-            -np.linalg.pinv(np.stack([each - here for each in near], axis=1) / 1e-6, rcond=1e-9) @ here, -2, 2
-        )
+        slopes = np.stack([each - here for each in near], axis=1) / 1e-6
+        move = np.clip(-np.linalg.pinv(slopes, rcond=1e-9) @ here, -2, 2)
         shorter = at + move * 4.0 ** -np.arange(12)[:, None]
         squares = (misfits(shorter) ** 2).sum(axis=1)
         at = shorter[np.argmin(squares)]
@@ -257,44 +238,42 @@ def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]
             yield from fitted(law.having(**{**values, first: rounded}), last, curve)
 
 
-def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
-    """Level and step of ln f = level − step · i by weighted least squares, with errors; channels that turn more than
-    half a circle per row, and others that do not fit, left out.
+class Geometric(NamedTuple):
+    """ln f = level − step · i, with errors."""
+
+    level: float
+    step: float
+    level_error: float
+    step_error: float
+
+
+def geometric(curve: Curve) -> Geometric | None:
+    """The geometric law by weighted least squares; channels that turn more than half a circle per row, and others that
+    do not fit, left out.
     """
     known = np.flatnonzero(curve.known & (curve.frequency > 0))
     if len(known) < 2:
         return None
     logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
     slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
-    step = float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
-    level = float(np.median(logs[slow] - step * known[slow]))
-    *_, level_error = line(known[slow], logs[slow], errors[slow])
+    step = -float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
+    found = _line(known[slow], logs[slow], errors[slow])._replace(
+        step=step, level=float(np.median(logs[slow] + step * known[slow]))
+    )
     for _ in range(6):
-        off = np.abs(logs - level - step * known)
-        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, level_error), 1.5 * float(np.median(off)) + 1e-12)
+        off = np.abs(logs - found.level + found.step * known)
+        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, found.level_error), 1.5 * float(np.median(off)) + 1e-12)
         if use.sum() < 2:
             return None
-        step, level, step_error, level_error = line(known[use], logs[use], errors[use])
-    return level, -step, level_error, step_error
+        found = _line(known[use], logs[use], errors[use])
+    return found
 
 
-def line(x: Floats | Indices, y: Floats, error: Floats) -> tuple[float, float, float, float]:
-    """Slope and level of the line through some points, by least squares, and the errors of both."""
+def _line(x: Indices, y: Floats, error: Floats) -> Geometric:
+    """The line through some points, by least squares, and the errors of both."""
     weights = 1 / np.maximum(error, 1e-15) ** 2
     centre = np.average(x, weights=weights)
     spread = np.maximum((weights * (x - centre) ** 2).sum(), 1e-300)
     slope = (weights * (x - centre) * y).sum() / spread
-    level = np.average(y, weights=weights) - slope * centre
-    return float(slope), float(level), float(spread**-0.5), float(np.sqrt(1 / weights.sum() + centre**2 / spread))
-
-
-def steps_of(curve: Curve, half: float) -> list[tuple[float, float]]:
-    """Steps of the law before a bend, with errors: of usual bases, and as the first channels say."""
-    known = np.flatnonzero(curve.known & (curve.frequency > 0))
-    found = [(math.log(base) / half, 0.0) for base in BASES]
-    if len(known) > 3 and known[0] == 0:
-        logs, errors = np.log(curve.frequency[known]), curve.tight().error[known] / curve.frequency[known]
-        for last in (1, len(known) // 6 + 1, len(known) // 3 + 1):
-            step, error = logs[0] - logs[last], np.hypot(errors[0], errors[last])
-            found.append((float(step / known[last]), float(error / known[last])))
-    return found
+    level, level_error = np.average(y, weights=weights) - slope * centre, 1 / weights.sum() + centre**2 / spread
+    return Geometric(float(level), -float(slope), float(np.sqrt(level_error)), float(spread**-0.5))

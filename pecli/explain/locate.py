@@ -6,7 +6,7 @@ it. Where the rows from one on are wrong, those are a table of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +14,15 @@ import numpy as np
 
 from pecli.engine.arrays import Flags
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.acceptance import out_of_tolerance
+from pecli.explain.acceptance import Judge, out_of_tolerance
 from pecli.explain.edits import ColumnsWrong, Edit, ElementsWrong, Errors, Explanation, HeadsWrong, RowsWrong
 from pecli.explain.recipe_search import scheme_errors
 from pecli.explain.sample import Sample
 
-MAX_ELEMENTS = 8
-"""Wrong elements that are named one by one."""
-MAX_SHARE = 0.25
-"""Of the rows, columns or heads, that may be wrong in a table that is right otherwise."""
+MAX_ELEMENTS = 8  # wrong elements that are named one by one
+MAX_SHARE = 0.25  # of the rows, columns or heads, that may be wrong in a table that is right otherwise
 MAX_LISTED = 64
-FREQUENCY_RTOL = 1e-5
-"""What frequencies and slopes of other programs are off by at most, relatively."""
+FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
 
 
 @dataclass(frozen=True)
@@ -48,35 +45,34 @@ class Located:
         changes = np.flatnonzero(np.diff(rows)) + 1
         return int(changes[0]) if len(changes) == 1 else None
 
-    def edits(self) -> list[Edit]:
-        """What may be named as wrong: elements; else rows, columns or heads, whichever are the smaller part."""
-        places = np.argwhere(self.wrong)
+    def _parts(self) -> Iterator[tuple[float, type[Any], Flags]]:
+        """Elements, where they are few; else rows, columns and heads: the share that is wrong, the kind of edit, and
+        the wrong ones.
+        """
+        count = np.count_nonzero(self.wrong)
         whole_rows = self.wrong.ndim > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
-        if 0 < len(places) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
-            return [ElementsWrong(tuple(tuple(place) for place in places.tolist()))]
-        if self.wrong.ndim < 2:
-            return []
-        found: list[tuple[float, Edit]] = []
-        for kind, axis in ((RowsWrong, -2), (ColumnsWrong, -1)):
-            flags = self.along((axis,))
-            which = tuple(np.flatnonzero(flags).tolist())
-            found.append((float(flags.mean()), kind(which)))
-        if self.wrong.ndim > 2:
-            flags = self.along(tuple(range(self.wrong.ndim - 2)))
-            heads = tuple(tuple(place) for place in np.argwhere(flags).tolist())
-            found.append((float(flags.mean()), HeadsWrong(heads)))
-        return [edit for share, edit in sorted(found, key=lambda each: each[0]) if 0 < share <= MAX_SHARE][:1]
+        if 0 < count <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
+            yield 0.0, ElementsWrong, self.wrong
+        elif self.wrong.ndim > 1:
+            leading = tuple(range(self.wrong.ndim - 2))
+            for kind, axes in (
+                (RowsWrong, (-2,)),
+                (ColumnsWrong, (-1,)),
+                *([(HeadsWrong, leading)] if leading else []),
+            ):
+                flags = self.along(axes)
+                if 0 < flags.mean() <= MAX_SHARE:
+                    yield float(flags.mean()), kind, flags
 
-    def explanation(self, scheme: Scheme | None = None) -> Explanation | None:
-        """The part that is wrong, with what is left of all others."""
-        edit: Any = next(iter(self.edits()), None)
-        if edit is None:
-            return None
-        left = np.where(_named(self.wrong.shape, edit), 0.0, self.errors.left)
-        errors = Errors(left, self.errors.values, self.errors.drift)
-        edit = type(edit)(edit.which[:MAX_LISTED])
-        largest = float(np.abs(left).max())
-        return Explanation((edit,), scheme, largest, 0.0, (self.one.name,), errors=lambda _: errors)
+    def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:
+        """The smallest part that is wrong, with what is left of all others."""
+        for _, kind, flags in sorted(self._parts(), key=lambda each: each[0])[:1]:
+            is_row, is_head = kind is RowsWrong, kind is HeadsWrong
+            named = flags[:, None] if is_row else flags[..., None, None] if is_head else flags
+            places = [tuple(place) for place in np.argwhere(flags).tolist()]
+            which = [place[0] for place in places] if kind in (RowsWrong, ColumnsWrong) else places
+            errors = self.errors._replace(left=np.where(named, 0.0, self.errors.left))
+            yield Explanation((kind(tuple(which[:MAX_LISTED])),), scheme, (self.one.name,), errors)
 
     def is_no_scheme(self, edit: Edit) -> bool:
         """Whether wrong rows are no padding, nor another beginning or end, which have names of their own; columns and
@@ -102,22 +98,10 @@ def located(prior: Scheme, one: Sample, atol: float) -> Located | None:
     return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, atol))
 
 
-def explain_part(prior: Scheme, alone: Mapping[str, Sample], atol: float, *, surely: bool) -> Explanation | None:
+def explain_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanation]:
     """The part that is wrong, as the whole answer; `surely` where no parameter or order of rows may be the reason."""
-    (one,) = alone.values()
+    (one,) = judge.samples.values()
     found = located(prior, one, 0.0)
-    right = found.explanation(prior) if found is not None else None
-    return None if right is None or (surely and not (found and found.is_no_scheme(right.edits[0]))) else right
-
-
-def _named(shape: tuple[int, ...], edit: Any) -> Flags:
-    """The elements that an edit names."""
-    named = np.zeros(shape, bool)
-    if isinstance(edit, (ElementsWrong, HeadsWrong)):
-        for place in edit.which:
-            named[place] = True
-    else:
-        named[(..., list(edit.which)) if isinstance(edit, ColumnsWrong) else (..., list(edit.which), slice(None))] = (
-            True
-        )
-    return named
+    for each in found.explanations(prior) if found is not None else ():
+        if not surely or (found and found.is_no_scheme(each.edits[0])):
+            yield from judge.accepted([each])

@@ -10,9 +10,9 @@ shows another axis.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import AxisBlock, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
+from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation
 from pecli.explain.recipe_search import constructed, tables_of
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
@@ -30,18 +31,14 @@ from pecli.explain.sinusoid_readings import Reading, readings
 from pecli.explain.time_limit import check_time
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
-FEW_ROWS = 8
-"""Rows of a scheme that are made before all are."""
+FEW_ROWS = 8  # rows of a scheme that are made before all are
 MIN_STEP, MIN_EQUAL = 0.02, 0.3
 """Of a column of a slow axis of a grid: its largest step, and the share of rows that equal the one before."""
-LOOKED_AT = 64
-"""Rows that are compared before all are."""
-GRID_SLACK = 1e-5
-"""What other programs' float32 angles of a few radians are off by."""
+LOOKED_AT = 64  # rows that are compared before all are
+GRID_SLACK = 1e-5  # what other programs' float32 angles of a few radians are off by
 KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
 """Channels of time, rows and columns in models."""
-STEPS = 16
-"""Of rounding, that values may be off by."""
+STEPS = 16  # of rounding, that values may be off by
 
 
 def tolerance(one: Sample) -> float:
@@ -49,19 +46,18 @@ def tolerance(one: Sample) -> float:
     return GRID_SLACK + STEPS * precision(one.dtype)
 
 
-def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def recognise_grid(judge: Judge) -> Iterator[Explanation]:
     """Schemes on grids that make the tables."""
-    some = list(samples.values())
+    some = list(judge.samples.values())
     if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
-        yield from _first_match(_on_grids(samples), samples, tolerance(some[0]))
+        yield from _first_match(_on_grids(judge.samples), judge, tolerance(some[0]))
 
 
-def recognise_positions(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def recognise_positions(judge: Judge) -> Iterator[Explanation]:
     """Schemes at given positions that make the tables."""
-    some = list(samples.values())
+    some = list(judge.samples.values())
     if _is_whole(some) and 2 <= some[0].shape[-2] <= MAX_ROWS and some[0].dtype in ("float32", "float64"):
-        schemes = (each for each in _at_positions(samples) if not _in_sequence(each))
-        yield from _first_match(schemes, samples, SLACK)
+        yield from _first_match(_at_positions(judge.samples), judge, SLACK)
 
 
 def _is_rotary(reading: Reading) -> bool:
@@ -81,24 +77,23 @@ def _is_whole(some: Sequence[Sample]) -> bool:
     return whole and any((one.values != one.values[..., :1, :]).any() for one in some)
 
 
-def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit: float) -> Iterator[Explanation]:
-    """The first scheme whose tables are these; a few rows rule out most."""
+def _first_match(schemes: Iterator[Scheme], judge: Judge, limit: float) -> Iterator[Explanation]:
+    """The first scheme whose tables are these, but for what float32 angles are off by; a few rows rule out most."""
+    samples = judge.samples
     length = next(iter(samples.values())).shape[-2]
     few = np.unique(np.linspace(0, length - 1, FEW_ROWS).astype(np.intp))
     for scheme in schemes:
         check_time()
         names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
-        made = [tables_of(scheme)[name] for name in names]
-        if [table.shape for table in made] != [one.shape for one in samples.values()]:  # an odd number of columns
+        every = list(zip(samples.values(), (tables_of(scheme)[name] for name in names), strict=True))
+        if any(table.shape != one.shape for one, table in every):  # an odd number of columns
             continue
-        every = list(zip(samples.values(), made, strict=True))
         if any(np.abs(one.values[few] - widened(table.pick(few))).max() > limit for one, table in every):
             continue
         off = np.concatenate([one.values - widened(table.array()) for one, table in every], axis=-1)
-        left = float(np.abs(off).max())
-        if left <= limit:
-            errors = Errors(off, np.concatenate([one.values for one in samples.values()], axis=-1), limit)
-            yield Explanation((), scheme, left, left, tuple(samples), errors=lambda _: errors)  # noqa: B023
+        errors = Errors(off, np.concatenate([one.values for one in samples.values()], axis=-1), limit)
+        if (right := judge(Explanation((), scheme, tuple(samples), errors))) is not None:
+            yield right
             return
 
 
@@ -127,7 +122,7 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                 continue
             given = {**common, "dim": dim, "axes": channels, "style": style.name}
             given["keep"] = keep if keep != style.keep else None
-            for more in GridPoints(style, blocks, points, keep).parameters(limit):
+            for more in _grid_parameters(style, blocks, points, keep, limit):
                 yield from constructed(Rope if rotary else Sinusoidal, **given, **more)
 
 
@@ -146,129 +141,96 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
     return np.concatenate(found, axis=1)
 
 
-@dataclass(frozen=True)
-class GridPoints:
-    """Waves (points, pairs) that may be those of a grid in a style, and the rows for other tokens beside them."""
+def _grid_parameters(
+    style: GridStyle, blocks: Sequence[AxisBlock], waves: Complex, keep: int, limit: float
+) -> Iterator[dict[str, Any]]:
+    """Every grid whose equal places have equal rows (points, pairs), with the numbers that may go with it."""
+    steps = np.abs(np.diff(waves, axis=0))  # along a slow axis, rows are equal until the next place
+    if not ((steps.max(axis=0) > MIN_STEP) & (np.mean(steps <= limit, axis=0) > MIN_EQUAL)).any():
+        return
+    first = 0 if style.keep_last else keep
+    parts = np.split(waves, np.cumsum([block.pairs for block in blocks])[:-1], axis=1)
+    for grid in _grids(len(waves), style):
+        coordinates = style.coordinates(grid, keep, None, None)
+        index = coordinates.index(first, first + len(waves))
+        tables = [_by_place(part, index[block.axis], limit) for part, block in zip(parts, blocks, strict=True)]
+        if any(table is None for table in tables):
+            continue
+        yield {"grid": grid}
+        for table, block in zip(tables, blocks, strict=True):
+            spacing = float(coordinates.values[block.axis][1] - coordinates.values[block.axis][0])
+            size = (1, *grid)[-3:]["thw".index(style.sorted_axes[block.axis])]
+            yield from ({"grid": grid, **numbers} for numbers in _numbers(block, table, spacing, size))
 
-    style: GridStyle
-    blocks: Sequence[AxisBlock]
-    waves: Complex
-    keep: int
 
-    def parameters(self, limit: float) -> Iterator[dict[str, Any]]:
-        """Every grid whose equal places have equal rows, with the numbers that may go with it."""
-        steps = np.abs(np.diff(self.waves, axis=0))  # along a slow axis, rows are equal until the next place
-        if not ((steps.max(axis=0) > MIN_STEP) & (np.mean(steps <= limit, axis=0) > MIN_EQUAL)).any():
-            return
-        first = 0 if self.style.keep_last else self.keep
-        for grid in _grids(len(self.waves), self.style):
-            coordinates = self.style.coordinates(grid, self.keep, None, None)
-            tables = self._by_axis(coordinates.index(first, first + len(self.waves)), limit)
-            spacing = [float(values[1] - values[0]) for values in coordinates.values]
-            for numbers in self._numbers(grid, tables, spacing) if tables else ():
-                yield {"grid": grid, **numbers}
+def _by_place(part: Complex, place: Indices, limit: float) -> Complex | None:
+    """The rows by place along an axis; None where rows of one place differ."""
+    first = np.zeros(int(place.max()) + 1, np.intp)
+    first[place[::-1]] = np.arange(len(place))[::-1]
+    for rows in (slice(None, None, max(1, len(place) // LOOKED_AT)), slice(None)):
+        if np.abs(part[first[place[rows]]] - part[rows]).max(initial=0.0) > limit:
+            return None
+    return np.asarray(part[first])
 
-    def _by_axis(self, index: Indices, limit: float) -> list[Complex] | None:
-        """The rows of each block by place along its axis; None where rows of one place differ."""
-        found, done = [], 0
-        for block in self.blocks:
-            part, place = self.waves[:, done : done + block.pairs], index[block.axis]
-            first = np.zeros(int(place.max()) + 1, np.intp)
-            first[place[::-1]] = np.arange(len(place))[::-1]
-            for rows in (slice(None, None, max(1, len(place) // LOOKED_AT)), slice(None)):
-                if np.abs(part[first[place[rows]]] - part[rows]).max(initial=0.0) > limit:
-                    return None
-            found.append(part[first])
-            done += block.pairs
-        return found
 
-    def _numbers(
-        self, grid: tuple[int, ...], tables: Sequence[Complex], steps: Sequence[float]
-    ) -> Iterator[dict[str, Any]]:
-        """None but the style's own; then the base, or the size that positions were resampled from, as the angles
-        between neighbouring points of a block measure it.
-        """
-        yield {}
-        for block, table in zip(self.blocks, tables, strict=True):
-            angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)) * np.sign(steps[block.axis])
-            known = (angle > 1e-4) & (angle < 2.5)
-            if np.count_nonzero(known) < 2:
-                continue
-            exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
-            slope, level = np.polyfit(exponents, np.log(angle[known]), 1)
-            scale = math.exp(level) / abs(steps[block.axis])
-            size = scale * (1, *grid)[-3:]["thw".index(self.style.sorted_axes[block.axis])]
-            yield {"base": plainest(math.exp(-slope), 1e-3 * math.exp(-slope))}
-            yield {"grid_base": (plainest(size, 1e-3 * size),)}
-            yield {"grid_scale": (plainest(1 / scale, 1e-3 / scale),)}
+def _numbers(block: AxisBlock, table: Any, spacing: float, size: int) -> Iterator[dict[str, Any]]:
+    """The base, or the size that positions were resampled from, as the angles between neighbouring points say."""
+    angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)) * np.sign(spacing)
+    known = (angle > 1e-4) & (angle < 2.5)
+    if np.count_nonzero(known) > 1:
+        exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
+        slope, level = np.polyfit(exponents, np.log(angle[known]), 1)
+        scale = math.exp(level) / abs(spacing)
+        yield {"base": plainest(math.exp(-slope), 1e-3 * math.exp(-slope))}
+        yield {"grid_base": (plainest(scale * size, 1e-3 * scale * size),)}
+        yield {"grid_scale": (plainest(1 / scale, 1e-3 / scale),)}
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
     """The sizes that have so many points: first those of images, the squarest first."""
-    pairs = sorted(_factors(points), key=lambda pair: abs(pair[0] - pair[1]))
-    found: list[tuple[int, ...]] = [pair for pair in pairs if min(pair) > 1]
-    if "t" in style.axes or style.repeats_time:
-        found += [
-            (time, *pair) for time, rest in _factors(points) if time > 1 for pair in _factors(rest) if min(pair) > 1
-        ]
-    for grid in found:
-        try:
-            style.check(grid)
-        except ParameterError:
-            continue
-        yield grid
+
+    def factors(number: int) -> list[tuple[int, int]]:
+        return [(k, number // k) for k in range(1, number + 1) if number % k == 0]
+
+    images = sorted(factors(points), key=lambda pair: abs(pair[0] - pair[1]))
+    videos = [(time, *pair) for time, rest in factors(points) if time > 1 for pair in factors(rest)]
+    for grid in (*images, *(videos if "t" in style.axes or style.repeats_time else ())):
+        if min(grid[-2:]) > 1:
+            with contextlib.suppress(ParameterError):
+                style.check(grid)
+                yield grid
 
 
-def _factors(number: int) -> list[tuple[int, int]]:
-    return [(k, number // k) for k in range(1, number + 1) if number % k == 0] if number > 0 else []
-
-
-MAX_ROWS = 512
-"""Positions that a command lists."""
-SLOW = 1.2
-"""Radians that the channels stay below from which the base is measured."""
-ANGLE_NOISE = 2e-7
-"""Of an angle in float32; relative where it is small."""
+MAX_ROWS = 512  # positions that a command lists
+SLOW = 1.2  # radians that the channels stay below from which the base is measured
+ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small
 MIN_ANGLE = 1e-9
-MAX_BASE_DIGITS = 4
-"""Of a base beside positions that are all fitted, too."""
-SLACK = 2e-4
-"""What other programs' float32 angles of a thousand radians are off by."""
-
-
-def _in_sequence(scheme: Scheme) -> bool:
-    """Whether positions are those of a range, which other searches explain."""
-    given = getattr(scheme, "positions", None)
-    steps = np.diff(np.array(given, np.float64)) if given is not None and len(given.shape) == 1 else np.zeros(0)
-    return bool(steps.size and (steps == 1).all())
+MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
+SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
 def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+    """Schemes at the positions that the slowest channels tell; those of a range are left to other searches."""
     for reading in _plain_readings(samples):
         pairs, rotary = reading.channels, _is_rotary(reading)
         common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype}
         for cos_first in (True,) if rotary else (False, True):
             waves = np.asarray(reading.values(cos_first), np.complex128)
             for base, denominator in _bases(waves, (pairs,) if rotary else (pairs, pairs - 1)):
-                found = _axes(waves, base ** (-np.arange(pairs) / denominator))
-                if found is not None and rotary:
-                    for more in _sections(*found):
-                        yield from constructed(
-                            Rope, base=base, layout=reading.form.doubled or "compact", **common, **more
-                        )
-                elif found is not None and len(found[0]) == 1:
-                    more = {"layout": reading.form.arrangement, "cos_first": cos_first, **_place(found[0][0])}
+                places, follows = _axes(waves, base ** (-np.arange(pairs) / denominator)) or ([], [])
+                if len(places) == 1 and (np.diff(places[0]) == 1).all():
+                    continue
+                for more in _sections(places, follows) if rotary else ():
+                    layout = reading.form.doubled or "compact"
+                    yield from constructed(Rope, base=base, layout=layout, **common, **more)
+                if not rotary and len(places) == 1:
+                    half = (len(places[0]) + 1) // 2
+                    is_relative = half > 1 and places[0] == [*range(half - 1, -half, -1)]
+                    more = {"relative": True, "seq_len": half} if is_relative else {"positions": places[0]}
+                    more |= {"layout": reading.form.arrangement, "cos_first": cos_first}
                     yield from constructed(
                         Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more
                     )
-
-
-def _place(positions: list[float]) -> dict[str, Any]:
-    """Positions as parameters: those of relative tables by their length."""
-    half = (len(positions) + 1) // 2
-    if half > 1 and positions == [*range(half - 1, -half, -1)]:
-        return {"relative": True, "seq_len": half}
-    return {"positions": positions}
 
 
 def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -314,7 +276,12 @@ def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[in
             follows[column] = len(places)
             places.append(angle / theta)
             errors.append(_error(angle / theta, theta))
-    return [_written(axis) for axis in places], follows
+    rounded = [np.rint(axis) for axis in places]
+    whole = [np.abs(axis - near).max() < 0.02 for axis, near in zip(places, rounded, strict=True)]
+    return [
+        [int(value) for value in near] if is_whole else [plainest(value, 4 * SLACK) for value in axis.tolist()]
+        for axis, near, is_whole in zip(places, rounded, whole, strict=True)
+    ], follows
 
 
 def _error(positions: Floats, theta: float) -> float:
@@ -322,18 +289,10 @@ def _error(positions: Floats, theta: float) -> float:
     return min(ANGLE_NOISE / theta, 8 * ANGLE_NOISE * float(np.abs(positions).max()) + ANGLE_NOISE)
 
 
-def _written(positions: Floats) -> list[float]:
-    """Positions as somebody wrote them: integers where they are, else the plainest decimals."""
-    near = np.rint(positions)
-    if np.abs(positions - near).max() < 0.02:
-        return [int(value) for value in near]
-    return [plainest(float(value), 4 * SLACK) for value in positions]
-
-
 def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[str, Any]]:
     """One axis, sections one after the other, or interleaved ones."""
-    if len(places) == 1:
-        yield {"positions": places[0]}
+    if len(places) < 2:
+        yield from ({"positions": axis} for axis in places)
         return
     order = list(dict.fromkeys(follows))
     counts = [follows.count(axis) for axis in order]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -19,29 +19,27 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Parameter, Recipe, Runtime
-from pecli.explain.sample import BASES, Sample, plain, plainest, precision, rms, rounding
+from pecli.explain.sample import BASES, Sample, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.sinusoid_schemes import WaveScheme
 from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
-GRID, FINER_GRID, GRID_REACH = 61, 21, math.log(30)
-"""Values of a parameter that are tried at once, and how many times larger or smaller they are at most."""
-UNITS = 4
-"""Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
+UNITS = 4  # of the last place of float32, that the sines of other libraries and an attention factor may lose
 PHASE_UNITS = 16
 """Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
-ANGLE_SLACK = 1e-6
-"""The relative error of an angle that is read off float32 cosines and sines."""
+ANGLE_SLACK = 1e-6  # the relative error of an angle that is read off float32 cosines and sines
 MAX_TIES = 1e-4
 """Of the elements: phases halfway between two numbers of 16 bits, rounded the other way than by this arithmetic."""
-MIN_GAIN = 0.2
-"""Of the columns that the scheme does not make, those that a recipe has to make."""
+MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a recipe has to make
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
 share means nothing, however many the elements."""
+
+Samples = Mapping[str, Sample]
 
 
 class Distance(NamedTuple):
@@ -50,19 +48,8 @@ class Distance(NamedTuple):
     root_mean_square: float
     largest: float
     elements: int = 1
-    beyond_drift: float = math.inf
-    """The largest, float32 errors of phases taken off."""
-    columns: tuple[float, ...] = ()
-    """The largest of each column."""
-
-    @classmethod
-    def of(cls, errors: Sequence[Errors] | None) -> Distance:
-        if not errors or not all(each.left.size and np.isfinite(each.left).all() for each in errors):
-            return NOWHERE
-        off = np.concatenate([np.abs(each.left).reshape(-1) for each in errors])
-        columns = np.concatenate([np.abs(each.left).reshape(-1, each.left.shape[-1]).max(axis=0) for each in errors])
-        beyond = max(float((np.abs(each.left) - each.drift).max()) for each in errors)
-        return cls(rms(off), float(off.max()), off.size, beyond, tuple(columns.tolist()))
+    beyond_drift: float = math.inf  # the largest, float32 errors of phases taken off
+    columns: tuple[float, ...] = ()  # the largest of each column
 
     def exceeds(self, other: Distance) -> bool:
         """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""
@@ -78,7 +65,33 @@ class Distance(NamedTuple):
 NOWHERE = Distance(math.inf, math.inf)
 
 
-def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanation | None:
+def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Distance:
+    """How far tables are from a scheme's, by its names for them; frequencies relatively. Rows are taken from the whole
+    table in blocks, since rows that follow each other are made at once; or so many from its beginning.
+    """
+
+    def some(one: Sample) -> Indices:
+        count = len(one.rows)
+        starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
+        return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))[: rows_from_start or None]
+
+    errors = _errors_by_tensor(scheme, samples, some)
+    if not errors or not all(each.left.size and np.isfinite(each.left).all() for each in errors):
+        return NOWHERE
+    off = np.concatenate([np.abs(each.left).reshape(-1) for each in errors])
+    columns = np.concatenate([np.abs(each.left).reshape(-1, each.left.shape[-1]).max(axis=0) for each in errors])
+    beyond = max(float((np.abs(each.left) - each.drift).max()) for each in errors)
+    return Distance(rms(off), float(off.max()), off.size, beyond, tuple(columns.tolist()))
+
+
+def _distance(make: Callable[[], Scheme], samples: Samples, rows_from_start: int = 0) -> Distance:
+    try:
+        return distance(make(), samples, rows_from_start)
+    except ParameterError:  # there is no such scheme
+        return NOWHERE
+
+
+def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     """The runtimes and the recipe that make these tables of the prior's parameters, where its own are not they."""
     if "recipe" not in prior.parameters():
         return None
@@ -86,7 +99,7 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     runtimes, own = prior.runtime_names(), distance(prior, samples)
     found = dict.fromkeys((*runtimes, *prior.recipe_names()), own)
     for rows in (FEW_ROWS, 0):  # a few rows rule most of them out
-        every = {name: _of(partial(prior.computed_as, name), samples, rows) for name in found}
+        every = {name: _distance(partial(prior.computed_as, name), samples, rows) for name in found}
         errors = {name: off.largest if name in runtimes else off.beyond_drift for name, off in every.items()}
         found = {name: off for name, off in every.items() if errors[name] <= allowed}
     explained = max((off.explained(allowed) for off in found.values()), default=0.0)
@@ -98,12 +111,12 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     nearer = gain >= MIN_GAIN * missing and (gain > 0 or (telling and own.exceeds(nearest)))
     if not nearer or {*STORED} & {*near}:  # which says no more than the dtype does
         return None
-    scheme, off = prior.computed_as(near[0]), found[near[0]]
+    scheme = prior.computed_as(near[0])
     recipes = [Recipe(name) for name in near if name not in runtimes]
     same = [name for name in near if name in runtimes]
     by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_causes())] if same else []
-    left, edits = scheme_errors(scheme, drifts=bool(recipes)), (*by, *recipes[:1])
-    return Explanation(edits, scheme, off.largest, off.root_mean_square, tuple(samples), errors=left)
+    left, largest = scheme_errors(scheme, drifts=bool(recipes)), found[near[0]].largest
+    return Explanation((*by, *recipes[:1]), scheme, tuple(samples), left, residual=largest)
 
 
 def explain_reading(scheme: Any, reading: Reading, prior: WaveScheme | None) -> Explanation | None:
@@ -130,31 +143,24 @@ def reading_samples(reading: Reading, prior: WaveScheme | None, scheme: Any) -> 
     }
 
 
-def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
+def recognise_narrow(judge: Judge) -> Iterator[Explanation]:
     """Rotary tables from position 0 on whose angles were rounded to bfloat16: no law has such frequencies, and the base
     is the plainest number within the error of the slowest.
     """
+    samples = judge.samples
     if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
-        return []
+        return
     cos, sin = (samples[name].values for name in ("cos", "sin"))
     if cos.ndim != 2 or len(cos) < FEW_ROWS or cos.shape[1] < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
-        return []
+        return
     angles, dim = np.arctan2(sin[1], cos[1]), 2 * cos.shape[1]
     slowest = float(angles[-1])
     stored = np.abs(widened(round_to(angles, "bfloat16")) - angles) <= ANGLE_SLACK * np.abs(angles)
-    if not 1e-12 < slowest < 1 or not (stored.all() or holds("bfloat16", sin)):
-        return []
-    base = slowest ** (-dim / (dim - 2))
-    found = explain_computed(Rope(len(cos), dim, plainest(base, base * 2.0**-7)), samples)
-    recipes = [edit.found for edit in found.edits if isinstance(edit, Recipe)] if found else []
-    return [found] if found and "bfloat16" in "".join(recipes) else []
-
-
-def _of(make: Callable[[], Scheme], samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
-    try:
-        return distance(make(), samples, rows_from_start)
-    except ParameterError:  # there is no such scheme
-        return NOWHERE
+    if 1e-12 < slowest < 1 and (stored.all() or holds("bfloat16", sin)):
+        base = slowest ** (-dim / (dim - 2))
+        found = explain_computed(Rope(len(cos), dim, plainest(base, base * 2.0**-7)), samples)
+        if found and any(isinstance(edit, Recipe) and "bfloat16" in edit.found for edit in found.edits):
+            yield from judge.accepted([found])
 
 
 def constructed(kind: type[Scheme], **parameters: Any) -> Iterator[Any]:
@@ -170,26 +176,7 @@ def tables_of(scheme: Scheme) -> dict[str, Table]:
     return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
 
 
-def rows_in_blocks(count: int) -> Indices:
-    """Some of so many rows, from the first to the last, in blocks: rows that follow each other are made at once."""
-    starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
-    return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))
-
-
-def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
-    """How far tables are from a scheme's, by its names for them; frequencies relatively. Rows are taken from the whole
-    table, or so many from its beginning.
-    """
-
-    def some(one: Sample) -> Indices:
-        return rows_in_blocks(len(one.rows))[: rows_from_start or None]
-
-    return Distance.of(_errors_by_tensor(scheme, samples, some))
-
-
-def _errors_by_tensor(
-    scheme: Scheme, samples: Mapping[str, Sample], chosen: Callable[[Sample], Indices]
-) -> list[Errors] | None:
+def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices]) -> list[Errors] | None:
     """What a scheme leaves of some rows of each tensor; None where it makes none of that name and shape."""
     made, errors = tables_of(scheme), []
     for name, one in samples.items():
@@ -214,10 +201,10 @@ def _errors_by_tensor(
     return errors
 
 
-def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Mapping[str, Sample]], Errors]:
+def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Samples], Errors]:
     """What a scheme leaves of all rows of samples; with the drift of float32 phases, if that is allowed."""
 
-    def errors(samples: Mapping[str, Sample]) -> Errors:
+    def errors(samples: Samples) -> Errors:
         every = _errors_by_tensor(scheme, samples, lambda one: np.arange(len(one.rows)))
         if not every:
             return Errors(np.full(1, math.inf), np.zeros(1))
@@ -244,61 +231,31 @@ def _allowed(values: AnyArray) -> float:
     return (UNITS * precision("float32") + relative) * size + absolute
 
 
-def explain_parameter(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Explanation | None:
-    """The one parameter that makes the tables with another value, in any scheme."""
-    other: Any = prior
-    allowed = max(atol, *(_allowed(one.values) for one in samples.values()))
+def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
+    """The one parameter that makes the tables with another value, in any scheme: the default, another option, or a
+    usual number.
+    """
+    samples, other = judge.samples, cast(Any, prior)
+    allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
     if distance(prior, samples).largest <= allowed:
-        return None
+        return
     for name, parameter in prior.parameters().items():
-        if name in {"dtype", "recipe", "runtime", *prior.inert_parameters}:
-            continue
-        given = getattr(prior, name)
-
-        def scheme(value: Any, name: str = name) -> Any:
-            return replace(other, **{name: value})
-
-        for value in _values(given, parameter, prior.default_of(name), samples, scheme):
-            if value == given or _of(partial(scheme, value), samples, FEW_ROWS).largest > allowed:
-                continue
-            if (off := _of(partial(scheme, value), samples)).largest <= allowed:
+        given, default = getattr(prior, name), prior.default_of(name)
+        values: Sequence[Any] = ()
+        if isinstance(parameter, Flag):
+            values = (not given,)
+        elif isinstance(parameter, Choice):
+            values = parameter.options
+        elif isinstance(parameter, (Whole, Real)) and given is not None:
+            near = (2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10)
+            sizes = [float(size) for one in samples.values() for size in one.shape]
+            numbers = [*([default] if isinstance(default, (int, float)) else []), *near, *sizes, *range(33), *BASES]
+            kind = int if isinstance(parameter, Whole) else float
+            values = [kind(each) for each in dict.fromkeys(numbers) if kind(each) == each]
+        for value in values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ():
+            changed = partial(replace, other, **{name: value})
+            if value != given and _distance(changed, samples, FEW_ROWS).largest <= allowed:
+                scheme = changed()
+                errors = scheme_errors(scheme)
                 edit = Parameter(name, given, value)
-                made = scheme(value)
-                errors = scheme_errors(made)
-                return Explanation((edit,), made, off.largest, off.root_mean_square, tuple(samples), errors=errors)
-    return None
-
-
-def _values(
-    given: Any, parameter: Any, default: Any, samples: Mapping[str, Sample], scheme: Callable[[Any], Scheme]
-) -> Iterator[Any]:
-    """Values that a parameter may have instead: the default, other options; usual numbers, then the one that comes
-    nearest, as somebody would have written it.
-    """
-    if isinstance(parameter, Flag):
-        yield not given
-    elif isinstance(parameter, Choice):
-        yield from parameter.options
-    elif isinstance(parameter, (Whole, Real)) and given is not None:
-        near = (2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10)
-        sizes = [float(size) for one in samples.values() for size in one.shape]
-        numbers = [*([default] if isinstance(default, (int, float)) else []), *near, *sizes, *range(33), *BASES]
-        kind = int if isinstance(parameter, Whole) else float
-        yield from (kind(each) for each in dict.fromkeys(numbers) if kind(each) == each)
-        if (nearest := _nearest(float(given), samples, lambda value: scheme(kind(value)))) is not None:
-            yield from (kind(each) for each in plain(nearest, 0.05 * nearest) if kind(each) == each)
-
-
-def _nearest(given: float, samples: Mapping[str, Sample], scheme: Callable[[float], Scheme]) -> float | None:
-    """The value near the given one whose table is nearest: on ever finer grids, with more and more rows, since errors
-    grow along them.
-    """
-    if given <= 0:
-        return None
-    at, reach, count = math.log(given), GRID_REACH, GRID
-    for rows in (FEW_ROWS, FEW_ROWS, FEW_ROWS, 4 * FEW_ROWS, 4 * FEW_ROWS, 16 * FEW_ROWS, 16 * FEW_ROWS, 0):
-        grid = np.linspace(at - reach, at + reach, count).tolist()
-        off = [_of(partial(scheme, round(math.exp(log), 12)), samples, rows).root_mean_square for log in grid]
-        at = grid[int(np.argmin(off))]
-        reach, count = 2 * reach / (count - 1), FINER_GRID
-    return math.exp(at)
+                yield from judge.accepted([Explanation((edit,), scheme, tuple(samples), errors)])

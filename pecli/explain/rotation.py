@@ -6,48 +6,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
-from pecli.explain.edits import (
-    Dtype,
-    Edit,
-    Errors,
-    Explanation,
-    HeadsWrong,
-    Layout,
-    Negated,
-    Parameter,
-    Rotation,
-    Rows,
-    Scaled,
-    Swapped,
-    best,
-)
+from pecli.explain import edits as kinds
+from pecli.explain.acceptance import Judge, out_of_tolerance
+from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
-from pecli.explain.frequency_estimation import Waves, agreeing_places
 from pecli.explain.locate import Located
-from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms
+from pecli.explain.sample import Sample, grain, precision, rms
 from pecli.explain.sinusoid_readings import Reading, padded
 from pecli.explain.sinusoid_schemes import WaveScheme, wave_scheme
 from pecli.explain.sinusoid_search import explain_readings
 from pecli.explain.time_limit import limited
+from pecli.explain.wave_measurement import Waves, agreeing_places
 
-MAX_RESIDUAL = 0.05
-"""Of the values after: a quotient or an explanation that is further off is no rotation of these pairs."""
-EXPLAINED = 1e-3
-"""Of the error, the residual of a known mistake."""
-MAX_HEADS, MAX_ROWS = 16, 96
-"""Of queries or keys that tell mistakes apart."""
+MAX_RESIDUAL = 0.05  # of the values after: a quotient that is further off is no rotation of these pairs
+EXPLAINED = 1e-3  # of the error, the residual of a known mistake
+NEARER = 0.7  # of the error, what a mistake may leave that is no more than rounding
+MAX_HEADS, MAX_ROWS = 16, 96  # of queries or keys that tell mistakes apart
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
+UNITS = 4  # of the last place of the largest channel, that a rotation may lose
 LAYOUTS = ("halves", "interleaved")
 
 Pair = tuple[Floats, Floats]
 Formula = Callable[[Floats, Floats, Floats, Floats], Pair]
+Render = Callable[[Floats, Indices], Floats]
+"""What makes x (…, positions, channels), at some rows, what it is after."""
 
 
 def _rotated(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
@@ -60,13 +49,13 @@ def _in_place(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
 
 
 FORMULAS: Mapping[Edit, Formula] = {
-    Negated("sin"): lambda a, b, cos, sin: _rotated(a, b, cos, -sin),
-    Swapped(): lambda a, b, cos, sin: _rotated(a, b, sin, cos),
-    Rotation("no minus"): lambda a, b, cos, sin: (a * cos + b * sin, b * cos + a * sin),
-    Rotation("two minuses"): lambda a, b, cos, sin: (a * cos - b * sin, b * cos - a * sin),
-    Rotation("in place"): _in_place,
-    Rotation("first half"): lambda a, b, cos, sin: (a * cos - b * sin, b),
-    Rotation("second half"): lambda a, b, cos, sin: (a, b * cos + a * sin),
+    kinds.Negated("sin"): lambda a, b, cos, sin: _rotated(a, b, cos, -sin),
+    kinds.Swapped(): lambda a, b, cos, sin: _rotated(a, b, sin, cos),
+    kinds.Rotation("no minus"): lambda a, b, cos, sin: (a * cos + b * sin, b * cos + a * sin),
+    kinds.Rotation("two minuses"): lambda a, b, cos, sin: (a * cos - b * sin, b * cos - a * sin),
+    kinds.Rotation("in place"): _in_place,
+    kinds.Rotation("first half"): lambda a, b, cos, sin: (a * cos - b * sin, b),
+    kinds.Rotation("second half"): lambda a, b, cos, sin: (a, b * cos + a * sin),
 }
 """Formulas of known mistakes: the pair (a, b) after the rotation."""
 
@@ -78,8 +67,7 @@ class HeadRotation:
     rope: Any
     layouts: tuple[str, str] = ("halves", "halves")
     trailing: bool = False
-    axis: int = -2
-    """The axis of positions; here it is moved before the last."""
+    axis: int = -2  # the axis of positions; here it is moved before the last
 
     def channels(self, width: int) -> slice:
         dim = self.rope.rotary_dim
@@ -104,50 +92,50 @@ class HeadRotation:
             out[..., channels] = joined(formula(a, b, *waves), self.layouts[1])
         return out
 
+    def render(self, formula: Formula = _rotated, step: int = 1) -> Render:
+        """What rotates x, at some rows: each a step further, or all at the offset."""
+        return lambda x, rows: self.rotated(x, self.waves(step * rows), formula)
+
+    def at(self, offset: int) -> HeadRotation:
+        return replace(self, rope=replace(self.rope, offset=offset))
+
 
 class Mistake(NamedTuple):
-    """A known mistake: what makes x (…, positions, channels), at some rows, what it is with the mistake."""
+    """A known mistake, and how it rotates."""
 
     edits: tuple[Edit, ...]
-    render: Callable[[Floats, Indices], Floats]
-    scheme: Any = None
-    """The scheme that rotates so, where another one does."""
+    render: Render
+    scheme: Any = None  # the scheme that rotates so, where another one does
 
 
 def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
     """Known mistakes of rotating x of that shape: other formulas, layouts, channels and axes; then the scheme's."""
-
-    def by(other: HeadRotation, formula: Formula = _rotated) -> Callable[[Floats, Indices], Floats]:
-        return lambda x, rows: other.rotated(x, other.waves(rows), formula)
-
-    yield Mistake((Rotation("none"),), lambda x, rows: x)
-    yield Mistake((Rows("constant", 0),), lambda x, rows: plan.rotated(x, plan.waves(0 * rows - plan.rope.offset)))
-    for edit, formula in FORMULAS.items():
-        yield Mistake((edit,), by(plan, formula))
+    yield Mistake((kinds.Rotation("none"),), lambda x, rows: x)
+    yield Mistake((kinds.Rows("constant", 0),), plan.at(0).render(step=0))
+    yield from (Mistake((edit,), plan.render(formula)) for edit, formula in FORMULAS.items())
     for layouts in product(LAYOUTS, LAYOUTS):
         if layouts != plan.layouts:
-            edits = (Layout(_named(plan.layouts), _named(layouts)),)
-            yield Mistake(edits, by(replace(plan, layouts=layouts)), plan.rope)
+            edits = (kinds.Layout(_named(plan.layouts), _named(layouts)),)
+            yield Mistake(edits, replace(plan, layouts=layouts).render(), plan.rope)
     for rotating, table in (LAYOUTS, LAYOUTS[::-1]):
-        found = f"{rotating}, with cos and sin doubled as {table}"
-        yield Mistake((Layout(_named(plan.layouts), found),), _mixed(plan, rotating, table))
+        layout = kinds.Layout(_named(plan.layouts), f"{rotating}, with cos and sin doubled as {table}")
+        mixed = replace(plan, layouts=(rotating, rotating))
+        yield Mistake((layout,), mixed.render(partial(_mixed, rotating, table)))
     if len(shape) > 2 and shape[-3] > 1:
-        other = Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
+        other = kinds.Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
         yield Mistake((other,), lambda x, rows: _by_head(plan, x), plan.rope)
     if plan.rope.rotary_dim < shape[-1]:
-        end = Rotation("first channels" if plan.trailing else "last channels")
-        yield Mistake((end,), by(replace(plan, trailing=not plan.trailing)))
+        end = kinds.Rotation("first channels" if plan.trailing else "last channels")
+        yield Mistake((end,), replace(plan, trailing=not plan.trailing).render())
+    usual = {"attention_factor": plan.rope.attention_factor_value()}  # by the scaling's own rule
     for each in plan.rope.neighbours():
-        named = [edit for edit in each.edits if edit["edit"] == "parameter"]
-        if named and len(named) == len(each.edits) and getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim:
-            parameters = tuple(_parameter(plan, **edit) for edit in named)
-            yield Mistake(parameters, by(replace(plan, rope=each.scheme)), each.scheme)
-
-
-def _parameter(plan: HeadRotation, edit: str, name: str, expected: Any, found: Any) -> Parameter:
-    if name == "attention_factor" and expected is None:  # by the scaling's own rule
-        expected = plan.rope.attention_factor_value()
-    return Parameter(name, expected, found)
+        same_dim = getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim
+        if same_dim and each.edits and all(edit["edit"] == "parameter" for edit in each.edits):
+            known = [(edit["name"], edit["expected"], edit["found"]) for edit in each.edits]
+            named = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in known]
+            yield Mistake(
+                tuple(kinds.Parameter(*one) for one in named), replace(plan, rope=each.scheme).render(), each.scheme
+            )
 
 
 def _by_head(plan: HeadRotation, x: Floats) -> Floats:
@@ -156,18 +144,10 @@ def _by_head(plan: HeadRotation, x: Floats) -> Floats:
     return plan.rotated(x, (waves[0][:, None], waves[1][:, None]))
 
 
-def _mixed(plan: HeadRotation, rotating: str, table: str) -> Callable[[Floats, Indices], Floats]:
+def _mixed(rotating: str, table: str, a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
     """Pairs of one layout, with columns of cos and sin that are doubled as in the other."""
-
-    def render(x: Floats, rows: Indices) -> Floats:
-        out, channels = x.copy(), plan.channels(x.shape[-1])
-        cos, sin = (joined((each, each), table) for each in plan.waves(rows))
-        a, b = halved(x[..., channels], rotating)
-        parts = np.multiply(x[..., channels], cos), np.multiply(joined((-b, a), rotating), sin)
-        out[..., channels] = parts[0] + parts[1]
-        return out
-
-    return render
+    (cos_a, cos_b), (sin_a, sin_b) = (halved(joined((each, each), table), rotating) for each in (cos, sin))
+    return a * cos_a - b * sin_a, b * cos_b + a * sin_b
 
 
 def explain_rotation(
@@ -181,14 +161,13 @@ def explain_rotation(
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
         return []
     with limited():
-        found = _known(before, after, plan, atol, dtype)
-        if found is not None:
+        both = Rotated(before, after, plan, atol, dtype)
+        if (found := next(both.by_mistake(), None)) is not None:
             return [found]
-        part = _in_part(before, after, plan, atol, dtype)
-        if part is not None and not isinstance(part.edits[0], HeadsWrong):
+        part = next(both.in_part(), None)
+        if part is not None and not isinstance(part.edits[0], kinds.HeadsWrong):
             return [part]
-        found = _measured(before, after, plan, prior, atol)
-        if found is not None and found.mistakes:
+        if (found := both.by_quotient(prior)) is not None and found.mistakes:
             return [found]
         if before.ndim > 3 and len(before) > 1:
             each = [explain_rotation(one, other, plan, atol, dtype) for one, other in zip(before, after, strict=True)]
@@ -201,129 +180,130 @@ def explain_rotation(
     return []
 
 
-def _in_part(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype: str) -> Explanation | None:
-    """Elements, rows or heads that are wrong, where all others are right."""
-    rows = np.arange(before.shape[-2])
-    off = after - plan.rotated(before, plan.waves(rows))
-    wrong = np.abs(off) > _limit(after, atol)
-    located = Located(Sample("after", dtype, after.shape, after, rows), Errors(off, after), wrong)
-    found = located.explanation()
-    return found if found and (located.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], HeadsWrong)) else None
+@dataclass(frozen=True)
+class Rotated:
+    """Queries or keys before and after, and the rotation that should be between them."""
 
+    before: Floats
+    after: Floats
+    plan: HeadRotation
+    atol: float
+    dtype: str
 
-def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype: str) -> Explanation | None:
-    """How the values were stored, if that is all; else the known mistake that makes one of the other, if there is one
-    that leaves next to nothing.
-    """
-    rows = np.unique(np.linspace(0, before.shape[-2] - 1, MAX_ROWS).astype(np.intp))
-    x, y = (each[..., :MAX_HEADS, :, :][..., rows, :] if each.ndim > 2 else each[rows] for each in (before, after))
-    right = plan.rotated(x, plan.waves(rows))
-    error, limit = rms(y - right), _limit(y, atol)
-    if (np.abs(y - right) <= limit).all() and (storage := quantised_storage(y, dtype, error, dtype)):
-        return Explanation(storage, None, float(np.abs(y - right).max()), error, ("after",))
-    ranked: list[tuple[float, int, Mistake]] = []
-    every = [*mistakes(plan, before.shape), *_scaled(y, right, plan), *_other_positions(x, y, plan, rows)]
-    for k, each in enumerate(every):
-        off = y - each.render(x, rows)
-        if rms(off) <= EXPLAINED * error or ((np.abs(off) <= limit).all() and rms(off) < 0.7 * error):
-            ranked.append((float(f"{rms(off):.0e}"), k, each))
-    for _, _, each in sorted(ranked, key=lambda one: one[:2]):
-        all_rows = np.arange(before.shape[-2])
-        off = after - each.render(before, all_rows)
-        if rms(off) <= EXPLAINED * error or (np.abs(off) <= _limit(after, atol)).all():
-            return Explanation(each.edits, each.scheme, float(np.abs(off).max()), rms(off), ("after",))
-    return None
+    @cached_property
+    def rows(self) -> Indices:
+        return np.arange(self.before.shape[-2])
 
+    @cached_property
+    def rounding(self) -> Floats:
+        """The errors that a rotation in the coarsest dtype of all values makes."""
+        stored = grain(self.after)
+        half_unit = precision(stored.found if isinstance(stored, kinds.Dtype) else "float32")
+        return np.asarray(UNITS * half_unit * np.abs(self.after).max(axis=-1, keepdims=True))
 
-def _scaled(y: Floats, right: Floats, plan: HeadRotation) -> Iterator[Mistake]:
-    """All channels times a factor, such as 1/√d."""
-    factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")
-    yield Mistake((Scaled(factor),), lambda x, rows: factor * plan.rotated(x, plan.waves(rows)))
+    def errors(self, made: Floats) -> Errors:
+        return Errors(self.after - made, self.after, self.rounding)
 
+    @cached_property
+    def expected(self) -> Errors:
+        return self.errors(self.plan.rotated(self.before, self.plan.waves(self.rows)))
 
-def _limit(y: Floats, atol: float) -> Floats:
-    """The rounding error that each value may have, in the coarsest dtype that has them all."""
-    stored = grain(y)
-    half_unit = precision(stored.found if isinstance(stored, Dtype) else "float32")
-    return np.asarray(atol + 4 * half_unit * np.abs(y).max(axis=-1, keepdims=True))
+    @cached_property
+    def judge(self) -> Judge:
+        """Of random numbers, what a wrong rotation leaves has no structure: little of it may be left."""
+        one = Sample("after", self.dtype, self.after.shape, self.after, self.rows)
+        noise = EXPLAINED * rms(self.expected.left) / (rms(self.after) or 1.0)
+        return Judge({"after": one}, self.atol, self.dtype, max_noise=noise)
+
+    def by_mistake(self) -> Iterator[Explanation]:
+        """How the values were stored, if that is all; else known mistakes, the nearest by some rows and heads first."""
+        as_stored = self.judge.accepted([Explanation((), None, ("after",), self.expected)])
+        yield from (found for found in as_stored if found.edits)
+        rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
+        few = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
+        x, y, right = (each[few] for each in (self.before, self.after, self.after - self.expected.left))
+        factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")  # such as 1/√d
+        scaled = Mistake((kinds.Scaled(factor),), lambda x, rows: factor * self.plan.render()(x, rows))
+        every = [*mistakes(self.plan, self.before.shape), scaled, *_other_positions(x, y, self.plan, rows)]
+        left = [rms(y - each.render(x, rows)) for each in every]
+        error = rms(y - right)
+        limit = min(NEARER * error, max(EXPLAINED * error, rms(self.rounding) + self.atol))
+        for off, each in sorted(zip(left, every, strict=True), key=lambda pair: float(f"{pair[0]:.0e}")):
+            if off <= limit:
+                errors = self.errors(each.render(self.before, self.rows))
+                yield from self.judge.accepted([Explanation(each.edits, each.scheme, ("after",), errors)])
+
+    def in_part(self) -> Iterator[Explanation]:
+        """Elements, rows or heads that are wrong, where all others are right."""
+        wrong = out_of_tolerance(self.expected, self.after, self.dtype, self.atol)
+        part = Located(self.judge.samples["after"], self.expected, wrong)
+        for found in self.judge.accepted(part.explanations()):
+            if part.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], kinds.HeadsWrong):
+                yield found
+
+    def by_quotient(self, prior: WaveScheme) -> Explanation | None:
+        """The explanation of the quotient as a table."""
+        stored, plan = grain(self.after), self.plan
+        # angles that are smaller than half a unit are lost in all heads alike
+        atol = max(self.atol, precision(stored.found)) if isinstance(stored, kinds.Dtype) else self.atol
+        form = Form("alone")
+        expected = replace(prior, form=form, length=len(self.rows))
+        for channels, layouts in self._ways():
+            ratio, _ = quotient(self.before, self.after, channels, layouts)
+            edits = (kinds.Layout(_named(plan.layouts), _named(layouts)),) if layouts != plan.layouts else ()
+            judge = Judge({"after": Sample("after", "float32", ratio.shape, ratio, self.rows)}, atol, "float32")
+            reading = Reading((ratio.real, ratio.imag), self.rows, len(ratio), form, edits, ("after",), "float32")
+            for found in best(explain_readings([*padded(reading), reading], expected, judge)):
+                return found
+        return None
+
+    def _ways(self) -> list[tuple[slice, tuple[str, str]]]:
+        """Channels and layouts of pairs whose quotient leaves little, going by the first positions and heads; the
+        likeliest first.
+        """
+        few = (..., slice(FEW), slice(FEW), slice(None))[-self.before.ndim :]
+        spans = self._spans()
+        ways = [*product(spans, dict.fromkeys((self.plan.layouts, *product(LAYOUTS, LAYOUTS))))]
+        errors = {way: quotient(self.before[few], self.after[few], spans[way[0]], way[1])[1] for way in ways}
+        least = min(errors.values(), default=0.0)
+        good = [way for way in ways if errors[way] < MAX_RESIDUAL]
+        good.sort(key=lambda way: (errors[way] > 3 * least + 1e-6, [*spans].index(way[0]), round(errors[way], 3)))
+        return [(spans[span], layouts) for span, layouts in good[:MAX_READINGS]]
+
+    def _spans(self) -> dict[int, slice]:
+        """Channels that may be rotated, by their number: as expected, as many as changed, all."""
+        width, expected, plan = self.before.shape[-1], self.plan.rope.rotary_dim, self.plan
+        changed = np.flatnonzero(np.abs(self.after - self.before).reshape(-1, width).max(axis=0) > 0)
+        if plan.trailing and (not len(changed) or changed[0] >= plan.channels(width).start):
+            return {expected: plan.channels(width)}
+        last = int(changed.max(initial=-1)) + 1
+        changes = last + last % 2
+        first = (changes, expected) if changes <= 0.75 * expected else (expected, changes)  # slow pairs may not show
+        return {dim: slice(0, dim) for dim in (*first, width - width % 2) if max(2, last - 1) <= dim <= width}
 
 
 def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) -> Iterator[Mistake]:
     """Few rows that begin elsewhere, or rows of one position, going by the phases of the first."""
-    ratio, frequency = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts).ratio, plan.frequencies()
+    (ratio, _), frequency = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts), plan.frequencies()
     step = int(len(rows) == 1 or np.abs(ratio - ratio[:1]).max() >= MAX_RESIDUAL * np.abs(ratio).max())
     none = np.full(len(frequency), 1e-4)
     waves = Waves(frequency, none, np.angle(ratio[0]), none, np.abs(ratio[0]), none, 0.0, 1, True)
     for place in agreeing_places(waves, frequency, 0.0, 1, (0,), 0) if not step or len(rows) < FEW_ROWS else ():
         if place.start >= 0 and place.start != plan.rope.offset:
-            moved = replace(plan, rope=replace(plan.rope, offset=place.start))
-            edit = Parameter("offset", plan.rope.offset, place.start) if step else Rows("constant", place.start)
-            render = partial(_at_positions, moved, step)
-            yield Mistake((edit,), render, moved.rope if step else None)
+            moved, offset = plan.at(place.start), kinds.Parameter("offset", plan.rope.offset, place.start)
+            edit = offset if step else kinds.Rows("constant", place.start)
+            yield Mistake((edit,), moved.render(step=step), moved.rope if step else None)
 
 
-def _at_positions(plan: HeadRotation, step: int, x: Floats, rows: Indices) -> Floats:
-    return plan.rotated(x, plan.waves(step * rows))
-
-
-class Quotient(NamedTuple):
-    """Pairs after divided by pairs before (positions, pairs), how they were read, and the relative error."""
-
-    channels: slice
-    layouts: tuple[str, str]
-    ratio: Complex
-    error: float
-
-
-def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str]) -> Quotient:
-    """The rotation of every position and pair that comes nearest, over all heads and batches."""
+def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str]) -> tuple[Complex, float]:
+    """Pairs after divided by pairs before (positions, pairs): the rotation of every position and pair that comes
+    nearest, over all heads and batches, and its relative error.
+    """
     sides = [halved(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
     x, y = (np.moveaxis(a + 1j * b, -2, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))
     ratio = (y * x.conj()).sum(axis=1) / np.maximum((np.abs(x) ** 2).sum(axis=1), 1e-300)
-    return Quotient(channels, layouts, ratio, rms(y - ratio[:, None] * x) / (rms(y) or 1.0))
-
-
-def _readings(before: Floats, after: Floats, spans: list[slice], layouts: tuple[str, str]) -> list[Quotient]:
-    """Ways to read pairs whose quotient leaves little, going by the first positions and heads; the likeliest first."""
-    few = (..., slice(FEW), slice(FEW), slice(None))[-before.ndim :]
-    before, after = before[few], after[few]
-    both = dict.fromkeys((layouts, *product(LAYOUTS, LAYOUTS)))
-    every = [quotient(before, after, span, each) for span, each in product(spans, both)]
-    every = [found for found in every if found.error < MAX_RESIDUAL]
-    least = min((found.error for found in every), default=0.0)
-    every.sort(key=lambda found: (found.error > 3 * least + 1e-6, spans.index(found.channels), round(found.error, 3)))
-    return every[:MAX_READINGS]
-
-
-def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveScheme, atol: float) -> Explanation | None:
-    """The explanation of the quotient as a table."""
-    stored = grain(after)
-    if isinstance(stored, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
-        atol = max(atol, precision(stored.found))
-    for way in _readings(before, after, _spans(before, after, plan), plan.layouts):
-        ratio = quotient(before, after, way.channels, way.layouts).ratio
-        edits = (Layout(_named(plan.layouts), _named(way.layouts)),) if way.layouts != plan.layouts else ()
-        rows, form = np.arange(len(ratio)), Form("alone")
-        reading = Reading((ratio.real, ratio.imag), rows, len(ratio), form, edits, ("after",), "float32")
-        expected = replace(prior, form=form, length=len(ratio))
-        for found in best(explain_readings([*padded(reading), reading], expected, atol)):
-            if found.residual <= MAX_RESIDUAL * rms(ratio) or all(isinstance(edit, Rows) for edit in found.mistakes):
-                return found
-    return None
-
-
-def _spans(before: Floats, after: Floats, plan: HeadRotation) -> list[slice]:
-    """Channels that may be rotated: as expected, as many as changed, all."""
-    width, expected = before.shape[-1], plan.rope.rotary_dim
-    changed = np.flatnonzero(np.abs(after - before).reshape(-1, width).max(axis=0) > 0)
-    if plan.trailing and (not len(changed) or changed[0] >= plan.channels(width).start):
-        return [plan.channels(width)]
-    last = int(changed.max(initial=-1)) + 1
-    changes = last + last % 2
-    first = (changes, expected) if changes <= 0.75 * expected else (expected, changes)  # slow pairs may not show
-    every = dict.fromkeys((*first, width - width % 2))
-    return [slice(0, dim) for dim in every if max(2, last - 1) <= dim <= width]
+    return ratio, rms(y - ratio[:, None] * x) / (rms(y) or 1.0)
 
 
 def _named(layouts: tuple[str, str]) -> str:

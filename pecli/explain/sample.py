@@ -11,10 +11,8 @@ import numpy as np
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, Indices, dtype_name, holds
 from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 
-MAX_FULL_READ = 1 << 21
-"""Elements of a tensor that is read whole."""
-MAX_ELEMENTS = 1 << 18
-"""Elements that are measured."""
+MAX_FULL_READ = 1 << 21  # elements of a tensor that is read whole
+MAX_ELEMENTS = 1 << 18  # elements that are measured
 RUN, SPREAD = 1024, 256
 
 
@@ -26,8 +24,7 @@ class Sample:
     dtype: str
     shape: tuple[int, ...]
     values: AnyArray
-    rows: Indices
-    """Which places of the last axis but one."""
+    rows: Indices  # which places of the last axis but one
 
     @property
     def whole(self) -> bool:
@@ -83,8 +80,7 @@ def rms(values: AnyArray) -> float:
 MAX_DECIMALS = 9
 STEPS = tuple(1 / float(count) for bits in (7, 8, 15, 16) for count in ((1 << bits) - 1, 1 << bits))
 """Steps of fixed point: 1/127, 1/128, 1/255 and so on."""
-SOME = 1 << 14
-"""Values that are looked at."""
+SOME = 1 << 14  # values that are looked at
 FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45
 """The relative error of a decimal in float32, and the largest share of a step of decimals that it may be."""
 STEP_SLACK, MIN_STEPS = 1e-3, 8
@@ -197,17 +193,3 @@ def plain(value: float, error: float) -> Iterator[float]:
 def plainest(value: float, error: float) -> float:
     """The first of them."""
     return next(plain(value, error))
-
-
-def plain_integer(low: float, high: float) -> int | None:
-    """The integer of an interval that a person would most likely choose: a power of two, then 1000 and the like."""
-    first, last = max(1, math.ceil(low)), math.floor(high)
-    if last < first:
-        return None
-    for step in [1 << k for k in range(60, 5, -1)]:
-        if last // step * step >= first and (step >= last / 64 or step == 1 << (last.bit_length() - 1)):
-            return last // step * step
-    ten = int(10 ** (len(str(last)) - 1))
-    while last // ten * ten < first:
-        ten //= 10
-    return last // ten * ten

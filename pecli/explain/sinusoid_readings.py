@@ -15,21 +15,18 @@ import numpy as np
 
 from pecli.engine.arrays import COMPLEX, AnyArray, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.edits import Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
+from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
 from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
-from pecli.explain.frequency_estimation import Place
 from pecli.explain.sample import Sample, chosen, rms
+from pecli.explain.wave_measurement import Place
 
-SAME = 0.05
-"""Root mean square of a difference, relative to the values, below which noisy copies are the same."""
-MAX_WRONG = 0.2
-"""Of the rows, that may be wrong in a table that is right otherwise."""
-DOUBLED = ("alone", "stacked", "pairs")
-"""Arrangements of rotary tables, whose columns may be doubled."""
-MIN_WRAPPED = 12
-"""Rows of a table that is looked at for padding, and for positions that start again."""
-CONSTANT = 0.12
-"""How far the sum of squares of a pair may be from constant, relative to it."""
+SAME = 0.05  # root mean square of a difference, relative to the values, below which noisy copies are the same
+MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
+DOUBLED = ("alone", "stacked", "pairs")  # arrangements of rotary tables, whose columns may be doubled
+MIN_WRAPPED = 12  # rows of a table that is looked at for padding, and for positions that start again
+CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, relative to it
+TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
+REVERSED = Channels("reversed")
 
 
 @dataclass(frozen=True)
@@ -37,22 +34,23 @@ class Reading:
     """Parts of shape (rows, channels): one function, or both in the order that the tensors have them."""
 
     parts: tuple[Floats, ...]
-    rows: Indices
-    """Which rows these are, undone edits of rows included."""
+    rows: Indices  # which rows these are, undone edits of rows included
     length: int
     form: Form
     edits: tuple[Edit, ...]
     tensors: tuple[str, ...]
-    dtype: str
-    """Of a scheme that makes them."""
-    width: int = 0
-    """Columns of the tensor that both functions were read from."""
-    wrong: Flags | None = None
-    """Rows that are not to be explained: padding."""
+    dtype: str  # of a scheme that makes them
+    width: int = 0  # columns of the tensor that both functions were read from
+    wrong: Flags | None = None  # rows that are not to be explained: padding
 
     @property
     def channels(self) -> int:
         return int(self.parts[0].shape[1])
+
+    @property
+    def is_sinusoidal(self) -> bool:
+        """Whether one tensor has both functions side by side."""
+        return self.form.arrangement in ("interleaved", "halves") and len(self.tensors) == 1
 
     def values(self, cos_first: bool) -> Complex | Floats:
         """cos + i·sin, or the only function."""
@@ -73,10 +71,18 @@ class Reading:
         return self.length - 1 - int(np.argmin(self.is_padding[::-1]))
 
     def picked(self, most: int) -> Reading:
-        """Fewer rows: a run without gaps, and some others, neither empty nor padding."""
-        some = chosen(len(self.rows), self.channels * len(self.parts), _longest_run(self.is_padding))
-        some = some[~self.is_padding[some]][: most or None]
+        """Fewer rows: the longest run that is neither empty nor padding, and some others."""
+        bad = self.is_padding
+        starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
+        runs = [int(np.argmax(np.r_[bad[start:], True])) for start in starts] if bad.any() else [0]
+        first = int(starts[int(np.argmax(runs))]) if len(starts) else 0
+        some = chosen(len(self.rows), self.channels * len(self.parts), first)
+        some = some[~bad[some]][: most or None]
         return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some], wrong=None)
+
+    def reversed(self) -> Reading:
+        """With the channels in reverse order."""
+        return replace(self, parts=tuple(part[:, ::-1] for part in self.parts), edits=(*self.edits, REVERSED))
 
 
 def empty_rows(parts: Sequence[Floats]) -> Flags:
@@ -85,18 +91,7 @@ def empty_rows(parts: Sequence[Floats]) -> Flags:
     return np.asarray(size <= EMPTY * float(size.max(initial=0.0)))
 
 
-def _longest_run(bad: Flags) -> int:
-    """Where the longest run of good rows begins."""
-    starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
-    ends = [int(np.argmax(np.r_[bad[start:], True])) for start in starts] if bad.any() else [0]
-    return int(starts[int(np.argmax(ends))]) if len(starts) else 0
-
-
-TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}
-"""Other orders of axes, by their number."""
-
-
-def arrays(one: Sample) -> Iterator[tuple[AnyArray, tuple[Edit, ...]]]:
+def _arrays(one: Sample) -> Iterator[tuple[AnyArray, tuple[Edit, ...]]]:
     """The tensor with two axes (three where functions are stacked or paired), straight and transposed."""
     values, edits = _without_copies(one)
     if values.ndim in TRANSPOSES:
@@ -132,7 +127,7 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
     samples = list(found.values())
     one = samples[0]
     dtype = COMPLEX.get(one.dtype, one.float_dtype)
-    for each in zip(*(list(arrays(one)) for one in samples), strict=False):
+    for each in zip(*(list(_arrays(one)) for one in samples), strict=False):
         values, edits = [array for array, _ in each], each[0][1]
         if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
             continue
@@ -145,13 +140,14 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
 
 def same_reading(reading: Reading, found: Mapping[str, Sample]) -> Reading | None:
     """The reading of other rows of the same tensors; None where they cannot be read so."""
-    arrays_of = [_without_copies(one)[0] for one in found.values()]
-    split = [reading.form.split(array, SAME) for array in arrays_of if array.ndim in TRANSPOSES]
+    arrays = [_without_copies(one)[0] for one in found.values()]
+    split = [reading.form.split(array, SAME) for array in arrays if array.ndim in TRANSPOSES]
     parts = tuple(np.asarray(part, np.float64) for each in split for part in each or ())
     rows = next(iter(found.values())).rows
     if len(parts) != len(reading.parts) or len(parts[0]) != len(rows):
         return None
-    return replace(reading, parts=parts, rows=rows)
+    same = replace(reading, parts=parts, rows=rows)
+    return same.reversed() if REVERSED in reading.edits else same
 
 
 def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
@@ -169,30 +165,24 @@ def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
         off = 0.0
         if len(parts) == 2:
             full = ~empty_rows(parts)
-            off = _unevenness(parts[0][full] ** 2 + parts[1][full] ** 2)
+            power = parts[0][full] ** 2 + parts[1][full] ** 2
+            power = power[:, power.any(axis=0)]
+            off = float(np.quantile(power.std(axis=0) / power.mean(axis=0), 0.9)) if power.size else np.inf
         if off <= CONSTANT:
             found.append((len(parts) == 1, round(off, 2), rank, form, parts))
     doubled = [each for each in found if each[3].doubled]  # beside those, no other reading means anything
     yield from (each[3:] for each in sorted(doubled or found, key=lambda each: each[:3]))
 
 
-def _unevenness(power: Floats) -> float:
-    """How far from constant the sums of squares are, relative to them; infinite where there are none."""
-    power = power[:, power.any(axis=0)]
-    return float(np.quantile(power.std(axis=0) / power.mean(axis=0), 0.9)) if power.size else np.inf
-
-
-def wrapped(reading: Reading) -> Iterator[Reading]:
+def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
     """The same with positions that start again."""
-    table = np.concatenate(reading.parts, axis=1)
-    if len(table) < MIN_WRAPPED or len(reading.rows) < reading.length or _same(table[1:5], table[:4]):
+    if _same(table[1:5], table[:4]):
         return
     again = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * (rms(table) or 1.0)
     for at in (np.flatnonzero(again) + 4).tolist()[:8]:
         count = min(at, len(table) - at)
         if count >= 2 and _same(table[at : at + count], table[:count]):
-            rows = np.arange(len(table)) % at
-            yield replace(reading, rows=rows, edits=(*reading.edits, Rows("wrapped", at)))
+            yield replace(reading, rows=np.arange(len(table)) % at, edits=(*reading.edits, Rows("wrapped", at)))
             return
 
 
@@ -202,14 +192,31 @@ def padded(reading: Reading) -> Iterator[Reading]:
     if len(table) < MIN_WRAPPED or len(reading.rows) < reading.length:
         return
     moves = np.sqrt(np.mean(np.diff(table, axis=0) ** 2, axis=1))
-    still = moves < SAME * float(np.median(moves))
-    empty = empty_rows([table])
+    still, empty = moves < SAME * float(np.median(moves)), empty_rows([table])
     for order, step in (("padded", 1), ("padded at the end", -1)):
         count = max(int(np.argmin(each[::step])) if not each.all() else 0 for each in (still, empty))
         if 0 < count < len(table) - 8:
             wrong = (np.arange(len(table)) < count)[::step]
             rows = np.maximum(np.arange(len(table)) - (count if step > 0 else 0), 0)
             yield replace(reading, rows=rows, edits=(*reading.edits, Rows(order, count)), wrong=wrong)
+
+
+def all_readings(found: Mapping[str, Sample], expected: Form | None, channels: int = 0) -> Iterator[Reading]:
+    """Rows that wrap show at once, and come first; padding last. Readings with the expected channels before others."""
+    if not any(np.ptp(one.values) for one in found.values()):
+        return  # a constant is no wave
+    plain = list(readings(found, expected))
+    plain.sort(key=lambda reading: bool(channels) and reading.channels != channels)
+    for reading in plain[:1]:
+        table = np.concatenate(reading.parts, axis=1)
+        if len(table) >= MIN_WRAPPED and len(reading.rows) == reading.length:
+            yield from _wrapped(reading, table)
+        speeds = np.abs(np.diff(reading.parts[0][:MIN_WRAPPED], axis=0)).mean(axis=0)
+        if np.median(speeds[: reading.channels // 2]) < np.median(speeds[reading.channels // 2 :]) / 2:
+            yield reading.reversed()
+    yield from plain
+    for reading in plain[:2]:
+        yield from padded(reading)
 
 
 def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -244,19 +251,6 @@ def order_of_rows(
     return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
 
 
-def all_readings(found: Mapping[str, Sample], expected: Form | None, channels: int = 0) -> Iterator[Reading]:
-    """Rows that wrap show at once, and come first; padding last. Readings with the expected channels before others."""
-    if not any(np.ptp(one.values) for one in found.values()):
-        return  # a constant is no wave
-    plain = list(readings(found, expected))
-    plain.sort(key=lambda reading: bool(channels) and reading.channels != channels)
-    for reading in plain[:1]:
-        yield from wrapped(reading)
-    yield from plain
-    for reading in plain[:2]:
-        yield from padded(reading)
-
-
 _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
     (1, 0): (),
     (1, 2): (Negated("all"),),
@@ -268,8 +262,8 @@ _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
     (1, 3): (Swapped(), Negated("sin")),
 }
 """What turning the other way, and quarter turns, mean."""
-_ALONE: dict[int, tuple[Edit, ...]] = {0: (), 1: (Swapped(), Negated("all")), 2: (Negated("all"),), 3: (Swapped(),)}
-
+_ALONE: tuple[tuple[Edit, ...], ...] = ((), (Swapped(), Negated("all")), (Negated("all"),), (Swapped(),))
+"""What quarter turns of one function mean."""
 
 SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]
 """Signs, the position of the first row, and the order of rows."""
@@ -285,6 +279,4 @@ def signs_and_order(place: Place, both: bool, last: int, expected_quarter: int) 
     if both:
         return _SIGNS[direction, quarter], start, rows
     turn = (direction * quarter - expected_quarter) % 4
-    if expected_quarter == 3:  # sines: a quarter further on are cosines
-        turn = {0: 0, 1: 3, 2: 2, 3: 1}[turn]
-    return _ALONE[turn], start, rows
+    return _ALONE[-turn % 4 if expected_quarter == 3 else turn], start, rows  # a quarter after sines are cosines

@@ -16,6 +16,8 @@ from pecli.explain.frequency_laws import NO_SCALING, Law
 
 COMPACT = Form("alone")
 ATTENTION_BITS = 64
+SCALES = (180 / math.pi, math.pi / 180, 2 * math.pi)
+"""Of positions: degrees for radians, the other way round, and turns."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,7 @@ class WaveScheme:
     length: int
     cos_first: bool
     form: Form
-    one: str = ""
-    """The only function, where one tensor alone is looked at."""
-
+    one: str = ""  # the only function, where one tensor alone is looked at
     rotary: bool = False
 
 
@@ -66,8 +66,7 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
         yield replace(law, times=2)
     for each in map(wave_law, prior.scheme.wave_neighbours()):
         yield replace(each, count=law.count, half=each.half * law.count / each.count)  # where the prior was resized
-    for scale in (180 / math.pi, math.pi / 180, 2 * math.pi):
-        yield replace(law, scale=law.scale * scale)
+    yield from (replace(law, scale=law.scale * scale) for scale in SCALES)
     if law.scale != 1:
         yield replace(law, scale=1.0)
 
@@ -82,20 +81,19 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
         edits.append(Parameter("base", prior.base, law.base))
     if law.half != prior.half:
         name, *values = expected.scheme.wave_edit("exponent", prior.half, law.half)
-        edits.append(Parameter(name, *map(_whole, values)))
+        edits.append(Parameter(name, *(round(each) if abs(each - round(each)) < 1e-9 else each for each in values)))
     if law.scale != prior.scale:
         edits.append(Parameter("scale", prior.scale, law.scale))
     kind, other = name_of(prior.scaling), name_of(law.scaling)
     if (other, law.times) != (kind, prior.times):
-        found = other if law.times == prior.times else f"{other}, applied twice"
-        edits.append(Parameter("scaling", kind, found))
+        edits.append(Parameter("scaling", kind, other if law.times == prior.times else f"{other}, applied twice"))
     brief = law.scaling.brief()
     for name in law.scaling.frequency_parameters():
         ours = getattr(prior.scaling, name) if kind == other else None
         value = getattr(law.scaling if kind == other else brief, name)
         if value != ours and name == "divisors" and ours is not None:
-            edits.append(Parameter(name, *_which_divisors(expected.scheme, ours, value)))
-        elif value != ours:
+            ours, value = _which_divisors(expected.scheme, ours, value)
+        if value != ours:
             edits.append(Parameter(name, ours, value))
     if law.rotating != prior.rotating and kind == other:
         edits.append(Parameter("rotating_pairs", *(each.rotating or each.count for each in (prior, law))))
@@ -106,10 +104,6 @@ def _which_divisors(scheme: Scheme, ours: tuple[float, ...], theirs: tuple[float
     names = {getattr(scheme, "long_factor", None): "long_factor", getattr(scheme, "short_factor", None): "short_factor"}
     changed = {ours[::-1]: "reversed", tuple(1 / each for each in ours): "multiplied"}
     return names.get(ours, "factor"), names.get(theirs) or changed.get(theirs, "other")
-
-
-def _whole(value: float) -> float | int:
-    return round(value) if abs(value - round(value)) < 1e-9 else value
 
 
 def expected_amplitude(prior: WaveScheme | None, law: Law) -> float:
@@ -130,10 +124,8 @@ def layout_edit(prior: WaveScheme, found: Form) -> tuple[Edit, ...]:
     tables, which any check accepts.
     """
     expected = prior.form
-    arrangements, doublings = {expected.arrangement}, {expected.doubled}
-    if prior.rotary:
-        arrangements, doublings = arrangements | {"alone"}, doublings | {""}
-    if found.arrangement in arrangements and found.doubled in doublings:
+    same = found.arrangement in (expected.arrangement, *(["alone"] if prior.rotary else []))
+    if same and found.doubled in (expected.doubled, *([""] if prior.rotary else [])):
         return ()
     return (Layout(expected.name, found.name),)
 
@@ -157,19 +149,8 @@ def scheme_of(
     scaling = replace(scaling, **{name: int(getattr(scaling, name)) for name in lengths})
     dim = int(more.pop("dim", 2 * law.count + (form.padded and not rotary)))
     layout = (form.doubled or "compact") if rotary else form.arrangement
-    waves = WaveTable(
-        dim,
-        law.half,
-        law.base,
-        law.scale,
-        scaling,
-        law.count if law.rotating is None else law.rotating,
-        amplitude,
-        offset,
-        length,
-        layout,
-        cos_first or rotary,
-        rotary,
-    )
+    rotating = law.count if law.rotating is None else law.rotating
+    place = (amplitude, offset, length, layout, cos_first or rotary, rotary)
+    waves = WaveTable(dim, law.half, law.base, law.scale, scaling, rotating, *place)
     found = (scheme_named(name).from_waves(waves, **more) for name in SCHEMES)
     return next((scheme for scheme in found if scheme is not None), None)

@@ -11,8 +11,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-SECONDS = 2.0
-"""Processor time for one reason."""
+SECONDS = 2.0  # processor time for one reason
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 

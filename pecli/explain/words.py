@@ -99,13 +99,10 @@ def _order(name: str, order: str | tuple[int, ...]) -> str:
     return f"{name}s are in another order ({begun([str(each) for each in order], MAX_LISTED)})"
 
 
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
 def _runtime(edit: Runtime) -> str:
-    verb = "compute" if edit.also else "computes"
-    return "; ".join((f"as {_and((edit.found, *edit.also))} {verb} it", *edit.causes))
+    names = (edit.found, *edit.also)
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return "; ".join((f"as {listed} {'compute' if edit.also else 'computes'} it", *edit.causes))
 
 
 _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
@@ -179,7 +176,7 @@ def clause(edit: Edit) -> str:
 def sentence(explanation: Explanation) -> str:
     """An explanation in one line: the tensors, the mistakes, how values were stored, and the residual.
 
-    >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, 3e-8, 1e-8, ("cos", "sin")))
+    >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, ("cos", "sin"), residual=3e-8))
     'cos, sin: base is 10000 (the spec says 500000); max residual 3e-08'
     """
     parts = ", and ".join(map(clause, explanation.mistakes))
@@ -197,7 +194,7 @@ def sentence(explanation: Explanation) -> str:
 def comparison(explanation: Explanation) -> str:
     """The same of two tables, neither of which is a spec.
 
-    >>> comparison(Explanation((Swapped(),), None, 0.0, 0.0, ("pe",)))
+    >>> comparison(Explanation((Swapped(),), None, ("pe",)))
     'pe: in B, sin and cos are swapped; exact'
     """
     names, _, words = sentence(explanation).partition(": ")
@@ -220,8 +217,7 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
     return tuple(edit for edit in edits if lacks(edit))
 
 
-MAX_COMMAND = 2000
-"""Letters of a command that somebody may want to copy; a list of all positions is longer."""
+MAX_COMMAND = 2000  # letters of a command that somebody may want to copy; a list of all positions is longer
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import pecli
 from pecli.engine.table import table_of
 from pecli.errors import FileError, KindError
-from pecli.explain.edits import RowsWrong
+from pecli.explain.edits import Mask, Negated, Repeated, RowsWrong
 from pecli.files import save_tables
 from tests.checks.waves import LLAMA3, halves, powers, waves, woven
 from tests.tools.sweep_identify import attempt
@@ -34,12 +36,6 @@ def test_what_is_wider_than_any_model_is_not_identified_and_takes_little_memory(
         assert tracemalloc.get_traced_memory()[1] < 200 << 20
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize(("rows", "dim"), [(20, 10_000), (500, 9_000)])
-def test_wide_tables_are_looked_at_with_all_their_channels(rows: int, dim: int) -> None:
-    tables = waves(rows, powers(10000.0, dim))
-    assert pecli.identify(woven(tables["sin"], tables["cos"])).matches[0].scheme == pecli.Sinusoidal(rows, dim)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6, 7, 8])
@@ -103,13 +99,6 @@ PHASES = {"none": 0.0, "any": np.random.default_rng(9).uniform(0, 6, 16), "half 
 def test_waves_of_no_law_or_that_no_position_starts_are_nothing(phases: str) -> None:
     angles = np.outer(np.arange(64 if phases == "none" else 512), ANY) + PHASES[phases]
     assert pecli.identify({"cos": np.cos(angles), "sin": np.sin(angles)}).matches == ()
-
-
-@pytest.mark.parametrize("dim", [91, 103])
-def test_an_odd_column_of_zeros_may_have_noise(dim: int) -> None:
-    scheme = pecli.Sinusoidal(128, dim, layout="halves")
-    noise = 1e-5 * np.random.default_rng(dim).normal(size=(128, dim))
-    assert pecli.identify((scheme.tables()["pe"] + noise).astype(np.float32)).matches[0].scheme == scheme
 
 
 RNG = np.random.default_rng(2024)
@@ -188,7 +177,6 @@ def test_what_is_no_table_is_not_identified(name: str) -> None:
         ("low rank", "of rank 3, not 64"),
         ("a constant", "all 0.7"),
         ("the identity", "Toeplitz"),
-        ("unrelated waves", "waves, with periods of"),
         ("not numbers", "64 of 64 elements are infinite or not numbers"),
         ("nothing", "empty"),
     ],
@@ -228,28 +216,11 @@ def test_a_checkpoint_without_positions_says_so() -> None:
     assert found.description == ("it holds 30 tensors, and no name speaks of positions: name one, as FILE:NAME",)
 
 
-def test_cosines_and_sines_with_their_frequencies() -> None:
-    rope = pecli.Rope(128, 64, base=500000.0, offset=7, layout="halves", dtype="bfloat16")
-    (match,) = pecli.identify(rope.tables()).matches
-    assert match.scheme == rope
-    assert match.tensors == ("cos", "sin", "inv_freq")
-
-
 def test_what_cannot_be_read_or_is_no_table() -> None:
     with pytest.raises(FileError):
         pecli.identify("/nowhere/t.npy")
     with pytest.raises(KindError):
         pecli.identify(np.array(["a"]))
-
-
-def test_sinusoids_as_whisper_computes_them() -> None:
-    """In float32 throughout, so that late rows are off by a thousand units of the last place."""
-    step = np.float32(np.log(10000) / (384 // 2 - 1))
-    angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(-step * np.arange(192, dtype=np.float32))
-    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    (match,) = pecli.identify(table).matches
-    assert match.scheme == pecli.Sinusoidal(1500, 384, style="whisper", recipe=match.recipe)
-    assert match.max_abs_error < 3e-4
 
 
 ROPE = json.loads((Path(__file__).parents[2] / "engine" / "schemes" / "torch_rope.json").read_text())["cases"]
@@ -270,45 +241,83 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
         assert scheme.factor == scaling.get("factor")
 
 
-@pytest.mark.parametrize("form", ["complex", "pairs", "halves", "doubled"])
-def test_rotary_tables_as_others_lay_them_out(form: str) -> None:
-    """Meta's complex numbers, torchtune's pairs, vLLM's halves, and one function alone."""
-    cosine, sine = waves(200, powers(500000.0, 64)).values()
-    table = {
-        "complex": (cosine + 1j * sine).astype(np.complex64),
-        "pairs": np.stack([cosine, sine], axis=-1),
-        "halves": np.concatenate([cosine, sine], axis=1),
-        "doubled": halves(cosine)[None, None],
-    }[form]
-    (rope,) = (match for match in pecli.identify(table).matches if match.scheme.name == "rope")
-    expected = pecli.Rope(200, 64, base=500000.0, layout="halves" if form == "doubled" else "compact")
-    assert rope.scheme == expected
-    assert rope.form
+def sinusoids(rows: int, dim: int) -> np.ndarray:
+    tables = waves(rows, powers(10000.0, dim))
+    return woven(tables["sin"], tables["cos"])
 
 
-@pytest.mark.parametrize("size", [1e-12, 100.0, 1e15])
-def test_sizes_far_from_one_break_nothing(size: float) -> None:
-    tables = pecli.Rope(128, 32).tables()
-    found = pecli.identify({"cos": tables["cos"] * np.float32(size), "sin": tables["sin"] * np.float32(size)})
-    assert found.matches or found.description
-    table = pecli.Sinusoidal(100, 20).tables()["pe"] * np.float32(size)
-    assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(100, 20, amplitude=size)
+def noisy(dim: int) -> tuple[np.ndarray, pecli.Scheme]:
+    """An odd column of zeros may have noise."""
+    scheme = pecli.Sinusoidal(128, dim, layout="halves")
+    noise = 1e-5 * np.random.default_rng(dim).normal(size=(128, dim))
+    return (scheme.tables()["pe"] + noise).astype(np.float32), scheme
 
 
-@pytest.mark.parametrize(
-    "scheme",
-    [
-        pecli.Sinusoidal(300, 32),
-        pecli.Rope(300, 32, base=500_000.0),
-        pecli.Rope(300, 32, layout="halves", recipe="float32"),
-    ],
-    ids=lambda scheme: f"{scheme.name}-{getattr(scheme, 'layout', '')}",
-)
-def test_float32_numbers_in_a_float64_file_are_what_they_are(scheme: Any) -> None:
-    """A .csv knows no dtypes: every table comes back from it as float64."""
+def whisper() -> np.ndarray:
+    """In float32 throughout, so that late rows are off by a thousand units of the last place."""
+    step = np.float32(np.log(10000) / (384 // 2 - 1))
+    angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(-step * np.arange(192, dtype=np.float32))
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def doubles(scheme: Any) -> dict[str, np.ndarray]:
+    """The first table as a .csv gives it back, which knows no dtypes."""
     name, table = next(iter(scheme.tables().items()))
-    (match,) = pecli.identify({name: table.astype(np.float64)}).matches
-    assert match.scheme == scheme
+    return {name: table.astype(np.float64)}
+
+
+WITH_FREQUENCIES = pecli.Rope(128, 64, base=500000.0, offset=7, layout="halves", dtype="bfloat16")
+COS, SIN = waves(200, powers(500000.0, 64)).values()
+LAID_OUT = pecli.Rope(200, 64, base=500000.0)
+FLOAT32 = pecli.Rope(300, 32, layout="halves", recipe="float32")
+SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:, None, None]
+PLACES = np.arange(20)
+BIAS = -SLOPES * np.abs(PLACES[:, None] - PLACES)
+LINEAR = SLOPES * (PLACES - PLACES[:, None])
+CAUSAL = pecli.Alibi(6, 20, form="causal")
+SIXTEENTHS = 2.0 ** -(np.arange(1, 33) * 16 / 32)
+MPT = np.concatenate([SIXTEENTHS[1::2], SIXTEENTHS[::2]])[None, :24, None, None] * np.arange(1 - 50, 1)
+
+
+def masked(mask: float) -> np.ndarray:
+    return np.where(np.triu(np.ones((20, 20), bool), 1), mask, BIAS).astype(np.float32)
+
+
+EXACT: dict[str, tuple[Any, ...]] = {
+    "wide": (sinusoids(20, 10_000), pecli.Sinusoidal(20, 10_000)),
+    "wide and long": (sinusoids(500, 9_000), pecli.Sinusoidal(500, 9_000)),
+    "noise in an odd column": noisy(91),
+    "noise in another": noisy(103),
+    "with frequencies": (WITH_FREQUENCIES.tables(), WITH_FREQUENCIES),
+    "whisper": (whisper(), pecli.Sinusoidal(1500, 384, style="whisper")),
+    "Meta's complex numbers": ((COS + 1j * SIN).astype(np.complex64), LAID_OUT),
+    "torchtune's pairs": (np.stack([COS, SIN], axis=-1), LAID_OUT),
+    "vLLM's halves": (np.concatenate([COS, SIN], axis=1), LAID_OUT),
+    "one function alone": (halves(COS)[None, None], replace(LAID_OUT, layout="halves")),
+    **{f"times {size:g}": (sinusoids(100, 20) * np.float32(size), pecli.Sinusoidal(100, 20, amplitude=size))
+       for size in (1e-12, 100.0, 1e15)},
+    **{f"float64, {scheme!r}": (doubles(scheme), scheme)
+       for scheme in (pecli.Sinusoidal(300, 32), pecli.Rope(300, 32, base=5e5), FLOAT32)},
+    "a mask": (masked(-np.inf), CAUSAL, ()),
+    **{f"a mask of {mask:.2g}": (masked(mask), CAUSAL, (Mask(f"{mask:.2g}"),))
+       for mask in (-1e9, float(np.finfo(np.float32).min), 0.0)},
+    "another sign": ((-BIAS[None]).astype(np.float32), pecli.Alibi(6, 20), (Negated("all"),)),
+    "no mask": (LINEAR.astype(np.float32), CAUSAL, (Mask("m·(j−i) above the diagonal"),)),
+    "MPT's keys, with other bounds than 8": (MPT, pecli.Alibi(24, 50, form="key-last", max_bias=16.0, dtype="float64")),
+    "a bias and its slopes": (pecli.Alibi(12, 64, dtype="bfloat16").tables(), pecli.Alibi(12, 64, dtype="bfloat16")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_tables_as_other_programs_write_them(name: str) -> None:
+    tables, scheme, *edits = EXACT[name]
+    match = next(match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name)
+    expected = scheme if name.startswith("float64") else scheme.computed_as(match.recipe)
+    assert match.scheme == expected
+    assert match.tensors == tuple(tables if isinstance(tables, dict) else ["array"])
+    assert match.max_abs_error < (3e-4 if name == "whisper" else np.inf)
+    for some in edits:
+        assert match.edits == some
 
 
 @pytest.mark.parametrize(
@@ -333,3 +342,56 @@ def test_what_is_wrong_beyond_the_first_rows_is_seen() -> None:
     table[900] = 0.25
     (found,) = pecli.identify(table).matches
     assert RowsWrong((900,)) in found.edits
+
+
+def bloom_slopes(heads: int) -> np.ndarray:
+    """As BLOOM's code computes them: powers of a base, in float32."""
+    closest = 2 ** math.floor(math.log2(heads))
+    base = np.float32(2 ** (-(2 ** -(math.log2(closest) - 3))))
+    slopes = np.power(base, np.arange(1, 1 + closest, dtype=np.float32))
+    if closest != heads:
+        extra = np.float32(2 ** (-(2 ** -(math.log2(2 * closest) - 3))))
+        many = min(closest, heads - closest)
+        slopes = np.concatenate([slopes, np.power(extra, np.arange(1, 1 + 2 * many, 2, dtype=np.float32))])
+    return slopes
+
+
+@pytest.mark.parametrize("heads", [3, 6, 8, 12, 16, 20, 32, 40, 71, 112])
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1, 1), (1, -1, 1, 1)])
+@pytest.mark.sample(8)
+def test_slopes_of_bloom(heads: int, shape: tuple[int, ...]) -> None:
+    match = pecli.identify(bloom_slopes(heads).reshape(shape)).matches[0]
+    assert match.scheme == pecli.Alibi(heads, slopes=True, dtype="float32", recipe=match.recipe)
+    assert match.max_abs_error < 1e-6
+
+
+@pytest.mark.parametrize(("batch", "heads", "length"), [(1, 16, 64), (4, 12, 40), (2, 8, 7)])
+def test_a_bias_as_bloom_writes_it(batch: int, heads: int, length: int) -> None:
+    alibi = bloom_slopes(heads)[None, :, None] * np.arange(length, dtype=np.float32)[None, None]
+    alibi = np.broadcast_to(alibi, (batch, heads, length)).reshape(batch * heads, 1, length)
+    (match,) = pecli.identify(alibi).matches
+    scheme = match.scheme
+    assert (scheme.heads, scheme.seq_len, scheme.form, scheme.max_bias) == (heads, length, "key", 8.0)
+    assert (Repeated(0, batch) in match.edits) == (batch > 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
+    naive = 2.0 ** (-8 * np.arange(1, 13) / 12)
+    match = pecli.identify(naive.astype(dtype)).matches[0]
+    assert match.scheme.rule == "naive"
+    assert not any(line.startswith("rule") for line in match.undetermined)
+
+
+@pytest.mark.parametrize(
+    "table", [np.full((8, 16, 16), -0.5), np.zeros((8, 1, 1)), np.ones(8), np.linspace(0, 1, 8), np.full(8, 0.5)]
+)
+def test_what_is_no_bias(table: np.ndarray) -> None:
+    assert all(match.scheme.name != "alibi" for match in pecli.identify(table).matches)
+
+
+def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
+    batch = np.repeat(pecli.Alibi(heads=8, seq_len=40).tables()["bias"][None], 3, axis=0)
+    assert pecli.identify(batch).identified
+    batch[1, 0, 0, 7] += 1
+    assert not pecli.identify(batch).identified

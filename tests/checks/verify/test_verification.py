@@ -129,8 +129,8 @@ def test_a_runtime_is_checked_as_fast_as_the_exact_table(monkeypatch: pytest.Mon
     """Rows that are far apart are made together: a call for each took ten seconds."""
     from pecli.engine.schemes.recipe_tables import RecipeFiller
 
-    calls, fill_at = [], RecipeFiller.fill_at
-    monkeypatch.setattr(RecipeFiller, "fill_at", lambda self, *given: calls.append(1) or fill_at(self, *given))
+    calls, fill = [], RecipeFiller.fill
+    monkeypatch.setattr(RecipeFiller, "fill", lambda self, *given: calls.append(1) or fill(self, *given))
     rope = pecli.Rope(4096, 64, 500000.0, runtime="llama.cpp", length=4096)
     assert pecli.verify(dict(list(rope.tables().items())[:2]), rope, atol=2.5).weak
     assert len(calls) < 500

@@ -1,40 +1,34 @@
 """Frequency, phase, amplitude and noise of every channel, from the data alone.
 
-Neighbouring rows give a frequency roughly; products over growing lags sharpen it; one linear fit of the angle over all
-rows ends it, and what that fit leaves is the noise. Everything later is judged against this noise.
+Neighbouring rows give a frequency roughly; longer lags sharpen it; a fit over ever more rows ends it, and what that fit
+leaves is the noise. Everything later is judged against this noise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Complex, Floats, Indices
 
-QUANTUM = 12**0.5
-"""Steps of rounding in standard deviations of what rounding leaves."""
-FEW_STEPS = 30
-"""A channel that moves by fewer steps of rounding than this is not known better than to a step."""
+QUANTUM = 12**0.5  # steps of rounding in standard deviations of what rounding leaves
+FEW_STEPS = 30  # a channel that moves by fewer steps of rounding than this is not known better than to a step
 USUAL = 0.75
 """The quantile of the channels' noise that all have at least: rounding leaves none where a channel does not move."""
-MAX_NOISE = 0.025
-"""Of the amplitude: beyond it nothing is a wave."""
-TRIED_CHANNELS = 24
-"""Measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)."""
-DRIFT = 4e-6
-"""Relative error of frequencies that float32 arithmetic makes, over hundreds of real tables."""
-MAX_OFFSET = 1 << 24
-"""Positions that a table is taken to start at."""
-SLACK = 6.0
-"""Standard errors that a phase may be off."""
+MAX_NOISE = 0.025  # of the amplitude: beyond it nothing is a wave
+TRIED_CHANNELS = 24  # measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)
+DRIFT = 4e-6  # relative error of frequencies that float32 arithmetic makes, over hundreds of real tables
+MAX_OFFSET = 1 << 24  # positions that a table is taken to start at
+SLACK = 6.0  # standard errors that a phase may be off
 MAX_START, MIN_BITS = 1 << 16, 16
 """First positions that phases alone are tried for, and the bits of evidence that one takes beyond its own."""
-MAX_TURNS = 1 << 18
-"""Of the slowest channel: of faster waves, offsets are sought no further."""
+MAX_TURNS = 1 << 18  # of the slowest channel: of faster waves, offsets are sought no further
 MAX_CANDIDATES = 4096
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -45,20 +39,14 @@ class Waves:
     """
 
     frequency: Floats
-    error: Floats
-    """One standard error of the frequency."""
+    error: Floats  # one standard error of the frequency
     phase: Floats
     phase_error: Floats
     amplitude: Floats
-    noise: Floats
-    """The standard deviation of what is left, by channel."""
+    noise: Floats  # the standard deviation of what is left, by channel
     centre: float
     rows: int
     both: bool
-
-    @property
-    def count(self) -> int:
-        return len(self.frequency)
 
     @property
     def level(self) -> float:
@@ -92,28 +80,18 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
 
     Rows are positions in ascending order, of which the first half or so follow each other.
     """
-    run = _run(rows)
+    gaps = np.diff(rows) != 1
+    run = int(np.argmax(gaps)) + 1 if gaps.any() else len(rows)
     if run < 8 or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
         return None
+    fit: Callable[[Any, Floats, int], Waves] = _measure_both if np.iscomplexobj(values) else _measure_one
     with np.errstate(all="ignore"):
         if values.shape[1] > 4 * TRIED_CHANNELS:
             some = np.random.default_rng(0).choice(values.shape[1], TRIED_CHANNELS, replace=False)
-            tried = _measure(values[:, some], rows, run)
+            tried = fit(values[:, some], rows, run)
             if tried.noise.min() > MAX_NOISE * tried.amplitude.max():  # noise: far more than half are no waves
                 return None
-        return _measure(values, rows, run)
-
-
-def _measure(values: Complex | Floats, rows: Floats, run: int) -> Waves:
-    if np.iscomplexobj(values):
-        return _measure_both(np.asarray(values, np.complex128), rows, run)
-    return _measure_one(values.real, rows, run)
-
-
-def _run(rows: Floats) -> int:
-    """How many rows follow each other from the first on."""
-    steps = np.diff(rows) != 1
-    return int(np.argmax(steps)) + 1 if steps.any() else len(rows)
+        return fit(values, rows, run)
 
 
 def _windows(rows: Floats, run: int) -> list[int]:
@@ -140,13 +118,11 @@ def _measure_both(z: Complex, rows: Floats, run: int) -> Waves:
         phase = phase + middle + frequency * (at.mean() - centre)
         centre = float(at.mean())
         rest = wrap(np.angle(turned) - middle)
-        moved = ((at - centre) @ rest) / ((at - centre) ** 2).sum()
-        frequency = frequency + moved
+        frequency = frequency + ((at - centre) @ rest) / ((at - centre) ** 2).sum()
     phase = phase + np.angle((z * np.exp(-1j * (np.multiply.outer(at - centre, frequency) + phase))).sum(axis=0))
     unit = np.exp(1j * (np.multiply.outer(at - centre, frequency) + phase))
     amplitude = (z * unit.conj()).real.mean(axis=0)
-    left = z - amplitude * unit
-    noise = np.sqrt((np.abs(left) ** 2).mean(axis=0) / 2)
+    noise = np.sqrt((np.abs(z - amplitude * unit) ** 2).mean(axis=0) / 2)
     return _with_errors(frequency, phase, amplitude, noise, at, centre, both=True)
 
 
@@ -155,62 +131,71 @@ def _with_errors(
 ) -> Waves:
     """Errors from the noise: white where a channel passes many steps of rounding, a step over all rows where not."""
     floor = np.maximum(noise, np.quantile(noise, USUAL))
-    size = np.maximum(np.abs(amplitude), 1e-300)
+    size = np.maximum(np.abs(amplitude), TINY)
     spread = np.sqrt(((at - centre) ** 2).sum())
     error, phase_error = floor / size / spread, floor / size / np.sqrt(len(at))
     few = np.abs(frequency) * (at[-1] - at[0]) * size < FEW_STEPS * QUANTUM * floor
-    step = QUANTUM * floor / size
-    error = np.where(few, np.hypot(error, step / (at[-1] - at[0])), error)
-    phase_error = np.where(few, np.hypot(phase_error, step / 2), phase_error)
+    step = np.where(few, QUANTUM * floor / size, 0.0)
     precision = 4e-16 * (1 + np.abs(phase))
     middle = float(round(centre))  # at a whole row, whole turns per row that were lost do not show
-    phase, centre = phase + frequency * (middle - centre), middle
-    error = np.hypot(error, precision / max(1.0, float(at[-1])))
-    phase_error = np.hypot(phase_error, precision)
-    return Waves(frequency, error, wrap(phase), phase_error, amplitude, noise, centre, len(at), both)
+    phase, span = phase + frequency * (middle - centre), max(1.0, float(at[-1]))
+    error = np.hypot(np.hypot(error, step / (at[-1] - at[0])), precision / span)
+    phase_error = np.hypot(np.hypot(phase_error, step / 2), precision)
+    return Waves(frequency, error, wrap(phase), phase_error, amplitude, noise, middle, len(at), both)
 
 
 def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
-    """x[p + k] + x[p − k] = 2·cos(k·f)·x[p] gives f; then least squares for f, phase and amplitude."""
+    """x[p + k] + x[p − k] = 2·cos(k·f)·x[p] gives f; then least squares for f and x = a·cos + b·sin."""
     frequency = _from_sums(x[:run])
     for count in _windows(rows, run):
         at = rows[:count] - rows[0]
-        centre = float(at.mean())
-        for _ in range(8):
-            frequency = frequency + _step(x[:count], at - centre, frequency, np.pi / (2 * at[-1]))
-    angle = np.multiply.outer(at - centre, frequency)
-    cos, sin = np.cos(angle), np.sin(angle)
-    a, b = _two(x, cos, sin)
+        centre, most = float(at.mean()), np.pi / (2 * at[-1])
+        a, b = np.zeros((2, x.shape[1]))
+        for _ in range(9):  # the first step gives a and b, those after it f, too
+            cos, sin = _waves(at - centre, frequency)
+            left, slope = x[:count] - a * cos - b * sin, (at - centre)[:, None] * (b * cos - a * sin)
+            (more_a, more_b, move), _ = _least_squares((cos, sin, slope), left)
+            a, b, frequency = a + more_a, b + more_b, frequency + np.clip(move, -most, most)
+    cos, sin = _waves(at - centre, frequency)
+    (a, b), _ = _least_squares((cos, sin), x)
     amplitude, phase = np.hypot(a, b), np.arctan2(-b, a)
     slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
     if slow.any() and not slow.all():
-        shared = float(np.median(amplitude[~slow]))
-        start = frequency[slow], phase[slow]
-        frequency[slow], phase[slow] = _slow(x[:, slow], at - centre, shared, *start)
-        amplitude[slow] = shared
-    unit = np.cos(np.multiply.outer(at - centre, frequency) + phase)
-    slope = np.sin(np.multiply.outer(at - centre, frequency) + phase)
+        amplitude[slow] = shared = float(np.median(amplitude[~slow]))
+        frequency[slow], phase[slow] = _slow(x[:, slow], at - centre, shared, frequency[slow], phase[slow])
+    unit, slope = _waves(at - centre, frequency, phase)
     noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
     found = _with_errors(frequency, phase, amplitude, noise, at, centre, both=False)
-    wide, unsure = _joint_errors(found, slope, at - centre)
-    steps = np.ptp(x, axis=0) / np.maximum(QUANTUM * np.maximum(noise, np.quantile(noise, USUAL)), 1e-300)
-    wide, unsure = (np.where(steps < FEW_STEPS, 4 * error, error) for error in (wide, unsure))
-    wide, unsure = (np.where(steps < 3, np.pi, error) for error in (wide, unsure))  # nothing to be seen
+    floor = np.maximum(noise, np.quantile(noise, USUAL))
+    _, variances = _least_squares((slope * (at - centre)[:, None], slope), x)  # a cosine near its top tells them badly
+    errors = np.sqrt(variances) * floor / np.maximum(np.abs(amplitude), TINY)
+    steps = np.ptp(x, axis=0) / np.maximum(QUANTUM * floor, TINY)
+    errors = np.where(steps < 3, np.pi, np.where(steps < FEW_STEPS, 4 * errors, errors))  # below 3 nothing is seen
     return replace(
         found,
         frequency=np.abs(frequency),
-        error=np.maximum(found.error, wide),
+        error=np.maximum(found.error, errors[0]),
         phase=wrap(np.where(frequency < 0, -found.phase, found.phase)),
-        phase_error=np.maximum(found.phase_error, unsure),
+        phase_error=np.maximum(found.phase_error, errors[1]),
     )
 
 
-def _joint_errors(found: Waves, slope: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """Errors of frequency and phase that are fitted together: a cosine near its top tells them badly apart."""
-    one, two, three = _moments(slope, at)
-    determinant = np.maximum(one * three - two**2, 1e-300)
-    floor = np.maximum(found.noise, np.quantile(found.noise, USUAL)) / np.maximum(np.abs(found.amplitude), 1e-300)
-    return np.asarray(floor * np.sqrt(one / determinant)), np.asarray(floor * np.sqrt(three / determinant))
+def _waves(at: Floats, frequency: Floats, phase: Floats | float = 0.0) -> tuple[Floats, Floats]:
+    angle = np.multiply.outer(at, frequency) + phase
+    return np.cos(angle), np.sin(angle)
+
+
+def _least_squares(columns: Sequence[Floats], left: Floats) -> tuple[Floats, Floats]:
+    """What times each of some (rows, channels) comes nearest to what is left of each channel, and the variances of
+    these numbers at noise of 1; nothing along directions that the rows do not tell apart.
+    """
+    size = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]
+    unit = [column / length for column, length in zip(columns, size, strict=True)]
+    normal = np.array([[(one * other).sum(axis=0) for other in unit] for one in unit])
+    inverse = np.linalg.pinv(np.moveaxis(normal, -1, 0), rcond=1e-12, hermitian=True)
+    right = np.stack([(column * left).sum(axis=0) for column in unit], axis=-1)
+    moves = (inverse @ right[..., None])[..., 0].T / size
+    return moves, np.maximum(np.diagonal(inverse, axis1=1, axis2=2).T, 0) / np.square(size)
 
 
 def _from_sums(x: Floats) -> Floats:
@@ -218,47 +203,20 @@ def _from_sums(x: Floats) -> Floats:
     count, frequency, doubt = len(x), np.zeros(x.shape[1]), np.full(x.shape[1], np.inf)
     lag = 1
     while lag <= max(1, count // 3):
-        middle = x[lag:-lag]
-        power = np.maximum((middle**2).sum(axis=0), 1e-300)
-        cosine = np.clip(((x[2 * lag :] + x[: -2 * lag]) * middle).sum(axis=0) / (2 * power), -1, 1)
+        middle, around = x[lag:-lag], x[2 * lag :] + x[: -2 * lag]
+        power = np.maximum((middle**2).sum(axis=0), TINY)
+        cosine = np.clip((around * middle).sum(axis=0) / (2 * power), -1, 1)
         angle = np.arccos(cosine)
-        left = x[2 * lag :] + x[: -2 * lag] - 2 * cosine * middle
-        unsure = np.sqrt((left**2).sum(axis=0) / power / max(1, len(middle))) / np.maximum(np.sin(angle), 1e-3) / lag
-        if lag == 1:
-            candidate = angle
-        else:
-            turns = lag * frequency
-            near = np.stack([turns + wrap(angle - turns), turns + wrap(-angle - turns)])
-            candidate = near[np.argmin(np.abs(near - turns), axis=0), np.arange(x.shape[1])] / lag
+        left = ((around - 2 * cosine * middle) ** 2).sum(axis=0)
+        unsure = np.sqrt(left / power / max(1, len(middle))) / np.maximum(np.sin(angle), 1e-3) / lag
+        turns = lag * frequency
+        forward, backward = wrap(angle - turns), wrap(-angle - turns)
+        nearer = turns + np.where(np.abs(forward) <= np.abs(backward), forward, backward)
         better = unsure < doubt
-        frequency, doubt = np.where(better, candidate, frequency), np.where(better, unsure, doubt)
+        frequency = np.where(better, angle if lag == 1 else nearer / lag, frequency)
+        doubt = np.where(better, unsure, doubt)
         lag *= 2
     return np.asarray(frequency)
-
-
-def _two(x: Floats, cos: Floats, sin: Floats) -> tuple[Floats, Floats]:
-    """x as a·cos + b·sin, by least squares."""
-    cc, ss, cs = (cos**2).sum(axis=0), (sin**2).sum(axis=0), (cos * sin).sum(axis=0)
-    xc, xs = (x * cos).sum(axis=0), (x * sin).sum(axis=0)
-    determinant = cc * ss - cs**2
-    safe = np.where(np.abs(determinant) > 1e-12 * cc * np.maximum(ss, 1e-300), determinant, np.inf)
-    a, b = (xc * ss - xs * cs) / safe, (xs * cc - xc * cs) / safe
-    flat = ~np.isfinite(safe)
-    return np.where(flat, xc / np.maximum(cc, 1e-300), a), np.where(flat, 0.0, b)
-
-
-def _step(x: Floats, at: Floats, frequency: Floats, most: float) -> Floats:
-    """The Gauss–Newton step of a frequency, amplitude and phase being fitted at the same time."""
-    angle = np.multiply.outer(at, frequency)
-    cos, sin = np.cos(angle), np.sin(angle)
-    a, b = _two(x, cos, sin)
-    left = x - a * cos - b * sin
-    slope = at[:, None] * (b * cos - a * sin)
-    c, s = _two(slope, cos, sin)
-    slope = slope - c * cos - s * sin
-    power = (slope**2).sum(axis=0)
-    move = np.where(power > 1e-14 * len(at), (slope * left).sum(axis=0) / np.maximum(power, 1e-300), 0.0)
-    return np.asarray(np.clip(move, -most, most))
 
 
 def _slow(x: Floats, at: Floats, amplitude: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
@@ -266,30 +224,17 @@ def _slow(x: Floats, at: Floats, amplitude: float, frequency: Floats, phase: Flo
     from the free fit, and from a line through the arc cosines; the better of the two.
     """
     angle = np.arccos(np.clip(x / amplitude, -1, 1)) * np.where(x[-1] > x[0], -1.0, 1.0)
-    slope = at @ angle / (at**2).sum()
-    tries = [_refined(x, at, amplitude, *start) for start in ((frequency, phase), (slope, angle.mean(axis=0)))]
-    left = [((x - amplitude * np.cos(np.multiply.outer(at, f) + p)) ** 2).sum(axis=0) for f, p in tries]
-    first = np.nan_to_num(left[0], nan=np.inf) <= np.nan_to_num(left[1], nan=np.inf)
-    return np.where(first, tries[0][0], tries[1][0]), np.where(first, tries[0][1], tries[1][1])
-
-
-def _refined(x: Floats, at: Floats, amplitude: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
-    for _ in range(12):
-        turned = np.multiply.outer(at, frequency) + phase
-        left, slope = x - amplitude * np.cos(turned), -amplitude * np.sin(turned)
-        one, two, three = _moments(slope, at)
-        here, there = (left * slope).sum(axis=0), (left * slope * at[:, None]).sum(axis=0)
-        determinant = one * three - two**2
-        safe = np.where(determinant > 1e-12 * one * np.maximum(three, 1e-300), determinant, np.inf)
-        phase = phase + np.clip((here * three - there * two) / safe, -0.5, 0.5)
-        frequency = frequency + np.clip((there * one - here * two) / safe, -0.5 / at[-1], 0.5 / at[-1])
-    return np.asarray(frequency), np.asarray(phase)
-
-
-def _moments(slope: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
-    """Sums of slope² · at^k for k = 0, 1, 2."""
-    square = slope**2
-    return square.sum(axis=0), (square * at[:, None]).sum(axis=0), (square * at[:, None] ** 2).sum(axis=0)
+    tries = []
+    for f, p in ((frequency, phase), (at @ angle / (at**2).sum(), angle.mean(axis=0))):
+        for _ in range(12):
+            cos, sin = _waves(at, f, p)
+            slope = -amplitude * sin
+            (move, turn), _ = _least_squares((slope * at[:, None], slope), x - amplitude * cos)
+            f, p = f + np.clip(move, -0.5 / at[-1], 0.5 / at[-1]), p + np.clip(turn, -0.5, 0.5)
+        left = ((x - amplitude * _waves(at, f, p)[0]) ** 2).sum(axis=0)
+        tries.append((np.nan_to_num(left, nan=np.inf), f, p))
+    first = tries[0][0] <= tries[1][0]
+    return np.where(first, tries[0][1], tries[1][1]), np.where(first, tries[0][2], tries[1][2])
 
 
 def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] | None:
