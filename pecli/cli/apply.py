@@ -17,9 +17,11 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import ParameterError
+from pecli.files import save_tables
 from pecli.tensors import apply as tensors
 from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import SEQ_AXIS, Input, only_tensor, open_inputs, read_numbers
+from pecli.views import BlockObserver, screen
 
 MAX_LISTED = 4
 """Tensors that a line of text names."""
@@ -126,9 +128,6 @@ def _command(name: str, apply: Apply, summary: str, own: Sequence[inspect.Parame
 
 def _run(scheme: str, apply: Apply, **values: Any) -> int:
     """Read the tensors, apply the encoding, write the results, and say so."""
-    from pecli.files import save_tables
-    from pecli.views import BlockObserver, screen
-
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
     options.check_output(path, json=values["json"])

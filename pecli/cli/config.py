@@ -8,6 +8,11 @@ import shlex
 from pecli.cli import Exit, command, options, print_error, print_note
 from pecli.engine.schemes import Whole
 from pecli.errors import ParameterError, PecliError, quoted
+from pecli.models.dialects import read_object
+from pecli.models.find import describe
+from pecli.models.presets import presets
+from pecli.views import encodings as view
+from pecli.views import screen
 
 _CONTEXT = "Context length for dynamic and longrope. (default: before any call)"
 _MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}."
@@ -32,10 +37,6 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: int | None
       pecli config old/config.json new/config.json
       pecli config --model gpt-oss-20b --strict
     """
-    from pecli.models.find import describe
-    from pecli.views import encodings as view
-    from pecli.views import screen
-
     if not files and not model:
         raise ParameterError("MODEL", "missing", "name a config.json or a preset", "see pecli models")
     code, found = Exit.DONE, []
@@ -76,11 +77,6 @@ def models(words: list[str] | None, json: bool) -> int:
       pecli models --json | jq -r '.models[].name'
       pecli config --model llama-3.1-8b
     """
-    from pecli.models.dialects import read_object
-    from pecli.models.presets import presets
-    from pecli.views import encodings as view
-    from pecli.views import screen
-
     wanted = [word.lower() for word in words or []]
     every = [(preset, read_object(preset.config, preset.name)) for preset in presets().values()]
     chosen = [both for both in every if all(word in view.searched_text(*both) for word in wanted)]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
+from pecli.checks.diff import diff_open, error_maps
 from pecli.cli import Exit, command, command_line, options
 from pecli.engine import __version__
 from pecli.errors import ParameterError
+from pecli.files import open_tensors
+from pecli.views import check_results, screen
 
 MAX_PANELS = 4
 
@@ -32,10 +35,6 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
       pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2
       pecli diff a.npy b.npy --atol 1e-6 -o diff.png
     """
-    from pecli.checks.diff import diff_open, error_maps
-    from pecli.files import open_tensors
-    from pecli.views import check_results, screen
-
     tolerance = options.tolerance(allowed)
     if a.split(":")[0] == b.split(":")[0] == "-":
         raise ParameterError("A and B", "- and -", "standard input can be read once only")

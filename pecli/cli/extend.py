@@ -6,6 +6,8 @@ from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
 from pecli.cli import Exit, command, options
 from pecli.errors import ParameterError
+from pecli.views import extension, screen
+from pecli.views.pictures import figure
 
 _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
 
@@ -30,9 +32,6 @@ def extend(
       pecli extend config.json --to 65536 --method linear --json
       pecli extend mistral-7b-v0.3 --to 131072 --method ntk -o wavelengths.png
     """
-    from pecli.views import extension, screen
-    from pecli.views.pictures import figure
-
     model = options.one_model(*names.values())
     if to is None:
         raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pecli.checks.identify import identify as find
 from pecli.cli import Exit, command, options, print_error
 from pecli.errors import PecliError
+from pecli.views import check_results, screen
 
 
 @command(
@@ -22,9 +24,6 @@ def identify(files: list[str], json: bool, quiet: bool) -> int:
       pecli identify model.safetensors:wpe.weight --json
       pecli identify tables/*.npy || echo not all are known
     """
-    from pecli.checks.identify import identify as find
-    from pecli.views import check_results, screen
-
     code = Exit.DONE
     for file in files:
         try:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Any
 
+from pecli.checks.identify import identify_tensors
+from pecli.checks.statistics import profile
 from pecli.cli import Exit, command, options
+from pecli.engine.arrays import Array
+from pecli.engine.table import raw_bytes
 from pecli.errors import FileError
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
-    from pecli.files import LoadedFile
+from pecli.files import LoadedFile, open_tensors
+from pecli.files.output import KEY
+from pecli.views import file_summary, screen
 
 MAX_IDENTIFIED = 8
 """Tensors of a file that are looked at for what made them."""
@@ -35,11 +40,6 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
       pecli inspect model.safetensors --filter '*rotary*'
       pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6
     """
-    from fnmatch import fnmatchcase
-
-    from pecli.files import open_tensors
-    from pecli.views import file_summary, screen
-
     pattern, numbers = filter or "*", rows is not None or cols is not None
     with open_tensors(file) as loaded:
         chosen = {name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern)}
@@ -65,13 +65,6 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
 
 def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], *, whole: bool) -> None:
     """Read the data; say whether the stored hash holds, where all of the file was looked at."""
-    from hashlib import sha256
-
-    from pecli.checks.identify import identify_tensors
-    from pecli.checks.statistics import profile
-    from pecli.engine.table import raw_bytes
-    from pecli.files.output import KEY
-
     file.check()
     for array, entry in zip(chosen.values(), found["tensors"], strict=True):
         entry.update(profile(array))

@@ -6,16 +6,17 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.cli import Exit, command, command_line, options, print_note
 from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole
 from pecli.errors import FileError, ParameterError
+from pecli.files import open_tensors
+from pecli.models.find import NamedModel, find_model, named_model
 from pecli.views.pictures import kinds as figures
+from pecli.views.pictures import subjects as plotted
 from pecli.views.pictures.kinds import KINDS
-
-if TYPE_CHECKING:
-    from pecli.views.pictures.panels import Subject
+from pecli.views.pictures.panels import PlotRequest, Subject
 
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""
@@ -57,8 +58,6 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
       What each kind shows:
 
     """
-    from pecli.views.pictures.panels import PlotRequest
-
     channels = None if given["channels"] is None else CHANNELS.parse("channels", given["channels"])
     inches, dots = _size(given["size"]), given["dpi"] or 100
     wide, high = inches or (8, 5)
@@ -112,8 +111,6 @@ def _size(text: str | None) -> tuple[float, float] | None:
 
 def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack) -> list[Subject]:
     """What the words name: parts separated by --against, each a scheme with its options, or files."""
-    from pecli.views.pictures import subjects
-
     parts: list[list[str]] = [[]]
     for word in words:
         if word == "--against":
@@ -135,11 +132,17 @@ def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack)
             if option := _model_option(word):
                 found += _of_scheme(["rope", option, word], defaults)
                 continue
-            file = open_files.enter_context(_opened(word))
+            try:
+                file = open_files.enter_context(open_tensors(word))
+            except FileError as problem:
+                if "." in word or problem.problem != "does not exist":
+                    raise
+                advice = f"a scheme is one of {', '.join(SCHEMES)}; pecli models lists models"
+                raise FileError(word, problem.problem, advice) from None
             file.check()
             alike = [other for other in words if os.path.basename(other) == os.path.basename(word)]
-            found += subjects.of_file(word, file, word if len(set(alike)) > 1 else "")
-    return subjects.labelled(found, names)
+            found += plotted.of_file(word, file, word if len(set(alike)) > 1 else "")
+    return plotted.labelled(found, names)
 
 
 def _scheme_words(part: Sequence[str]) -> Sequence[str]:
@@ -154,8 +157,6 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
 
 def _model_option(word: str) -> str:
     """The option that takes a word for a model; empty where it names a file or a folder of tensors, or nothing."""
-    from pecli.models.find import named_model
-
     if os.path.lexists(word):
         return "--config" if os.path.basename(word).endswith(("config.json", "params.json")) else ""
     return "" if named_model(word) is None else "--model"
@@ -163,9 +164,6 @@ def _model_option(word: str) -> str:
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
     """A scheme; what the next ones leave out is as in this one."""
-    from pecli.models.find import NamedModel, find_model
-    from pecli.views.pictures import subjects
-
     scheme = options.parse_scheme(words[0], words[1:], defaults)
     apart = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     label, context, window = "", None, None
@@ -174,20 +172,8 @@ def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
             model = find_model(name)
             label = NamedModel(name, option, model, name).label
             context, window = model.context, model.window
-    made = subjects.of_scheme(scheme, label, context, window)
+    made = plotted.of_scheme(scheme, label, context, window)
     for subject in made[:1]:
         values = subject.scheme.spec()["parameters"] if subject.scheme else {}
         defaults.update({name: str(values[name]) for name in DEFAULTS if values.get(name) is not None})
     return made
-
-
-def _opened(word: str) -> Any:
-    from pecli.files import open_tensors
-
-    try:
-        return open_tensors(word)
-    except FileError as problem:
-        if problem.problem != "does not exist":
-            raise
-        advice = "" if "." in word else f"a scheme is one of {', '.join(SCHEMES)}; pecli models lists models"
-        raise FileError(word, problem.problem, advice) from None

@@ -7,6 +7,8 @@ from typing import Any
 from pecli.cli import Exit, command, options, print_error
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
+from pecli.views import report as page
+from pecli.views import screen
 
 _SOURCES = "Presets, config.json, folders or .gguf; and files of tensors to check."
 _RUNTIME = f"Verify files against what this runtime computes: {', '.join(RUNTIMES)}."
@@ -32,9 +34,6 @@ def report(sources: list[str], output: str | None, runtime: str, quiet: bool, **
       pecli report config.json dump.npz --atol 1e-3 -o report.html
       pecli report golden.safetensors port.npz -o report.html
     """
-    from pecli.views import report as page
-    from pecli.views import screen
-
     if output is None or not output.endswith((".html", ".htm")):
         raise ParameterError("output", output or "missing", "a report is one page of HTML", "add -o report.html")
     made = page.written(sources, output, options.tolerance(allowed), runtime)

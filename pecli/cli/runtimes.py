@@ -7,6 +7,8 @@ from pecli.checks.runtimes import runtimes as compare
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, command, options
 from pecli.engine.runtimes import RUNTIMES
+from pecli.views import drift, screen
+from pecli.views.pictures import figure
 
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
 _ERROR = f"An absolute error that does not count as a departure. (default: {DRIFT:g})"
@@ -34,9 +36,6 @@ def runtimes(
       pecli runtimes config.json --length 32768 -o drift.png
       pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3
     """
-    from pecli.views import drift, screen
-    from pecli.views.pictures import figure
-
     model = options.one_model(*names.values())
     chosen = [NAME.check("runtime", name) for name in runtime or RUNTIMES]
     found = compare(model, length, layer_type=layer_type, names=chosen, tolerance=tolerance)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
+from pecli.checks.tolerance import Tolerance
+from pecli.checks.verify import model_check
+from pecli.checks.verify import verify as verify_carried
+from pecli.checks.verify.targets import PLACES
 from pecli.cli import Exit, command, options, print_error
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
-
-if TYPE_CHECKING:
-    from pecli.checks.run import Check, Outcome
+from pecli.files.load import split_name
+from pecli.models.find import find_model
+from pecli.views import check_results, counting, screen
 
 MANIFEST = r"""
 A manifest, whose paths start from its folder:
@@ -81,15 +86,17 @@ def verify(
       pecli verify pecli.toml --junit report.xml
       pecli verify golden; pecli verify --golden golden answers.npz
     """
-    from pecli.checks.run import is_manifest, run_all, without_tables
-    from pecli.views import counting
-
     allowed = options.tolerances(values)
     places = {name: value for name, value in values.items() if value is not None and name not in allowed}
     if junit is not None and any(_is_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
     if golden is not None:
-        checks = _answers(golden, files, places, allowed)
+        from pecli.golden import answer_checks
+
+        for name, value in places.items():
+            raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")
+        tolerance = Tolerance(**allowed) if allowed else None
+        checks = [check for file in files for check in answer_checks(golden, file, tolerance)]
     else:
         checks = _checks(files, places, allowed, reasons=json or not quiet or junit is not None)
     as_table = any(map(is_manifest, files)) and not json
@@ -118,8 +125,6 @@ def verify(
 
 def _is_same(path: str, file: str) -> bool:
     """Whether two paths, or a path and FILE:NAME, are one file."""
-    from pecli.files.load import split_name
-
     try:
         return os.path.samefile(path, split_name(file)[0])
     except (OSError, ValueError, PecliError):
@@ -128,8 +133,6 @@ def _is_same(path: str, file: str) -> bool:
 
 def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
     """Say what there is to say of one check by itself; the exit code that it stands for."""
-    from pecli.views import check_results, screen
-
     code = Exit.DONE if outcome.passed or outcome.skipped else Exit.CHECK_FAILED
     if isinstance(outcome.result, PecliError) and not outcome.skipped:
         code = print_error(outcome.result)
@@ -144,9 +147,6 @@ def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
 
 def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, Any], *, reasons: bool) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    from pecli.checks.run import Check, is_manifest
-    from pecli.checks.tolerance import Tolerance
-
     if places and all(map(is_manifest, files)):
         name, value = next(iter(places.items()))
         raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
@@ -167,24 +167,8 @@ def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, A
     return checks
 
 
-def _answers(folder: str, files: list[str], places: Mapping[str, str], allowed: Mapping[str, Any]) -> list[Check]:
-    """A port's answers to a golden suite."""
-    from pecli.checks.tolerance import Tolerance
-    from pecli.golden import answer_checks
-
-    for name, value in places.items():
-        raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")
-    tolerance = Tolerance(**allowed) if allowed else None
-    return [check for file in files for check in answer_checks(folder, file, tolerance)]
-
-
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
-    from pecli.checks.verify import model_check
-    from pecli.checks.verify import verify as verify_carried
-    from pecli.checks.verify.targets import PLACES
-    from pecli.models.find import find_model
-
     if not options.names_model(places):
         for name, value in places.items():
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")

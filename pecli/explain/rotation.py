@@ -27,6 +27,7 @@ from pecli.explain.wave_measurement import Waves, agreeing_places
 
 MAX_RESIDUAL = 0.05  # of the values after: a quotient that is further off is no rotation of these pairs
 EXPLAINED = 1e-3  # of the error, the residual of a known mistake
+NEARER = 0.7  # of the error, what a mistake may leave that is no more than rounding
 MAX_HEADS, MAX_ROWS = 16, 96  # of queries or keys that tell mistakes apart
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
 UNITS = 4  # of the last place of the largest channel, that a rotation may lose
@@ -225,7 +226,8 @@ class Rotated:
         scaled = Mistake((kinds.Scaled(factor),), lambda x, rows: factor * self.plan.render()(x, rows))
         every = [*mistakes(self.plan, self.before.shape), scaled, *_other_positions(x, y, self.plan, rows)]
         left = [rms(y - each.render(x, rows)) for each in every]
-        limit = max(EXPLAINED * rms(y - right), rms(self.rounding) + self.atol)
+        error = rms(y - right)
+        limit = min(NEARER * error, max(EXPLAINED * error, rms(self.rounding) + self.atol))
         for off, each in sorted(zip(left, every, strict=True), key=lambda pair: float(f"{pair[0]:.0e}")):
             if off <= limit:
                 errors = self.errors(each.render(self.before, self.rows))

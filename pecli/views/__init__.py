@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich import progress
+
     from pecli.checks.statistics import Statistics
     from pecli.engine.arrays import Array
     from pecli.engine.table import Table
@@ -19,57 +21,41 @@ MIN_SECONDS = 1.0
 """Before a bar appears."""
 
 
-class Progress:
-    """Counts bytes, or other things; draws a bar after MIN_SECONDS, on a terminal that can erase it again."""
-
-    def __init__(self, label: str, total: int, *, bytes: bool = True) -> None:
-        self._label, self._total, self._done, self._bytes = label, total, 0, bytes
-        self._start = time.monotonic()
-        self._drawn = os.environ.get("TERM", "") != "dumb"
-        self._bar: Any = None
-
-    def advance(self, count: int) -> None:
-        """That many more are done."""
-        self._done += count
-        if self._bar is None and self._drawn and time.monotonic() - self._start > MIN_SECONDS:
-            self._open()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done)
-
-    def _open(self) -> None:
-        from rich import progress
-        from rich.console import Console
-
-        amounts = [progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn()]
-        counts = amounts if self._bytes else [progress.MofNCompleteColumn()]
-        columns = [progress.TextColumn("{task.description}"), progress.BarColumn(), *counts]
-        self._bar = progress.Progress(
-            *columns, progress.TimeRemainingColumn(), console=Console(stderr=True), transient=True
-        )
-        self._bar.start()
-        self._task = self._bar.add_task(self._label, total=self._total)
-
-    def close(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.stop()
-
-
 @contextmanager
 def counting(
     label: str, total: int, values: Mapping[str, Any], *, bytes: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """A function that counts bytes, or other things; on a terminal it may draw a bar, unless the options `quiet` or
-    `no_progress` are given.
+    """A function that counts bytes, or other things. After MIN_SECONDS it draws a bar, on a terminal that can erase it
+    again, unless the options `quiet` or `no_progress` are given.
     """
-    if not sys.stderr.isatty() or values["quiet"] or values["no_progress"]:
+    unwanted = values["quiet"] or values["no_progress"] or os.environ.get("TERM", "") == "dumb"
+    if unwanted or not sys.stderr.isatty():
         yield lambda count: None
         return
-    bar = Progress(label, total, bytes=bytes)
-    try:
-        yield bar.advance
-    finally:
-        bar.close()
+    start, done, bar = time.monotonic(), 0, None
+    with ExitStack() as drawn:
+
+        def advance(count: int) -> None:
+            nonlocal done, bar
+            done += count
+            if bar is None and time.monotonic() - start > MIN_SECONDS:
+                bar = drawn.enter_context(_bar(label, total, bytes))
+            if bar is not None:
+                bar.update(bar.task_ids[0], completed=done)
+
+        yield advance
+
+
+def _bar(label: str, total: int, bytes: bool) -> progress.Progress:
+    from rich import progress
+    from rich.console import Console
+
+    amounts = [progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn()]
+    counts = amounts if bytes else [progress.MofNCompleteColumn()]
+    columns = [progress.TextColumn("{task.description}"), progress.BarColumn(), *counts, progress.TimeRemainingColumn()]
+    bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(label, total=total)
+    return bar
 
 
 class BlockObserver(ExitStack):

@@ -55,7 +55,7 @@ def show_audit(audits: Mapping[str, Audit]) -> None:
 
 def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]]) -> None:
     screen.say()
-    screen.say_styled((title, "bold cyan"))
+    screen.say_labelled(title, "bold cyan")
     screen.say_table(heads, rows, indent="  ", right=True)
 
 

@@ -113,7 +113,8 @@ def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: s
         if sum(len(text) for text, _ in parts) <= room:
             say_styled(*parts)
             continue
-        say_styled((indent, ""), line[0])
+        if line[0][0]:
+            say_styled((indent, ""), line[0])
         others = "  ".join(text for text, _ in (parts[3::2] if right else line[1:]))
         for text in _filled(others, f"{indent}  "):
             say_styled((text, line[-1][1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 
 import pytest
@@ -16,15 +17,21 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
+    def plain(self) -> list[str]:
+        """The lines that it was shown, without their colours."""
+        return re.sub(r"\x1b\[[0-9;]*m", "", self.getvalue()).splitlines()
+
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Terminal]:
     """From the call on, standard output is a terminal that keeps what it was shown; pytest's own comes before that."""
 
-    def turn_to() -> Terminal:
+    def turn_to(columns: int = 80) -> Terminal:
         shown = Terminal()
         monkeypatch.setattr("sys.stdout", shown)
-        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        for name, value in {"TERM": "xterm-256color", "COLUMNS": str(columns)}.items():
+            monkeypatch.setenv(name, value)
         return shown
 
     return turn_to

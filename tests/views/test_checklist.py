@@ -42,19 +42,13 @@ error   check 6  config.json: does not exist
 """
 
 
-def test_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_checks_in_a_pipe_and_on_a_terminal(capsys, terminal) -> None:
     checklist.show(OUTCOMES)
     assert capsys.readouterr().out == EXPECTED
-
-
-def test_on_a_terminal(terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = terminal()
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
+    shown = terminal(200)
     checklist.show(OUTCOMES)
     assert "\x1b[1;31mFAILED" in shown.getvalue()
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())
-    assert [line.rstrip() for line in plain.splitlines()] == EXPECTED.splitlines()
+    assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
 
 
 HOSTILE = ["<&\"'>]]>", "a\x1b[2Jb\x00", "two\nlines\r\n", "\udcff\ud800", "\ufffe\uffff", "é😀\x85\u2028", "%0A::x,y"]
@@ -88,35 +82,29 @@ def test_every_name_makes_xml(name: str, tmp_path) -> None:
 
 
 def test_files_without_a_manifest_have_a_suite_of_their_own() -> None:
-    plain = Outcome(Check("a.npy", lambda: Verification("", "", ())), Verification("a.npy", "rope", ()), 0)
+    plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
     suites = ElementTree.fromstring(checklist.junit_report([plain, *outcomes("b")]))
     assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [("pecli verify", "1"), ("m.toml", "3")]
     assert suites.get("tests") == "4"
     assert suites[0][0].get("name") == "a.npy"
 
 
-def unescaped(text: str) -> str:
-    """What the runner makes of a value; the percent sign comes last."""
-    for code, sign in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
-        text = text.replace(code, sign)
-    return text
-
-
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
 def test_every_name_makes_an_annotation(name: str) -> None:
+    def unescaped(text: str) -> str:
+        for code, sign in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):  # the last is last
+            text = text.replace(code, sign)
+        return text
+
     line = checklist.annotation(outcomes(name)[2])
-    assert "\n" not in line
-    assert "\r" not in line
-    command, properties = line.split("::")[1].split(" ", 1)
-    assert command == "error"
-    values = dict(each.split("=", 1) for each in properties.split(","))
-    assert unescaped(values["file"]) == name
-    assert unescaped(values["title"]) == f"pecli verify: {name} 2"
-    assert unescaped(line.split("::", 2)[2]) == f"{name}: does not exist"
+    assert not {"\n", "\r"} & set(line)
+    found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)
+    title = f"pecli verify: {name} 2"
+    assert [unescaped(part) for part in found.groups()] == [name, title, f"{name}: does not exist"]
 
 
 def test_annotations_name_the_file_without_its_tensor(tmp_path) -> None:
     (tmp_path / "a.npz").write_bytes(b"")
     file = f"{tmp_path / 'a.npz'}:cos"
-    outcome = Outcome(Check(file, lambda: Verification("", "", ())), FileError(file, "is empty"), 0)
+    outcome = Outcome(Check(file, lambda: EXACT), FileError(file, "is empty"), 0)
     assert f"file={tmp_path / 'a.npz'},title=" in checklist.annotation(outcome)

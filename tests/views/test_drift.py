@@ -14,18 +14,12 @@ RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 
 def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
     made = audit_picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
-    shown = assert_readable(made)
-    assert "rope, dim 64: largest error by position" in shown
-    assert {*RECIPES, "position", "largest absolute error", "tolerance 0.001"} <= set(shown)
+    shown = set(assert_readable(made))
+    assert {"rope, dim 64: largest error by position", "position", "largest absolute error", "tolerance 0.001"} <= shown
+    assert set(RECIPES) <= shown
     (axes,) = made.axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert made.get_size_inches().tolist() == [8.0, 5.0]
-
-
-def test_a_recipe_that_lies_on_another_is_dashed() -> None:
-    (axes,) = audit_picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)}).axes
-    whole, beside, table = (line.get_linestyle() for line in axes.lines[:3])
-    assert (whole, beside, table) == ("-", "--", "-")  # bfloat16 holds all positions up to 256
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.5])
@@ -38,23 +32,17 @@ def test_layers_are_below_each_other(tolerance: float) -> None:
     assert upper.bbox.y0 > lower.bbox.y1
 
 
-def test_biases_have_distances() -> None:
-    shown = assert_readable(audit_picture({"": audit(pecli.Alibi(12, 256), ("float16-table",), 0.001)}))
-    assert {"alibi, 12 heads: largest error by distance", "distance"} <= set(shown)
+def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
+    made = audit_picture({"": audit(pecli.Alibi(12, 64), ("exact", "float16-table"), 0.0)})
+    shown = {"alibi, 12 heads: largest error by distance", "distance", "float16-table", "exact (no error)"}
+    assert shown <= set(assert_readable(made))
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 5e-324, 0.001, 1e308])
 def test_where_no_recipe_has_an_error_there_are_no_axes(tolerance: float) -> None:
     made = audit_picture({"": audit(pecli.Alibi(8, 64), None, tolerance)})  # all slopes are powers of two
-    shown = " ".join(assert_readable(made)).replace("\n", " ")
     assert not made.axes
-    assert "no error to draw: " in shown
-    assert "equals the exact table everywhere" in shown
-
-
-def test_a_recipe_without_an_error_says_so_in_the_legend() -> None:
-    shown = assert_readable(audit_picture({"": audit(pecli.Alibi(12, 64), ("float32", "float16-table"), 0.0)}))
-    assert {"float32 (no error)", "float16-table"} <= set(shown) or {"float32", "float16-table"} <= set(shown)
+    assert "no error to draw: " in " ".join(assert_readable(made))
 
 
 def test_the_first_position_alone_has_no_place_on_the_axis() -> None:

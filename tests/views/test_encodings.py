@@ -17,15 +17,11 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
         {"model_type": "whisper", "max_source_positions": 150, "max_target_positions": 44, "d_model": 32},
         {"sinusoidal.npy": (150, 32), "learned-init.npy": (44, 32)},
     ),
+    "speech": (
+        {"model_type": "speech_to_text", "max_source_positions": 60, "max_target_positions": 10, "d_model": 8},
+        {"sinusoidal-encoder.npy": (60, 8), "sinusoidal-decoder.npy": (10, 8)},
+    ),
 }
-
-BOTH = {"max_source_positions": 60, "max_target_positions": 10, "d_model": 8}
-CONFIGS["speech"] = (
-    {"model_type": "speech_to_text", **BOTH},
-    {"sinusoidal-encoder.npy": (60, 8), "sinusoidal-decoder.npy": (10, 8)},
-)
-
-REST = ("--seq-len", "4096", "-o", "rope.safetensors")
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -48,12 +44,9 @@ def test_numbers_are_not_cut(pecli_cli, tmp_path) -> None:
 def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:
     path = tmp_path / "my model.json"
     path.write_text(json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}))
-    (line,) = _commands(pecli_cli("config", path).out)
-    assert shlex.split(line) == ["pecli", "rope", "--config", str(path), *REST]
-    (line,) = _commands(pecli_cli("config", "--model", "gemma-3-1b").out)
-    assert line == "pecli rope --model gemma-3-1b --seq-len 4096 -o rope.safetensors"
-    (line,) = _commands(pecli_cli("config", "phi-2").out)  # which has 2,048 positions
-    assert line == "pecli rope --model phi-2 --seq-len 2048 -o rope.safetensors"
+    for given, length in ((f"--config '{path}'", 4096), ("--model gemma-3-1b", 4096), ("--model phi-2", 2048)):
+        (line,) = _commands(pecli_cli("config", *shlex.split(given)).out)
+        assert line == f"pecli rope {given} --seq-len {length} -o rope.safetensors"
 
 
 def test_biases_are_made_in_the_form_of_the_model(pecli_cli, tmp_path, monkeypatch) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pecli.checks.audit import Audit
@@ -139,28 +140,9 @@ class _Page:
             self.commands(shlex.join(words))
 
     def html(self, title: str, command: str) -> str:
-        style = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
-        allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-        return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{allowed}">
-<title>{text(title)} – pecli report</title>
-<link rel="icon" href="data:,">
-<style>
-{style}</style>
-</head>
-<body>
-<h1>{text(title)}</h1>
-{chr(10).join(self.parts)}
-<h2>This page</h2>
-<p class="quiet">Made by pecli {__version__} with</p>
-<pre>{text(command)}</pre>
-</body>
-</html>
-"""
+        page = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
+        words = {"title": text(title), "version": __version__, "command": text(command)}
+        return page.substitute(words, parts="\n".join(self.parts))
 
 
 def text(value: object) -> str:

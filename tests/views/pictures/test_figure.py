@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pecli.errors import FileError, ParameterError
+from pecli.errors import ParameterError
 from pecli.views.pictures import figure, palettes
 from tests.pixels import decoded
 
@@ -64,12 +64,6 @@ def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
 def test_suffixes_that_are_no_pictures(path: str) -> None:
     with pytest.raises(ParameterError, match=r"\.png, \.svg, \.pdf"):
         figure.check_suffix(path)
-
-
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="does not exist"):
-        drawn(tmp_path, "no/x.png")
-    assert not list(tmp_path.iterdir())
 
 
 def test_colour_maps_by_name() -> None:

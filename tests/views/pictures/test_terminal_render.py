@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -82,39 +82,18 @@ def test_panels_lie_beside_each_other_where_there_is_room() -> None:
     assert len(terminal_render.lines(Picture("maps", heats, across=4), FEW)) <= 23
 
 
-@pytest.mark.parametrize("terminal", [GREY, ASCII, Terminal(60, 24, 256)])
-def test_titles_keep_their_ends(terminal: Terminal) -> None:
-    names = [f"{scheme}, rule paper, max-bias 4, head {head}" for scheme in ("a", "b") for head in (1, 11, 111)]
-    heats = [HeatmapPanel(name, np.eye(8), limits=(0.0, 1.0)) for name in names]
-    shown = plain(terminal_render.lines(Picture("six", heats, across=3), terminal))
-    assert max(map(len, shown)) <= terminal.columns
-    for head in ("1", "11", "111"):
-        assert sum(len(re.findall(rf"head {head}\b", line)) for line in shown) == 2
-
-
-def test_a_constant_is_one_colour_the_middle_of_the_palette() -> None:
-    shown = body(heat(np.zeros((64, 32)), TRUE, limits=(-1.0, 1.0)))
-    (colour,) = {colour for line in shown for pair in pixels(line) for colour in pair}
+def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
+    (constant,) = {pair for line in body(heat(np.zeros((64, 32)), TRUE, limits=(-1.0, 1.0))) for pair in pixels(line)}
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
-    assert np.abs(np.array(colour) - middle).max() <= 1  # the middle lies between two of 256 steps
-
-
-def test_a_gradient_runs_through_the_palette_from_end_to_end() -> None:
-    for line in body(heat(np.tile(np.linspace(-3, 3, 60), (40, 1)), TRUE)):
+    assert np.abs(np.array(constant) - middle).max() <= 1  # the middle lies between two of 256 steps
+    gradient = np.tile(np.linspace(-3, 3, 60), (40, 1))
+    for line in body(heat(gradient, TRUE)):
         pairs = pixels(line)
-        assert len(pairs) == 60
-        assert (pairs[0], pairs[-1]) == ((palettes.DIVERGING[0],) * 2, (palettes.DIVERGING[-1],) * 2)
-
-
-def test_two_rows_share_a_line() -> None:
+        assert (pairs[0], pairs[-1], len(pairs)) == ((palettes.DIVERGING[0],) * 2, (palettes.DIVERGING[-1],) * 2, 60)
+    codes = {colour for line in body(heat(gradient, FEW)) for pair in pixels(line) for (colour,) in pair}
+    assert codes == set(palettes.DIVERGING_256)
     shown = body(heat(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
     assert [pixels(line) for line in shown] == [[(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40] * 20
-
-
-def test_256_colours_are_of_the_256() -> None:
-    shown = body(heat(np.tile(np.linspace(0, 1, 70), (40, 1)), FEW))
-    codes = {colour for line in shown for pair in pixels(line) for (colour,) in pair}
-    assert (min(codes) >= 16, max(codes) <= 255, len(codes) > 8) == (True, True, True)
 
 
 @pytest.mark.parametrize(("terminal", "shades"), [(GREY, " ░▒▓█"), (ASCII, " .:-=+*#%@")])
@@ -144,10 +123,14 @@ def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
     assert pixels(body(heat(values, TRUE))[0])[0] == (palettes.UNKNOWN,) * 2
 
 
-def test_logarithms_begin_at_the_lower_end() -> None:
+def test_logarithms_begin_at_the_lower_end_and_extremes_are_drawn() -> None:
     values = np.array([[0.0, 1e-3, 1e-2, 1e-1, 1.0]] * 20)
-    (line, *_) = body(heat(values, ASCII, limits=(1e-3, 1.0), log=True))
-    assert re.fullmatch(r"( +)-+\++@+".replace("-+", "[.:-]+").replace(r"\++", r"[=+*#]+"), line)
+    (line,) = set(body(heat(values, ASCII, limits=(1e-3, 1.0), log=True)))
+    assert re.fullmatch(" +-+[*#]+@+", line)
+    (line,) = set(body(heat(np.array([[-1.7e308, 1.7e308]]), ASCII)))
+    assert (line[0], line[-1]) == (" ", "@")
+    for shape in ((0, 4), (4, 0)):
+        assert heat(np.empty(shape), GREY, title="t")[:2] == ["t", "(empty)"]
 
 
 def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for() -> None:
@@ -159,29 +142,6 @@ def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for
     columns = [int(text) for text in shown[-2].split()]
     assert columns[0] == 0
     assert 400 <= columns[-1] < 500
-
-
-@pytest.mark.parametrize("values", [np.empty((0, 4)), np.empty((4, 0))])
-def test_nothing_is_said_to_be_nothing(values: np.ndarray) -> None:
-    assert heat(values, GREY, title="t")[:2] == ["t", "(empty)"]
-
-
-def test_extreme_numbers_are_drawn() -> None:
-    (line,) = set(body(heat(np.array([[-1.7e308, 1.7e308]]), ASCII)))
-    assert (line[0], line[-1]) == (" ", "@")
-
-
-class Screen(io.StringIO):
-    def __init__(self, encoding: str, tty: bool) -> None:
-        super().__init__()
-        self._encoding, self._tty = encoding, tty
-
-    @property
-    def encoding(self) -> str:
-        return self._encoding
-
-    def isatty(self) -> bool:
-        return self._tty
 
 
 @pytest.mark.parametrize(
@@ -201,7 +161,7 @@ def test_colours_and_size_by_what_the_terminal_says(monkeypatch, environment: di
         monkeypatch.delenv(name, raising=False)
     for name, value in {**environment, "COLUMNS": "132", "LINES": "40"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.stdout", Screen("utf-8", tty=True))
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(encoding="utf-8", isatty=lambda: True))
     assert terminal() == Terminal(132, 40, colours, unicode=True)
 
 
@@ -211,7 +171,7 @@ def test_colours_and_size_by_what_the_terminal_says(monkeypatch, environment: di
 def test_a_pipe_is_80_columns_of_plain_characters(monkeypatch, encoding: str, unicode: bool) -> None:
     for name, value in {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "200"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.stdout", Screen(encoding, tty=False))
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(encoding=encoding, isatty=lambda: False))
     assert terminal() == Terminal(80, 24, 0, unicode)
 
 
@@ -231,27 +191,19 @@ def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room(column
     assert plain(shown)[-1].startswith(words)
 
 
-def test_a_straight_line_runs_from_corner_to_corner() -> None:
+def test_curves_have_no_holes_and_keep_their_spikes() -> None:
     grid = dots(curves([Curve("", X, X)]))
     assert grid[-1, 0]
     assert grid[0].any()
     heights = [np.flatnonzero(column)[0] for column in grid.T if column.any()]
     assert heights == sorted(heights, reverse=True)
-    assert grid.any(axis=0).all(), "the line has holes"
-
-
-def test_a_steep_curve_has_no_holes() -> None:
-    grid = dots(curves([Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))]))
-    assert grid.any(axis=1).all()
-    points = dots(curves([Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))], joined=False))
-    assert np.count_nonzero(points) == 3
-
-
-def test_a_spike_in_a_long_curve_is_seen() -> None:
+    assert grid.any(axis=0).all()
+    steep = Curve("", np.array([0.0, 1.0, 2.0]), np.array([0.0, 9.0, 0.0]))
+    assert dots(curves([steep])).any(axis=1).all()
+    assert np.count_nonzero(dots(curves([steep], joined=False))) == 3
     y = np.zeros(1_000_000)
     y[123_456] = 1.0
     grid = dots(curves([Curve("", np.arange(1e6), y)]))
-    assert grid[0].any()
     assert abs(np.flatnonzero(grid[0])[0] / grid.shape[1] - 0.123) < 0.02
 
 

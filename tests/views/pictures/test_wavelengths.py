@@ -12,7 +12,7 @@ from pecli.models.presets import presets
 from pecli.views.pictures import kinds
 from pecli.views.pictures.kinds.wavelengths import bands
 from pecli.views.pictures.panels import Picture, PlotRequest
-from pecli.views.pictures.subjects import labelled, of_scheme
+from pecli.views.pictures.subjects import labelled, of_model, of_scheme
 from tests.views.pictures.drawing import made
 
 
@@ -25,16 +25,8 @@ def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
     np.testing.assert_allclose(chart.curves[0].y, 2 * math.pi * 10000 ** (np.arange(32) / 32), rtol=1e-12)
 
 
-LLAMA3 = pecli.Rope(
-    64,
-    128,
-    base=5e5,
-    scaling="llama3",
-    factor=8.0,
-    original_max_position_embeddings=8192,
-    low_freq_factor=1.0,
-    high_freq_factor=4.0,
-)
+GIVEN = {"factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 = pecli.Rope(64, 128, base=5e5, scaling="llama3", **GIVEN)
 
 
 def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
@@ -77,14 +69,7 @@ def test_several_share_the_axis_of_pairs() -> None:
 
 
 def of_models(*names: str) -> Picture:
-    subjects = []
-    for name in names:
-        ropes = pecli.load_config(presets()[name].config).ropes()
-        for encoding in ropes:
-            label = f"{name} {encoding.layer_type}".strip()
-            found = pecli.load_model(name)
-            window = found.window if "sliding" in encoding.layer_type or len(ropes) == 1 else None
-            subjects += of_scheme(encoding.rope(64), label, found.context, window)
+    subjects = [subject for name in names for subject in of_model(pecli.load_model(name), name, 64)]
     return kinds.picture("wavelengths", labelled(subjects), PlotRequest())
 
 
@@ -123,18 +108,13 @@ def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
     assert [y for _, y in chart.curves[0].marks] == [8192.0, 131072.0]
 
 
-def test_of_dynamic_scaling_both_lengths_are_drawn_and_without_a_context_longrope_has_both_kinds_of_factors() -> None:
+def test_of_dynamic_scaling_both_lengths_are_drawn() -> None:
     dynamic = pecli.Rope(64, 64, scaling="dynamic", factor=2.0, max_position_embeddings=4096)
     within, beyond, law = kinds.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
     assert (within.label, beyond.label) == ("up to 4,096", "at length 16,384")
     np.testing.assert_allclose(within.y, law.y, rtol=1e-12)
     base = 1e4 * (2.0 * 16384 / 4096 - 1) ** (64 / 62)
     np.testing.assert_allclose(beyond.y, 2 * math.pi * base ** (np.arange(32) / 32), rtol=1e-9)
-    ones, twos = (1.0,) * 32, (2.0,) * 32
-    given = {"short_factor": ones, "long_factor": twos, "original_max_position_embeddings": 4096, "factor": 2.0}
-    short, long, law = made("wavelengths", pecli.Rope(64, 64, scaling="longrope", **given)).panels[0].curves
-    np.testing.assert_allclose(short.y, law.y, rtol=1e-12)
-    np.testing.assert_allclose(long.y, 2 * law.y, rtol=1e-12)
 
 
 def test_a_curve_is_marked_only_where_it_reaches_a_context() -> None:
@@ -143,3 +123,9 @@ def test_a_curve_is_marked_only_where_it_reaches_a_context() -> None:
     full = next(curve for curve in chart.curves if "full" in curve.label)
     assert full.y[np.isfinite(full.y)].max() < 200
     assert not full.marks
+
+
+def test_pairs_that_do_not_rotate_have_no_stretch() -> None:
+    rope = pecli.Rope(8, 8, scaling="proportional", partial_rotary_factor=0.25)
+    (chart,) = made("wavelengths", rope).panels
+    assert np.isfinite(chart.curves[0].y).tolist() == [True, False, False, False]

@@ -13,17 +13,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import check_width, stride
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, attention_factor, informative_pairs
-from pecli.views.pictures.panels import (
-    Chart,
-    Curve,
-    HeatmapPanel,
-    Panel,
-    Picture,
-    PlotRequest,
-    Subject,
-    check_panels,
-    chosen,
-)
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels, chosen
 from pecli.views.screen import number
 
 MAX_SAMPLES = 512
@@ -47,7 +37,7 @@ DEFAULT_KEYS = 1024
 def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """A matrix per subject, and one chart for all."""
     check_panels(len(subjects))
-    panels: list[Panel] = []
+    panels: list[HeatmapPanel | Chart] = []
     curves, looked, several = [], 0, len(subjects) > 1
     for subject in subjects:
         table = vectors(subject)
