@@ -14,7 +14,7 @@ TOY = """
 import sys, types
 from dataclasses import replace
 from pecli.engine.runtimes import RUNTIMES
-from pecli.engine.runtimes.runtime import Reading, Runtime, as_defined
+from pecli.engine.runtimes.runtime import Given, Reading, Runtime
 from pecli.engine.runtimes.transformers import torch_phases
 
 def halved(given):
@@ -22,7 +22,7 @@ def halved(given):
     return Reading(scaling, ("takes half of a linear factor",))
 
 module = types.ModuleType("pecli.engine.runtimes.toy")
-module.RUNTIME = Runtime("toy", "1.0", "this test", {"none": as_defined, "linear": halved}, torch_phases)
+module.RUNTIME = Runtime("toy", "1.0", "this test", {"none": Given.as_defined, "linear": halved}, torch_phases)
 sys.modules[module.__name__] = module
 RUNTIMES["toy"] = "toy"
 

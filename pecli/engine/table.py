@@ -85,11 +85,7 @@ class Table:
         """The whole table, some rows at a time, in order; the next blocks are made meanwhile, in threads."""
         step = rows or self.block_rows()
         starts = range(0, self.rows if self.size else 0, step)
-
-        def read(start: int) -> Array:
-            return self.read(start, min(start + step, self.rows))
-
-        return results_in_order(read, starts)
+        return results_in_order(lambda start: self.read(start, min(start + step, self.rows)), starts)
 
     def array(self) -> Array:
         """The whole tensor in memory."""
@@ -97,14 +93,9 @@ class Table:
         step = max(1, self.block_rows(), -(-self.rows // (2 * thread_count())))
         starts = range(0, self.rows if self.size else 0, step)
 
-        def fill(start: int) -> None:
-            self.fill(start, out[start : start + step])
-
         if self.nbytes < BLOCK_BYTES // 16:
-            for start in starts:
-                fill(start)
-        else:
-            work_through(fill, starts)
+            starts, step = starts[:1], self.rows
+        work_through(lambda start: self.fill(start, out[start : start + step]), starts)
         return out.reshape(self.shape)
 
 

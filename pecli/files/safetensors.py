@@ -106,7 +106,15 @@ def read(contents: Contents) -> LoadedFile:
     text = bytes(contents.data[8 : 8 + length])
     if len(text) < length:
         raise contents.error(f"is truncated: its header should have {length} bytes")
-    entries = _parsed(contents, text)
+    if text.count(b'"') > MAX_QUOTES:
+        raise contents.error(f"has more than {MAX_TENSORS} tensors and texts in its header")
+    try:
+        entries = parsed_json(text.decode("utf-8"))
+    except ValueError as problem:
+        twice = f"{problem} in its header" if str(problem).startswith("names ") else ""
+        raise contents.error(twice or "has a broken header, which is not JSON") from None
+    if not isinstance(entries, dict):
+        raise contents.error("has a broken header, which is not a JSON object")
     metadata = entries.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise contents.error("has a broken header: its metadata are not texts by name")
@@ -121,19 +129,6 @@ def read(contents: Contents) -> LoadedFile:
     contents.check_size(start + previous)
     tensors = {name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places}
     return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
-
-
-def _parsed(contents: Contents, text: bytes) -> dict[str, Any]:
-    if text.count(b'"') > MAX_QUOTES:
-        raise contents.error(f"has more than {MAX_TENSORS} tensors and texts in its header")
-    try:
-        entries = parsed_json(text.decode("utf-8"))
-    except ValueError as problem:
-        twice = f"{problem} in its header" if str(problem).startswith("names ") else ""
-        raise contents.error(twice or "has a broken header, which is not JSON") from None
-    if not isinstance(entries, dict):
-        raise contents.error("has a broken header, which is not a JSON object")
-    return entries
 
 
 def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, str, tuple[int, ...]]:

@@ -151,9 +151,11 @@ def _array(contents: Contents, name: str, tensor: Any) -> Array:
             raise complain(f"is not nested as its shape, {shape}, asks for")
         flat = list(chain.from_iterable(flat))
     is_float = dtype in SIGNIFICAND_BITS
-    if is_float and str in set(map(type, flat)):
+    kinds = set(map(type, flat))
+    if is_float and str in kinds:
         flat = [INFINITIES.get(value, value) if type(value) is str else value for value in flat]
-    if not set(map(type, flat)) <= ({float, int} if is_float else {bool} if dtype == "bool" else {int}):
+        kinds = set(map(type, flat))
+    if not kinds <= ({float, int} if is_float else {bool} if dtype == "bool" else {int}):
         raise complain(f"holds something that is not a number of {dtype}")
     try:
         return (round_to(np.array(flat, np.float64), dtype) if is_float else np.array(flat, dtype)).reshape(shape)

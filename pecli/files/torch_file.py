@@ -76,7 +76,6 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes:
-    """The bytes of a small member; none where there is none."""
     if name not in members:
         return b""
     member = members[name]
@@ -147,8 +146,6 @@ class _Tensor(_StandIn):
 
 @dataclass(frozen=True, eq=False)
 class _Storage(_StandIn):
-    """The bytes of a member, and their dtype."""
-
     contents: Contents
     dtype: str
     big_endian: bool
@@ -156,8 +153,6 @@ class _Storage(_StandIn):
 
 @dataclass(frozen=True, eq=False)
 class _Name(_StandIn):
-    """A class or function that a pickle names."""
-
     name: str
 
     def __call__(self, *arguments: Any) -> Any:

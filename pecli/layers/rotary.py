@@ -152,7 +152,6 @@ class RotaryPosEmbedding:
         return positions
 
     def _ids(self, position_ids: ArrayLike, length: int) -> NDArray[np.int64]:
-        """position_ids, checked and copied."""
         ids = as_numpy("position_ids", position_ids)
         if not ids.size and not isinstance(position_ids, np.ndarray):
             ids = ids.astype(np.int64)  # NumPy takes an empty list for floats

@@ -178,7 +178,6 @@ class Conversion:
 
 
 def _listed(weights: Sequence[Weight]) -> str:
-    """Some tensors with their shapes."""
     return listed([f"{quoted(weight.name)} {weight.shape}" for weight in weights], MAX_LISTED)
 
 
@@ -229,7 +228,10 @@ class Converted:
 
     def array(self, name: str) -> Array:
         """The same in memory; what does not change is what was given."""
-        return self.table(name).array() if name in self.moves or name in self.cast else self.arrays[name]
+        if name in self.cast:
+            return self.table(name).array()
+        move = self.moves.get(name)
+        return self.arrays[name] if move is None else np.take(self.arrays[name], move.order, axis=move.axis)
 
     def check(self) -> ScoreCheck:
         """How far attention scores change, over all layers of which there are both query and key."""

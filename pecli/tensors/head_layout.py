@@ -287,7 +287,6 @@ def move_in_columns(weight: Weight, source: str, target: str, rotary_dim: int | 
 def _rotary_order(
     weight: Weight, size: int, source: str, target: str, rotary_dim: int | None, trailing: bool
 ) -> Indices:
-    """The order of a head's rows."""
     rotary = size if rotary_dim is None else rotary_dim
     if rotary % 2 or not 0 < rotary <= size:
         rule = f"channels rotate in pairs, at most the {size} of a head"

@@ -128,7 +128,6 @@ def only_tensor(name: str, file: str, tensors: Mapping[str, Array]) -> Array:
 
 
 def _listed(tensors: Mapping[str, Array]) -> str:
-    """The tensors there are, with their shapes."""
     return listed([f"{name} {array.shape}" for name, array in tensors.items()], MAX_LISTED) or "no tensors"
 
 

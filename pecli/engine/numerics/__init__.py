@@ -35,7 +35,6 @@ def fixed(value: Fraction, bits: int) -> int:
 
 
 def _arctan_inverse(n: int, bits: int) -> int:
-    """arctan(1/n)."""
     power = total = (1 << bits) // n
     k, square = 1, n * n
     while power:
@@ -161,7 +160,6 @@ class DoubleDouble:
 
     @classmethod
     def plain(cls, values: Floats) -> DoubleDouble:
-        """Values that float64 has."""
         return cls(values, np.zeros_like(values))
 
     def __getitem__(self, index: Any) -> DoubleDouble:
@@ -269,7 +267,6 @@ class Frequencies(NamedTuple):
     more: Callable[[int], Frequencies]  #: the same frequencies with that many bits more
 
     def first(self, count: int) -> Frequencies:
-        """The first few of them."""
         return Frequencies(self.values[:count], self.bits, lambda extra: self.more(extra).first(count))
 
     def take(self, indices: Sequence[int]) -> Frequencies:

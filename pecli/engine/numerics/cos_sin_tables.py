@@ -22,17 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import (
-    SIGNIFICAND_BITS,
-    Array,
-    Complex,
-    Flags,
-    Floats,
-    Indices,
-    Ints,
-    aligned_buffer,
-    round_to,
-)
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Flags, Floats, Indices, Ints, aligned_buffer, round_to
 from pecli.engine.numerics import phases
 from pecli.engine.numerics.phases import COLUMNS, Waves, multiples, power_of_two, round_waves
 

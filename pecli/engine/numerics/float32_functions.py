@@ -73,7 +73,6 @@ class _ReducedAngles:
         self._error = count
 
     def wave(self, part: str) -> tuple[Floats, Floats]:
-        """The values, and bounds on their errors."""
         cosines, sines = phases.sectors()
         table, slopes = (sines.hi, cosines.hi) if part == "sin" else (cosines.hi, -sines.hi)
         value = table.take(self._sector)

@@ -116,7 +116,6 @@ class Waves:
 
     @cached_property
     def factor(self) -> DoubleDouble:
-        """The amplitude."""
         return DoubleDouble.fixed(self.amplitude, self.amplitude_bits)
 
 
@@ -144,13 +143,11 @@ def _opposite(values: DoubleDouble) -> DoubleDouble:
 
 @cache
 def _inverse(n: int) -> DoubleDouble:
-    """1/n."""
     return DoubleDouble.fixed((1 << 200) // n, 200)
 
 
 @cache
 def _turn() -> DoubleDouble:
-    """2π."""
     return DoubleDouble.fixed(2 * numerics.pi(200), 200)
 
 

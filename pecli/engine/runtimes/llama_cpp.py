@@ -9,16 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import fused, log_single, power, round_single
-from pecli.engine.runtimes.runtime import (
-    Given,
-    Phases,
-    Reading,
-    Runtime,
-    as_defined,
-    extension_attention,
-    rounded_limits,
-    with_attention,
-)
+from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime
 from pecli.engine.runtimes.transformers import torch_powers_of
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.scaling import reciprocal
@@ -27,11 +18,12 @@ from pecli.engine.scalings.yarn import Yarn
 
 def _yarn(given: Given) -> Reading:
     """From the file come f, O, the betas, and mscale_all_dim alone of the magnitudes."""
-    yarn, causes = rounded_limits(given)
+    reading = given.rounded_limits()
+    yarn: Yarn = reading.scaling
     whole = yarn.mscale_all_dim or None
     same = whole == yarn.mscale  # DeepSeek-V2, which has a rule of its own
     scaling = replace(yarn, attention_factor=None, mscale=whole if same else whole and 1.0, mscale_all_dim=whole)
-    return with_attention(Reading(scaling, causes), given, "computes it from factor and mscale_all_dim alone")
+    return replace(reading, scaling=scaling).with_attention(given, "computes it from factor and mscale_all_dim alone")
 
 
 @dataclass(frozen=True)
@@ -101,9 +93,9 @@ RUNTIME = Runtime(
     "ggml 0.25.3",
     "ggml_rope_ext on the CPU (x86-64, fused multiply-add), with the arguments and tensors that llama.cpp gives it",
     {
-        **dict.fromkeys(("none", "linear", "llama3"), as_defined),
+        **dict.fromkeys(("none", "linear", "llama3"), Given.as_defined),
         "yarn": _yarn,
-        "longrope": extension_attention,
+        "longrope": Given.extension_attention,
         "dynamic": "GGUF files have none, and the converter drops it",
     },
     _phases,

@@ -9,18 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
-from pecli.engine.runtimes.runtime import (
-    Given,
-    Phases,
-    Products,
-    Reading,
-    Runtime,
-    as_defined,
-    attention_of,
-    extension_attention,
-    rounded_limits,
-    with_attention,
-)
+from pecli.engine.runtimes.runtime import Given, Phases, Products, Reading, Runtime
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.yarn import Yarn
@@ -34,7 +23,8 @@ _EXP_TERMS = (
 
 def _yarn(given: Given) -> Reading:
     """mscale is 1 and mscale_all_dim 0 unless they are given; attention_factor is not read."""
-    yarn, causes = rounded_limits(given)
+    reading = given.rounded_limits()
+    yarn: Yarn = reading.scaling
     if yarn.mscale_all_dim:
         scaling = replace(yarn, mscale=yarn.mscale or 1.0, attention_factor=None)
     else:
@@ -42,7 +32,7 @@ def _yarn(given: Given) -> Reading:
         magnitude = 0.1 * (1.0 if yarn.mscale is None else yarn.mscale) * math.log(factor) + 1
         scaling = replace(yarn, mscale=None, mscale_all_dim=None, attention_factor=magnitude)
     why = "computes it from factor, mscale and mscale_all_dim alone"
-    return _on_input(with_attention(Reading(scaling, causes), given, why))
+    return _on_input(replace(reading, scaling=scaling).with_attention(given, why))
 
 
 def _longrope(given: Given) -> Reading:
@@ -50,14 +40,14 @@ def _longrope(given: Given) -> Reading:
     scaling: LongRope = given.scaling
     original = scaling.original_max_position_embeddings
     if (scaling.length or 0) > original:
-        return _on_input(extension_attention(given))
-    reading = extension_attention(given.reading(replace(scaling, length=original + 1)))
+        return _on_input(given.extension_attention())
+    reading = given._replace(scaling=replace(scaling, length=original + 1)).extension_attention()
     cause = f"takes the long factors at any length; up to {original:,} the model has the short ones"
     return _on_input(replace(reading, causes=(cause, *reading.causes)))
 
 
 def _on_input(reading: Reading) -> Reading:
-    if attention_of(reading.scaling) == 1:
+    if reading.scaling.attention_value == 1:
         return reading
     return replace(reading, notes=("its attention factor multiplies q and k, not the table",))
 
@@ -118,7 +108,7 @@ RUNTIME = Runtime(
     "0.32.2",
     "models/rope_utils.py, initialize_rope, and mlx.core.fast.rope on the CPU",
     {
-        **dict.fromkeys(("none", "linear", "dynamic", "llama3", "proportional"), as_defined),
+        **dict.fromkeys(("none", "linear", "dynamic", "llama3", "proportional"), Given.as_defined),
         "yarn": _yarn,
         "longrope": _longrope,
     },

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol
 from pecli.engine.arrays import Singles
 from pecli.engine.scalings import name_of
 from pecli.engine.scalings.longrope import LongRope
-from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import UnsupportedError
 
@@ -29,12 +28,28 @@ class Given(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The name of the scaling."""
         return name_of(self.scaling)
 
-    def reading(self, scaling: Scaling) -> Given:
-        """The same with another scaling."""
-        return self._replace(scaling=scaling)
+    def as_defined(self) -> Reading:
+        """As transformers, which models are defined by, takes it."""
+        return Reading(self.scaling)
+
+    def rounded_limits(self) -> Reading:
+        """YaRN's limits rounded to whole frequencies, whatever `truncate` says; with the cause, if another."""
+        yarn: Yarn = self.scaling
+        if yarn.truncate is not False:
+            return Reading(yarn)
+        rounded = replace(yarn, truncate=True)
+        low, high = (value / (1 << _BITS) for value in rounded.limits(self.base, self.dim, _BITS))
+        return Reading(rounded, (f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false",))
+
+    def extension_attention(self) -> Reading:
+        """LongRoPE's attention factor from M/O, whatever `factor` or `attention_factor` say."""
+        scaling: LongRope = self.scaling
+        if scaling.max_position_embeddings is None:
+            return Reading(scaling)
+        why = "computes it from max_position_embeddings alone"
+        return Reading(replace(scaling, factor=None, attention_factor=None)).with_attention(self, why)
 
 
 class Phases(Protocol):
@@ -60,10 +75,17 @@ class Products:
 class Reading:
     """A scaling as a runtime takes it."""
 
-    scaling: Scaling
+    scaling: Any
     causes: tuple[str, ...] = ()  #: where that departs from the model's definition, and why
     rows: int | None = None  #: positions for which the runtime has values, where they are limited
     notes: tuple[str, ...] = ()  #: what it does otherwise with the same result
+
+    def with_attention(self, given: Given, why: str) -> Reading:
+        """The same, its attention factor given as a cause where it is another than the model's."""
+        own, defined = self.scaling.attention_value, given.scaling.attention_value
+        if abs(own - defined) <= 1e-9 * defined:
+            return self
+        return replace(self, causes=(*self.causes, f"attention factor {own:.6g}, not {defined:.6g}: {why}"))
 
 
 Read = Callable[[Given], Reading]
@@ -91,40 +113,3 @@ class Runtime:
             rule = found or f"the description of {self.name} {self.version} does not cover it"
             raise UnsupportedError("runtime", self.name, f"it has no {given.kind} scaling: {rule}")
         return found(given)
-
-
-def as_defined(given: Given) -> Reading:
-    """As transformers, which models are defined by, takes it."""
-    return Reading(given.scaling)
-
-
-def attention_of(scaling: Scaling) -> float:
-    """The attention factor, as float64."""
-    return scaling.attention(_BITS) / (1 << _BITS)
-
-
-def with_attention(reading: Reading, given: Given, why: str) -> Reading:
-    """The reading, its attention factor given as a cause where it is another than the model's."""
-    own, defined = attention_of(reading.scaling), attention_of(given.scaling)
-    if abs(own - defined) <= 1e-9 * defined:
-        return reading
-    return replace(reading, causes=(*reading.causes, f"attention factor {own:.6g}, not {defined:.6g}: {why}"))
-
-
-def rounded_limits(given: Given) -> tuple[Yarn, tuple[str, ...]]:
-    """YaRN's limits rounded to whole frequencies, whatever `truncate` says; and the cause, if it says otherwise."""
-    yarn: Yarn = given.scaling
-    if yarn.truncate is not False:
-        return yarn, ()
-    rounded = replace(yarn, truncate=True)
-    low, high = (value / (1 << _BITS) for value in rounded.limits(given.base, given.dim, _BITS))
-    return rounded, (f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false",)
-
-
-def extension_attention(given: Given) -> Reading:
-    """LongRoPE's attention factor from M/O, whatever `factor` or `attention_factor` say."""
-    scaling: LongRope = given.scaling
-    if scaling.max_position_embeddings is None:
-        return Reading(scaling)
-    why = "computes it from max_position_embeddings alone"
-    return with_attention(Reading(replace(scaling, factor=None, attention_factor=None)), given, why)

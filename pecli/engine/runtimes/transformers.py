@@ -6,7 +6,7 @@ import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import torch_powers
-from pecli.engine.runtimes.runtime import Given, Phases, Products, Runtime, as_defined
+from pecli.engine.runtimes.runtime import Given, Phases, Products, Runtime
 
 COVERED = ("none", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
 
@@ -28,6 +28,6 @@ RUNTIME = Runtime(
     "transformers",
     "5.22.2",
     "modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, and their tables in float32 (PyTorch 2.13, x86-64)",
-    dict.fromkeys(COVERED, as_defined),
+    dict.fromkeys(COVERED, Given.as_defined),
     torch_phases,
 )

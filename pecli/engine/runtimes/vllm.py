@@ -8,15 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pecli.engine.arrays import Singles
-from pecli.engine.runtimes.runtime import (
-    Given,
-    Phases,
-    Products,
-    Reading,
-    Runtime,
-    as_defined,
-    extension_attention,
-)
+from pecli.engine.runtimes.runtime import Given, Phases, Products, Reading, Runtime
 from pecli.engine.runtimes.transformers import torch_phases, torch_powers_of
 from pecli.engine.scalings.scaling import Scaling, reciprocal
 
@@ -28,7 +20,7 @@ def _yarn(given: Given) -> Reading:
 
 def _longrope(given: Given) -> Reading:
     """Short or long factors once and for all, by the served context."""
-    return replace(extension_attention(given), rows=given.scaling.max_position_embeddings)
+    return replace(given.extension_attention(), rows=given.scaling.max_position_embeddings)
 
 
 def _dynamic(given: Given) -> Reading:
@@ -54,7 +46,7 @@ RUNTIME = Runtime(
     "0.32.0",
     "model_executor/layers/rotary_embedding, tables in float32 (PyTorch 2.13, x86-64)",
     {
-        **dict.fromkeys(("none", "linear", "llama3", "ntk-fixed"), as_defined),
+        **dict.fromkeys(("none", "linear", "llama3", "ntk-fixed"), Given.as_defined),
         "yarn": _yarn,
         "longrope": _longrope,
         "dynamic": _dynamic,

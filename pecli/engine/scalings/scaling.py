@@ -29,22 +29,18 @@ class Scaling:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Its parameters."""
         return tuple(each.name for each in fields(cls))
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
-        """The parameters that have to be given."""
         return tuple(each.name for each in fields(cls) if each.default is MISSING)
 
     @classmethod
     def optional(cls) -> tuple[str, ...]:
-        """The parameters that may be left out."""
         return tuple(each.name for each in fields(cls) if each.default is not MISSING)
 
     @classmethod
     def frequency_parameters(cls) -> tuple[str, ...]:
-        """The parameters that frequencies depend on."""
         return cls.names()
 
     def complete(self) -> Self:
@@ -77,6 +73,11 @@ class Scaling:
     def attention(self, bits: int) -> int:
         """What cos and sin are multiplied by, as an integer over 2**bits."""
         return 1 << bits
+
+    @property
+    def attention_value(self) -> float:
+        """The same as float64."""
+        return self.attention(200) / (1 << 200)
 
     def known_mistakes(self) -> tuple[Scaling, ...]:
         """The same scaling read otherwise, where no single number tells the difference."""

@@ -43,6 +43,7 @@ def scheme_named(name: object) -> Any:
     return getattr(import_module(found[0]), found[1]) if isinstance(found, tuple) else found
 
 
+_INF = math.inf
 _BOOL_TYPES = ("bool", "bool_")  #: the names of Python's and NumPy's types of yes and no, which would pass for numbers
 
 
@@ -66,11 +67,8 @@ class Parameter(ABC):
         self, help: str, *, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "",
         omitted_default: Any = ALWAYS_NAMED,
     ) -> None:  # fmt: skip
-        self.help = help
-        self.default = default
-        self.aliases = aliases
-        self.panel = panel
-        self.omitted_default = omitted_default
+        self.help, self.default, self.aliases = help, default, aliases
+        self.panel, self.omitted_default = panel, omitted_default
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
@@ -135,19 +133,13 @@ class Real(Parameter):
     metavar = "NUMBER"
 
     def __init__(
-        self,
-        help: str,
-        *,
-        above: float | None = None,
-        at_least: float = -math.inf,
-        up_to: float = math.inf,
-        **more: Any,
+        self, help: str, *, above: float | None = None, at_least: float = -_INF, up_to: float = _INF, **more: Any
     ) -> None:
         super().__init__(help, **more)
         self.above, self.at_least, self.up_to = above, at_least, up_to
         above_limit = "" if above is None else f"above {above:g}"
-        least = f"of at least {at_least:g}" if at_least > -math.inf else ""
-        most = f"up to {up_to:g}" if up_to < math.inf else ""
+        least = f"of at least {at_least:g}" if at_least > -_INF else ""
+        most = f"up to {up_to:g}" if up_to < _INF else ""
         self.rule = f"it must be a finite number {', '.join(filter(None, (above_limit, least, most)))}".rstrip()
 
     def parse(self, name: str, text: str) -> float:
@@ -159,7 +151,7 @@ class Real(Parameter):
         try:
             number = float(value)
         except OverflowError:
-            number = math.inf
+            number = _INF
         except (TypeError, ValueError):
             raise KindError(name, quoted(value), self.rule) from None
         above = self.above is None or number > self.above

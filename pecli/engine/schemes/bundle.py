@@ -79,6 +79,5 @@ class Bundle(Scheme):
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
-        """Those that show all its parts."""
         every = [part.picture_kinds for _, part in self.parts]
         return tuple(kind for kind in every[0] if all(kind in kinds for kinds in every))

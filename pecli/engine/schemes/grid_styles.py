@@ -106,7 +106,6 @@ class GridStyle:
     def coordinates(
         self, grid: Sequence[int], keep: int, base: Sequence[float] | None, scale: Sequence[float] | None
     ) -> Coordinates:
-        """The positions of all rows."""
         time, height, width = (1, *grid) if len(grid) == 2 else grid
         sizes, merge, points = {"t": time, "h": height, "w": width}, self.merge, time * height * width
         values = []

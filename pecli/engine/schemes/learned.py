@@ -90,7 +90,6 @@ class LearnedInit(Scheme):
         raise ParameterError("the scheme", repr(self.name), "it has no recipes: its numbers are random, not computed")
 
     def neighbours(self) -> tuple[Neighbour, ...]:
-        """Another seed or std."""
         usual = {"seed": 1 if self.seed == 0 else 0, "std": 0.02}
         changes = [{name: value} for name, value in usual.items() if name not in self.inert_parameters]
         return tuple(filter(None, (self.neighbour(**change) for change in changes)))

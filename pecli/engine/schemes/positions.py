@@ -46,7 +46,6 @@ class PositionList(tuple[Any, ...]):
 
     @property
     def axes(self) -> tuple[tuple[Any, ...], ...]:
-        """The positions of each axis."""
         return tuple(self) if isinstance(self[0], tuple) else (tuple(self),)
 
     @property
@@ -229,7 +228,6 @@ class Positioned(Scheme):
 
     @property
     def grid_style(self) -> GridStyle | None:
-        """Whose conventions a grid follows."""
         return None
 
     @property

@@ -219,7 +219,6 @@ class CastFiller:
         self._exact, self._through = exact, through
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """See `Rotation.fill`."""
         narrow = np.empty(out.shape, numpy_dtype(self._through))
         self._exact.fill(part, first, narrow, self._through)
         out[...] = as_dtype(narrow, dtype)

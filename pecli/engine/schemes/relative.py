@@ -44,7 +44,7 @@ def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
 
     def begins(step: int) -> int:
         limit = max_distance**step * exact ** (steps - step)
-        return bisect_left(range(count), limit, key=lambda far: int(far) ** steps)
+        return bisect_left(range(count), limit, key=lambda far: far**steps)
 
     starts = [*range(1, min(exact + 1, count + 1)), *(begins(step) for step in range(1, steps))]
     return np.searchsorted(starts, np.arange(count), side="right")
@@ -62,7 +62,7 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
 
     def ends(step: int) -> int:
         limit = (max_distance - 1) ** step * middle ** (middle - 1)
-        return bisect_right(range(count), limit, key=lambda far: int(far) ** (middle - 1) * middle**step)
+        return bisect_right(range(count), limit, key=lambda far: far ** (middle - 1) * middle**step)
 
     step, first = 1, middle + 1
     while first < count:
@@ -131,7 +131,7 @@ class Relative(Scheme):
     weights: Annotated[WeightTable | None, _WEIGHTS] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index"),
+        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index")
     }
     applied_as = "relative"
 
@@ -171,7 +171,6 @@ class Relative(Scheme):
 
     @property
     def length(self) -> int:
-        """Queries, and keys."""
         return self.seq_len or (self.grid[0] * self.grid[1] if self.grid else 0)
 
     def rows(self, start: int, stop: int) -> Indices:

@@ -80,7 +80,7 @@ class Rope(RotaryParameters):
 
     def attention_factor_value(self) -> float:
         """What cos and sin are multiplied by, as float64."""
-        return self.scaling_value.attention(200) / (1 << 200)
+        return self.scaling_value.attention_value
 
     def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
         rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().first(self.rotating_pairs)

@@ -206,7 +206,6 @@ class RotaryParameters(Positioned):
     @classmethod
     @cache
     def scaling_parameters(cls) -> tuple[str, ...]:
-        """The parameters that belong to some scaling."""
         parameters = cls.parameters().items()
         return tuple(name for name, parameter in parameters if parameter.panel == _PANEL and name != "scaling")
 
@@ -228,7 +227,6 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def defined_scaling(self) -> Scaling:
-        """The scaling with its parameters."""
         kind = SCALINGS[self.scaling]
         values = {name: getattr(self, name) for name in kind.names()}
         if "length" in values:
@@ -279,7 +277,7 @@ class RotaryParameters(Positioned):
 def parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
     """The parameters of a scaling with that amplitude, where some scaling has it."""
     given = {name: value for name, value in vars(scaling).items() if value is not None}
-    if math.isclose(amplitude, scaling.attention(200) / (1 << 200), rel_tol=1e-9):
+    if math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9):
         return {"scaling": name_of(scaling), **given}
     if "attention_factor" in scaling.optional():
         return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}

@@ -145,9 +145,8 @@ class Scheme(ABC):
         """The error of a parameter whose value breaks a rule."""
         value = getattr(self, name)
         given = repr(value) if isinstance(value, str) else "missing" if value is None else spelled(value)
-        return ParameterError(
-            name, f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given, rule, advice
-        )
+        given = f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given
+        return ParameterError(name, given, rule, advice)
 
     @classmethod
     @cache
@@ -251,7 +250,6 @@ class Scheme(ABC):
 
     @property
     def first_position(self) -> int:
-        """The position of the first row."""
         return int(getattr(self, "offset", 0))
 
     def in_dtype(self, dtype: str) -> Self:

@@ -151,7 +151,6 @@ class Sinusoidal(Positioned):
 
     @property
     def rows(self) -> int:
-        """Of the table."""
         return 2 * self.seq_len - 1 if self.relative else self.seq_len
 
     @cached_property
