@@ -17,6 +17,7 @@ from pecli.errors import quoted
 from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, path_beside, read_contents
 
 MAX_BYTES = (1 << 31) - 1  # of a message, by the rules of protobuf
+MAX_TENSORS = 1 << 17
 MAX_DEPTH = 16
 _UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})  # no type, texts, and types of less than a byte
 
@@ -43,6 +44,8 @@ def read(contents: Contents) -> LoadedFile:
     for name, tensor in _tensors(onnx, model.graph, ""):
         if name in tensors or name in unread:
             raise contents.error(f"names the tensor {quoted(name)} twice")
+        if len(tensors) + len(unread) >= MAX_TENSORS:
+            raise contents.error(f"has more than {MAX_TENSORS} tensors")
         if tensor.data_type in _UNREAD or tensor.data_type not in onnx.TensorProto.DataType.values():
             unread[name] = UnreadTensor(name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None)
         else:
