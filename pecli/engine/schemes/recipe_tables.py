@@ -129,9 +129,8 @@ class RecipeFiller:
         self._recipe, self._bands, self._coordinates = recipe, list(bands), coordinates
         self._amplitude = np.float32(amplitude)
         factor = 2 * np.pi if in_turns else 1.0
-        self._values = (
-            [coordinates.floats(axis, factor) for axis in range(len(coordinates.values))] if coordinates else []
-        )
+        axes = coordinates.values if coordinates else ()
+        self._values = [np.array([float(value) for value in values]) * factor for values in axes]
 
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`, or those given; see `Rotation.fill`."""
