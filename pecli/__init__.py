@@ -109,9 +109,7 @@ _DISPLAYED = {
 
 
 def _display_in_notebooks() -> None:
-    """Give the classes that are imported by now what notebooks and print look for; the layers below know nothing of
-    views.
-    """
+    """Give the classes that are imported by now what notebooks and print look for: layers below know no views."""
     import sys
 
     for module, name in _DISPLAYED.items():

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-DEFECT = 70
-
-
 class Stopped(BaseException):
     """A signal asked the process to end; raised so that half-written files are cleaned up on the way out."""
 
@@ -57,7 +54,7 @@ def _open_streams() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    code = DEFECT
+    code = 70  # a defect, until something else is known
     try:
         _open_streams()
         for name in ("SIGTERM", "SIGHUP"):

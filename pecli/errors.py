@@ -31,10 +31,8 @@ class PecliError(Exception):
 
 
 class ParameterError(PecliError, ValueError):
-    """A parameter breaks its rule.
-
-    `name` is the parameter's name in Python, and so is any name that the rule or the advice has in backticks; a command
-    line that shows the error spells them as options.
+    """A parameter breaks its rule. `name` is its name in Python, and so is any that the rule or the advice has in
+    backticks; a command line that shows the error spells them as options.
     """
 
     def __init__(self, name: str, given: object, rule: str, advice: str = "") -> None:
@@ -58,8 +56,7 @@ def path_of(name: str, given: object) -> str:
     """The path that a Python function was given."""
     if not isinstance(given, (str, os.PathLike)):
         raise KindError(name, repr(given), "it must be a path")
-    path = os.fspath(given)
-    return path if isinstance(path, str) else os.fsdecode(path)
+    return os.fsdecode(given)
 
 
 class UnsupportedError(ParameterError):

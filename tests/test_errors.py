@@ -12,16 +12,13 @@ from pecli.cli import option_name
 from pecli.errors import FileError, KindError, ParameterError, PecliError
 
 
-def test_a_parameter_goes_by_its_own_name_in_python_and_by_that_of_its_option_in_a_command() -> None:
+def test_a_parameter_goes_by_its_own_name_in_python_and_by_its_option_in_a_command() -> None:
     problem = ParameterError("kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`")
     assert str(problem) == "kv_heads is 3; 4 `heads` are no multiple of 3; check `heads` and `kv_heads`"
     spelled = "--kv-heads is 3; 4 --heads are no multiple of 3; check --heads and --kv-heads"
     assert problem.spelled(option_name) == spelled
     problem = ParameterError("name", "'`heads`'", "what is given is never taken for a name")
     assert problem.spelled(option_name) == "--name is '`heads`'; what is given is never taken for a name"
-
-
-def test_parts_that_are_empty_leave_no_trace() -> None:
     assert str(ParameterError("dim", 0, "")) == "dim is 0"
     assert str(FileError("pe.npy", "is empty")) == "pe.npy: is empty"
     assert str(FileError("pe.npy", "is empty", "write it again")) == "pe.npy: is empty; write it again"

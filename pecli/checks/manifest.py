@@ -88,11 +88,11 @@ def _toml(path: str) -> dict[str, Any]:
             line = decoded.count("\n", 0, nested.start()) + 1
             raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
         return tomllib.loads(decoded)
+    except ParameterError:
+        raise
     except UnicodeDecodeError:
         raise FileError(path, "is not UTF-8", "a manifest is TOML, in UTF-8") from None
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as problem:
-        if isinstance(problem, ParameterError):
-            raise
+    except (ValueError, RecursionError) as problem:
         raise FileError(path, f"is not TOML: {' '.join(str(problem).split())}") from None
 
 

@@ -283,7 +283,9 @@ def _in_form(
         expected = tables[names[0]]
         if found[0].shape[found[0].ndim - len(expected.shape) :] != expected.shape:
             continue
-        for step in _steps(real, target, expected):
+        whole = STEPS.get(dtype_name(real.dtype), ()) if target.quantised else ()
+        is_whole = (expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)) in STEPS
+        for step in (1 / count for count in whole) if whole and not is_whole else (0.0,):
             parts = tuple(
                 Part(tables[name], values, view.negated, step, target.masked)
                 for name, values, view in zip(names, found, views, strict=True)
@@ -306,15 +308,6 @@ def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]
         pairs = zip((leading[k] for k in axes), wanted, strict=True)
         if all((length > 1 or flat) if want is None else length == want for length, want in pairs):
             yield axes
-
-
-def _steps(array: AnyArray, target: Target, expected: Expected) -> tuple[float, ...]:
-    """What one may mean in integers that stand for numbers."""
-    kind = dtype_name(array.dtype)
-    dtype = expected.dtype if isinstance(expected.dtype, str) else dtype_name(expected.dtype)
-    if target.quantised and kind in STEPS and dtype not in STEPS:
-        return tuple(1 / count for count in STEPS[kind])
-    return (0.0,)
 
 
 def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:

@@ -137,8 +137,7 @@ def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
         text = problem.spelled(lambda name: _typed(name, words))
     if len(text) > MAX_ERROR_LENGTH:  # a name from a file, say; what to do about it comes last
         text = f"{text[: MAX_ERROR_LENGTH // 2]} … {text[-MAX_ERROR_LENGTH // 2 :]}"
-    with suppress(OSError):  # a full disk behind standard error does not change the exit code
-        print(printable(f"pecli: error: {' '.join(text.split(chr(10)))}", sys.stderr), file=sys.stderr, flush=True)
+    print_note(" ".join(text.split("\n")), "error")
     if isinstance(problem, DefectError):
         return Exit.DEFECT
     if isinstance(problem, UnsupportedError):
@@ -146,10 +145,10 @@ def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
     return Exit.USAGE if isinstance(problem, (ParameterError, str)) else Exit.FILE
 
 
-def print_note(text: str) -> None:
-    """One line on standard error, where nothing went wrong but something is worth knowing."""
-    with suppress(OSError):
-        print(printable(f"pecli: note: {text}", sys.stderr), file=sys.stderr, flush=True)
+def print_note(text: str, kind: str = "note") -> None:
+    """One line on standard error, where something is worth knowing."""
+    with suppress(OSError):  # a full disk behind standard error does not change the exit code
+        print(printable(f"pecli: {kind}: {text}", sys.stderr), file=sys.stderr, flush=True)
 
 
 def _typed(name: str, words: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -92,13 +93,6 @@ OPTION_SYNONYMS = {
 }
 """What other programs call an option; a hint where the command has none of that name."""
 
-EXAMPLES = (
-    "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
-    "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
-    "pecli identify unknown.npy",
-    "pecli COMMAND --help",
-)
-
 UsageError: Any = typer.BadParameter.__mro__[1]
 """What Typer raises for any command line that is wrong; it has no public name."""
 
@@ -156,12 +150,17 @@ app = typer.Typer(
 )
 
 
+EXAMPLES = (
+    "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
+    "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
+    "pecli identify unknown.npy",
+    "pecli COMMAND --help",
+)
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+
+
 @app.callback(epilog=examples(EXAMPLES))
-def pecli(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+def pecli(version: Annotated[bool, _VERSION] = False) -> None:
     """Positional encodings: generate exact tables, inspect them, verify files against them."""
 
 
@@ -197,13 +196,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check_memory() -> None:
-    try:
-        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
-    except ImportError:  # Windows has no such limit
-        return
-    limit = getrlimit(RLIMIT_AS)[0]
-    if limit != RLIM_INFINITY and limit < MIN_ADDRESS_SPACE:
-        raise ResourceError("there is not enough memory to load NumPy; raise the limit (ulimit -v)")
+    with suppress(ImportError):  # Windows has no such limit
+        from resource import RLIMIT_AS, getrlimit
+
+        if 0 <= getrlimit(RLIMIT_AS)[0] < MIN_ADDRESS_SPACE:  # no limit is -1
+            raise ResourceError("there is not enough memory to load NumPy; raise the limit (ulimit -v)")
 
 
 def _usage(problem: Any) -> str:

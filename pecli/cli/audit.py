@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -52,12 +51,19 @@ def _audit(kind: type[Scheme], **values: Any) -> int:
     scheme = options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
     path = values["output"]
     parts = dict(scheme.named_parts())
-    recipes = _recipes(next(iter(parts.values())), values["recipes"])
+    first, recipes = next(iter(parts.values())), None
+    if values["recipes"] is not None:
+        known = ("exact", *first.recipe_names(), *first.runtime_names())
+        rule = ListOf(help="recipes", each=Choice(help="a recipe", options=known))
+        recipes = tuple(rule.parse("recipes", values["recipes"]))
     positions = sum(part.by_position().count for part in parts.values())
     with counting("audit", positions, values, bytes=False) as advance:
         audits = {name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()}
     if path is not None:
-        figure.save(drift.audit_picture(audits), path, about=_about(parts, values))
+        ways = ("output", "json", "quiet", "no_progress")
+        line = command_line(["audit", first.name], {name: values[name] for name in values if name not in ways})
+        about = {"command": line, "specs": [part.spec() for part in parts.values()], "version": __version__}
+        figure.save(drift.audit_picture(audits), path, about=about)
     if values["json"]:
         found = {name: result.as_json() for name, result in audits.items()}
         described = found[""] if "" in found else {**scheme.spec(), "layers": found}
@@ -68,18 +74,3 @@ def _audit(kind: type[Scheme], **values: Any) -> int:
             screen.say()
             screen.say_written(path)
     return Exit.DONE
-
-
-def _about(parts: Mapping[str, Scheme], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a figure carries: the command that draws it again, and the specs."""
-    given = {name: value for name, value in values.items() if name not in ("output", "json", "quiet", "no_progress")}
-    line = command_line(["audit", next(iter(parts.values())).name], given)
-    return {"command": line, "specs": [part.spec() for part in parts.values()], "version": __version__}
-
-
-def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
-    """The recipes and runtimes that the option names; None where it names none."""
-    if text is None:
-        return None
-    each = Choice(help="a recipe", options=("exact", *scheme.recipe_names(), *scheme.runtime_names()))
-    return tuple(ListOf(help="recipes", each=each).parse("recipes", text))

@@ -102,11 +102,9 @@ def _check_source(file: LoadedFile, conversion: Conversion) -> None:
         return
     spec = carried_spec(file.path, file.metadata) or {}
     layout = spec.get("parameters", {}).get("layout", conversion.source)
-    if layout == "compact":
-        rule = f"{file.path} is compact: it has one column per pair, and nothing to move"
-        raise ParameterError("from", repr(conversion.source), rule, "make the table in the layout that is wanted")
     if layout != conversion.source:
-        raise ParameterError("from", repr(conversion.source), f"the spec of {file.path} says {layout}")
+        why = ": one column per pair, and nothing to move" if layout == "compact" else ""
+        raise ParameterError("from", repr(conversion.source), f"the spec of {file.path} says {layout}{why}")
 
 
 def _save(

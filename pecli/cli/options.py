@@ -81,19 +81,17 @@ def output(help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter 
     return text("--output -o", "FILE", help, panel, default=default, rule=rule)
 
 
-class _PictureFile(Parameter):
-    """The name of a file for a figure."""
-
-    def check(self, name: str, value: Any) -> str:
-        from pecli.views.pictures.figure import check_suffix
-
-        check_suffix(value)
-        return str(value)
-
-
 def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
     """`--output` of a figure, whose suffix is checked before any work."""
-    return output(f"{help} .png, .svg or .pdf.", panel, rule=_PictureFile(help=""))
+
+    class PictureFile(Parameter):
+        def check(self, name: str, value: Any) -> Any:
+            from pecli.views.pictures.figure import check_suffix
+
+            check_suffix(value)
+            return value
+
+    return output(f"{help} .png, .svg or .pdf.", panel, rule=PictureFile(help=""))
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
@@ -162,12 +160,11 @@ def tolerances(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the three options give, of those that were given."""
     from pecli.checks.tolerance import ERROR, MAX_ULP
 
-    rules = {"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}
-    return {name: rule.parse(name, values[name]) for name, rule in rules.items() if values[name] is not None}
+    return parsed({"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}, values)
 
 
 def tolerance(values: Mapping[str, Any]) -> Tolerance:
-    """The tolerance that the three options ask for."""
+    """The tolerance that they ask for."""
     from pecli.checks.tolerance import Tolerance
 
     return Tolerance(**tolerances(values))

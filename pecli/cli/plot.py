@@ -132,7 +132,13 @@ def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack)
             if option := _model_option(word):
                 found += _of_scheme(["rope", option, word], defaults)
                 continue
-            file = open_files.enter_context(_opened(word))
+            try:
+                file = open_files.enter_context(open_tensors(word))
+            except FileError as problem:
+                if "." in word or problem.problem != "does not exist":
+                    raise
+                advice = f"a scheme is one of {', '.join(SCHEMES)}; pecli models lists models"
+                raise FileError(word, problem.problem, advice) from None
             file.check()
             alike = [other for other in words if os.path.basename(other) == os.path.basename(word)]
             found += plotted.of_file(word, file, word if len(set(alike)) > 1 else "")
@@ -171,13 +177,3 @@ def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
         values = subject.scheme.spec()["parameters"] if subject.scheme else {}
         defaults.update({name: str(values[name]) for name in DEFAULTS if values.get(name) is not None})
     return made
-
-
-def _opened(word: str) -> Any:
-    try:
-        return open_tensors(word)
-    except FileError as problem:
-        if problem.problem != "does not exist":
-            raise
-        advice = "" if "." in word else f"a scheme is one of {', '.join(SCHEMES)}; pecli models lists models"
-        raise FileError(word, problem.problem, advice) from None

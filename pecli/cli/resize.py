@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pecli.cli import Exit, command, options
-from pecli.engine.arrays import Floats, dtype_name
+from pecli.engine.arrays import dtype_name
 from pecli.engine.schemes import Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError, begun, quoted
@@ -56,7 +56,9 @@ def resize(
     made = resized(table, to, grid=grid, keep=keep, method=method, antialias=antialias, name=label)
     if output is not None:
         save_tables(output, [table_of(name, made)], None)
-    norms = {"before": _statistics(row_norms(table)), "after": _statistics(row_norms(made))}
+    both = {"before": row_norms(table), "after": row_norms(made)}
+    with np.errstate(invalid="ignore", over="ignore"):  # as infinite as the table may be
+        norms = {when: {"mean": float(norm.mean()), "std": float(norm.std())} for when, norm in both.items()}
     dtype = dtype_name(made.dtype)
     if json:
         shapes = {"shape": table.shape, "resized": made.shape, "dtype": dtype}
@@ -70,9 +72,3 @@ def resize(
         shown = (f"{norm['mean']:.4g} ± {norm['std']:.2g} {when}" for when, norm in norms.items())
         screen.say(f"norm of a row: {', '.join(shown)}")
     return Exit.DONE
-
-
-def _statistics(norms: Floats) -> dict[str, float]:
-    """Mean and standard deviation; infinite or not numbers where the table is."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return {"mean": float(norms.mean()), "std": float(norms.std())}

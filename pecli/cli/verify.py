@@ -101,7 +101,12 @@ def verify(
     if junit is not None and any(_is_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
     if golden is not None:
-        checks = _answers(golden, files, places, allowed)
+        from pecli.golden import answer_checks
+
+        for name, value in places.items():
+            raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")
+        tolerance = Tolerance(**allowed) if allowed else None
+        checks = [check for file in files for check in answer_checks(golden, file, tolerance)]
     else:
         checks = _checks(files, places, allowed, reasons=json or not quiet or junit is not None)
     as_table = any(map(is_manifest, files)) and not json
@@ -170,16 +175,6 @@ def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, A
         else:
             checks.append(Check(file, partial(run, file), group=group))
     return checks
-
-
-def _answers(folder: str, files: list[str], places: Mapping[str, str], allowed: Mapping[str, Any]) -> list[Check]:
-    """A port's answers to a golden suite."""
-    from pecli.golden import answer_checks
-
-    for name, value in places.items():
-        raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")
-    tolerance = Tolerance(**allowed) if allowed else None
-    return [check for file in files for check in answer_checks(folder, file, tolerance)]
 
 
 def _of_tokens(name: str, text: str) -> Any:

@@ -77,15 +77,11 @@ def transform(expected: AnyArray, one: Sample, limit: float, judge: Judge) -> It
         check_time()
         every = (*masks, *edits)
         if every and sides.left(made) <= sides.most:
-            unnamed = sum(getattr(edit, "order", "") == "permuted" or _is_listed(edit) for edit in every)
+            orders = [getattr(edit, "order", "") for edit in every]  # one without a name says as many numbers as it has
+            unnamed = sum(order == "permuted" or not isinstance(order, str) for order in orders)
             errors = Errors(made - sides.found, sides.found)
             proposals.append(Explanation(every, None, (one.name,), errors, extra=2.0 * unnamed))
     yield from judge.accepted(sorted(proposals, key=lambda each: each.cost))
-
-
-def _is_listed(edit: Edit) -> bool:
-    """Whether an order has no name: it says as many numbers as there are channels, and anything named is likelier."""
-    return not isinstance(getattr(edit, "order", ""), str)
 
 
 def _unmasked(expected: AnyArray, found: AnyArray) -> tuple[tuple[Edit, ...], AnyArray, AnyArray]:

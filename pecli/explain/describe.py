@@ -68,7 +68,11 @@ def distribution(table: Floats) -> str:
     std, largest = float(flat.std()), float(np.abs(flat).max())
     some = np.sort(flat[:: max(1, len(flat) // MAX_DRAWS)]) / std
     for most, cumulative, words in (
-        (2.4, _cut_normal, f"normal, std {std / CUT_STD:.4g}, cut at ±2 std"),  # of 500 normal numbers hardly ever all
+        (
+            2.4,
+            lambda x: (_normal(CUT_STD * x) - BELOW_CUT) / (1 - 2 * BELOW_CUT),
+            f"normal, std {std / CUT_STD:.4g}, cut at ±2 std",
+        ),  # of 500 normal numbers hardly ever all
         (math.inf, _normal, f"normal, std {std:.4g}"),
         (1.8, lambda x: x / math.sqrt(12) + 0.5, f"uniform, from −{largest:.4g} to {largest:.4g}"),
     ):
@@ -87,7 +91,3 @@ def _follows(ordered: Floats, cumulative: Callable[[Floats], Floats]) -> bool:
 
 def _normal(x: Floats) -> Floats:
     return np.array([math.erf(value) for value in (x * math.sqrt(0.5)).tolist()]) / 2 + 0.5
-
-
-def _cut_normal(x: Floats) -> Floats:
-    return (_normal(CUT_STD * x) - BELOW_CUT) / (1 - 2 * BELOW_CUT)

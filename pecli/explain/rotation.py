@@ -167,7 +167,7 @@ def explain_rotation(
     with limited():
         both = Rotated(before, after, plan, atol, dtype)
         if (found := next(both.by_mistake(), None)) is not None:
-            return [found]
+            return [found] if found.edits else []
         part = next(both.in_part(), None)
         if part is not None and not isinstance(part.edits[0], kinds.HeadsWrong):
             return [part]
@@ -221,17 +221,19 @@ class Rotated:
 
     def by_mistake(self) -> Iterator[Explanation]:
         """How the values were stored, if that is all; else known mistakes, the nearest by some rows and heads first."""
-        as_stored = self.judge.accepted([Explanation((), None, ("after",), self.expected)])
-        yield from (found for found in as_stored if found.edits)
         rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
         few = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
         x, y, right = (each[few] for each in (self.before, self.after, self.after - self.expected.left))
+        error, rounded = rms(y - right), rms(self.rounding) + self.atol
+        found = self.judge(Explanation((), None, ("after",), self.expected)) if error <= rounded else None
+        if found is not None:
+            yield found
+            return
+        limit = min(NEARER * error, max(EXPLAINED * error, rounded))
         factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")  # such as 1/√d
         scaled = Mistake((kinds.Scaled(factor),), lambda x, rows: factor * self.plan.render()(x, rows))
         every = [*mistakes(self.plan, self.before.shape), scaled, *_other_positions(x, y, self.plan, rows)]
         left = [rms(y - each.render(x, rows)) for each in every]
-        error = rms(y - right)
-        limit = min(NEARER * error, max(EXPLAINED * error, rms(self.rounding) + self.atol))
         for off, each in sorted(zip(left, every, strict=True), key=lambda pair: float(f"{pair[0]:.0e}")):
             if off <= limit:
                 errors = self.errors(each.render(self.before, self.rows))
@@ -241,9 +243,9 @@ class Rotated:
         """Elements, rows or heads that are wrong, where all others are right."""
         wrong = out_of_tolerance(self.expected, self.after, self.dtype, self.atol)
         part = Located(self.judge.samples["after"], self.expected, wrong)
-        for found in self.judge.accepted(part.explanations()):
+        for found in part.explanations():
             if part.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], kinds.HeadsWrong):
-                yield found
+                yield from self.judge.accepted([found])
 
     def by_quotient(self, prior: WaveScheme) -> Explanation | None:
         """The explanation of the quotient as a table."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,9 +57,13 @@ Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
 
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
-    if prior.holds_several:
-        return _by_part(prior, found, atol)
     out: list[Explanation] = []
+    for part, scheme in cast(Any, prior).parts if prior.holds_several else ():
+        own = {name.removeprefix(f"{part}."): table for name, table in found.items() if name.startswith(f"{part}.")}
+        reasons = explain(scheme, own, atol)
+        out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in reasons]
+    if prior.holds_several:
+        return out
     found = {name: array for name, array in found.items() if array.size}
     with limited():
         if bits := next(_by_bits(prior, found, atol), None):
@@ -70,16 +74,6 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
         samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
         out.extend(_explained(prior, samples, found, atol))
     return merged(out)
-
-
-def _by_part(prior: Any, found: Mapping[str, Array], atol: float) -> list[Explanation]:
-    """The same of several schemes in one, each by its own part of the names."""
-    out: list[Explanation] = []
-    for part, scheme in prior.parts:
-        own = {name.removeprefix(f"{part}."): table for name, table in found.items() if name.startswith(f"{part}.")}
-        found_here = explain(scheme, own, atol)
-        out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in found_here]
-    return out
 
 
 def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
@@ -158,9 +152,9 @@ def _waves(samples: Samples) -> list[Samples]:
     return [waves] if len({one.shape for one in waves.values()}) == 1 else _each(waves)
 
 
-def _by_recipe(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """The same parameters, as a runtime or a recipe computes them."""
-    return judge.accepted(filter(None, [explain_computed(prior, judge.samples)]))
+def _edit(fields: Mapping[str, Any]) -> Edit:
+    one, other = fields["expected"], fields["found"]
+    return kinds.Layout(one, other) if fields["edit"] == "layout" else parameter(fields["name"], one, other)
 
 
 def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
@@ -173,14 +167,11 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
         edit = {"edit": "parameter", "name": "positions", "expected": "those given", "found": "0, 1, 2, …"}
         known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
-    named = ((tuple(_edit(**edit) for edit in edits), scheme) for edits, scheme in nearest)
-    proposals = (Explanation(edits, scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in named)
+    proposals = (
+        Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
+    )
     every = [*judge.accepted(proposals), *_other_scheme(prior, judge)]
     yield from sorted(every, key=lambda each: each.residual)
-
-
-def _edit(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
-    return kinds.Layout(expected, found) if edit == "layout" else parameter(name, expected, found)
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
@@ -231,14 +222,11 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return
     for found in transform(table.array().astype(np.float64), one, max(judge.atol, _units(one)), judge):
-        yield replace(found, edits=tuple(_at_position(prior, edit) for edit in found.edits))
-
-
-def _at_position(prior: Scheme, edit: Edit) -> Edit:
-    """An edit that says a position, of one that says a row."""
-    if isinstance(edit, kinds.Rows) and edit.order == "constant":
-        return kinds.Rows("constant", (edit.at or 0) + prior.first_position)
-    return edit
+        constant = [edit.at or 0 for edit in found.edits if isinstance(edit, kinds.Rows) and edit.order == "constant"]
+        place = kinds.Rows("constant", constant[0] + prior.first_position) if constant else None  # no row, a position
+        yield replace(
+            found, edits=tuple(place if isinstance(edit, kinds.Rows) and place else edit for edit in found.edits)
+        )
 
 
 def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
@@ -262,7 +250,10 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
 
 
 SEARCHES: Searches = (
-    (_by_recipe, lambda samples: [samples]),
+    (
+        lambda prior, judge: judge.accepted(filter(None, [explain_computed(prior, judge.samples)])),
+        lambda samples: [samples],
+    ),
     (partial(explain_part, surely=True), _each),
     (_by_range, _waves),
     (_by_neighbour, _waves),
@@ -316,7 +307,10 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     """What made arrays that belong together (cosines and sines, or one alone), the best first."""
     with limited():
         check_time()
-        samples = {name: _as_made(one) for name, one in _samples(arrays).items()}
+        samples = _samples(arrays)
+        for name, one in samples.items():  # float32 numbers in a float64 file are what they are
+            if one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values):
+                samples[name] = replace(one, dtype="float32")
         one = next(iter(samples.values()))
         if one.is_vector and one.values.size > MAX_VECTOR:
             return []
@@ -326,12 +320,6 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
             if found:
                 return found[:3]
     return []
-
-
-def _as_made(one: Sample) -> Sample:
-    """float32 numbers in a float64 file are what they are."""
-    narrow = one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values)
-    return replace(one, dtype="float32") if narrow else one
 
 
 RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] = (

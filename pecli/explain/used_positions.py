@@ -26,6 +26,7 @@ MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in 
 MIN_ERROR = 0.02  # of the values, by which a head is rotated wrongly
 MARGIN = 4096  # positions beyond the expected ones that are searched
 MAX_CANDIDATES = 1 << 15
+SAMPLED_ROWS, MAX_HEADS = 128, 4  # that tell which heads are wrong, and by which positions
 MAX_RUNS = 64  # of a sequence; with more there is no pattern to tell
 SHOWN_RUNS = 6
 
@@ -105,6 +106,7 @@ def _follows_on(places: Indices) -> bool:
 
 SITUATIONS: dict[str, Situation] = {
     "left padding is ignored": lambda expected, used, padding: padding > 0 and _follows_on(used),
+    "nothing is rotated": lambda expected, used, padding: not used.any(),
     "every row is at one position": lambda expected, used, padding: (
         len(used) > 1 and not np.ptp(used) and bool(np.ptp(expected))
     ),
@@ -142,12 +144,16 @@ def explain_positions(
     of them; rows of padding are not `seen`.
     """
     with limited():
-        right = plan.rotated(before, plan.waves(np.arange(before.shape[-2])))
-        off = [rms((after - right)[head][seen]) > MIN_ERROR * rms(after[head][seen]) for head in range(len(before))]
-        heads = np.flatnonzero(off)
+        shown = np.flatnonzero(seen)
+        some = shown[np.unique(np.linspace(0, len(shown) - 1, SAMPLED_ROWS).astype(np.intp))]
+        off = after[:, some] - plan.rotated(before[:, some], plan.waves(some))
+        heads = np.flatnonzero(
+            [rms(one) > MIN_ERROR * rms(other) for one, other in zip(off, after[:, some], strict=True)]
+        )
         if not len(heads):
             return []
-        both = Rotated(before[heads], after[heads], plan, atol, dtype)
+        few = heads[:MAX_HEADS]
+        both = Rotated(before[few], after[few], plan, atol, dtype)
         for edit, other in _proposals(both, places, seen):
             made = other.rotated(both.before, other.waves(both.rows))
             left = both.errors(np.where(seen[:, None], made, both.after))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pecli.engine.arrays import Array, numpy_dtype, widened
-from pecli.errors import FileError, quoted
+from pecli.errors import quoted
 from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, data_bytes, read_contents
 
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -58,12 +58,10 @@ class Reader:
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
+        self.wrong = contents.error
         self.at = 0
         self._texts = MAX_TEXTS
         self._kept = MAX_KEPT
-
-    def wrong(self, problem: str) -> FileError:
-        return self._contents.error(problem)
 
     def keep(self, count: int) -> None:
         """Refuse a value of so many bytes in memory where those before it left no room: a sparse file costs nothing."""

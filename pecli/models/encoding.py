@@ -39,16 +39,23 @@ class Encoding:
 
     @classmethod
     def of(
-        cls, scheme: str, found: Mapping[str, Value], extra: Mapping[str, Value] | None = None, **others: Any
+        cls,
+        scheme: str,
+        found: Mapping[str, Value],
+        extra: Mapping[str, Value] | None = None,
+        layer_type: str = "",
+        sources: Mapping[str, str] | None = None,
+        **others: Any,
     ) -> Self:
         """An encoding from values that come with their sources; `sources` are those of the other fields."""
-        beyond = extra or {}
-        sources = {name: each.source for name, each in {**found, **beyond}.items() if each.source}
+        every = {**found, **(extra or {})}
         return cls(
-            scheme=scheme,
+            layer_type,
+            scheme,
             parameters={name: each.value for name, each in found.items()},
-            extra={name: each.value for name, each in beyond.items()},
-            **{"layer_type": "", **others, "sources": sources | others.get("sources", {})},
+            sources={name: each.source for name, each in every.items() if each.source} | dict(sources or {}),
+            extra={name: each.value for name, each in (extra or {}).items()},
+            **others,
         )
 
     @property

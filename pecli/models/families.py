@@ -23,13 +23,8 @@ DEEPSEEK = "deepseek"
 """Interleaved input, halves output."""
 
 TEXTS = (
-    "text_config",
-    "llm_config",
-    "llm_cfg",
-    "language_config",
-    "language_model_config",
-    "text_model_config",
-    "lm_config",
+    *("text_config", "llm_config", "llm_cfg", "language_config", "language_model_config"),
+    *("text_model_config", "lm_config"),
 )
 """Keys that hold a language model within a larger one."""
 SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")

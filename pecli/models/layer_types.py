@@ -15,12 +15,7 @@ from pecli.models.families import Family
 from pecli.models.keys import Keys, Value, default
 
 THETAS = (
-    "rope_theta",
-    "rotary_emb_base",
-    "global_rope_theta",
-    "rotary_embedding_base",
-    "rope_base",
-    "rope_freq_base",
+    *("rope_theta", "rotary_emb_base", "global_rope_theta", "rotary_embedding_base", "rope_base", "rope_freq_base"),
     "memory_attention_rope_theta",
 )
 LOCAL_THETAS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
@@ -161,14 +156,9 @@ SIZES = ("head_dim", "attention_head_dim", "kv_channels", "attn_head_dim", "d_he
 _MEMORY = "memory_attention_hidden_size"
 WIDTHS = ("hidden_size", "n_embd", "d_model", "emb_dim", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY)
 HEADS = (
-    "num_attention_heads",
-    "n_head",
-    "n_heads",
-    "num_heads",
-    "decoder_num_attention_heads",
-    "decoder_attention_heads",
-    "encoder_num_attention_heads",
-    "encoder_attention_heads",
+    *("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    *("decoder_num_attention_heads", "decoder_attention_heads"),
+    *("encoder_num_attention_heads", "encoder_attention_heads"),
     "memory_attention_num_attention_heads",
 )
 SIZES_OF_LAYERS = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}

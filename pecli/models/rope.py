@@ -20,22 +20,9 @@ from pecli.models.keys import Keys, Value, default
 from pecli.models.layer_types import MROPE, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
 
 KINDS = {
-    "default": "none",
-    "none": "none",
-    "mrope": "none",
-    "axial": "none",
-    "linear": "linear",
-    "ntk": "ntk",
-    "ntk-fixed": "ntk-fixed",
-    "dynamic": "dynamic",
-    "xdrope": "dynamic",
-    "yarn": "yarn",
-    "deepseek_yarn": "yarn",
-    "telechat3-yarn": "yarn",
-    "longrope": "longrope",
-    "su": "longrope",
-    "llama3": "llama3",
-    "proportional": "proportional",
+    **{name: name for name in SCALINGS},
+    **{"default": "none", "mrope": "none", "axial": "none", "xdrope": "dynamic", "su": "longrope"},
+    **{"deepseek_yarn": "yarn", "telechat3-yarn": "yarn"},
 }
 """The names of rope types in configurations, and pecli's names for them."""
 MAGNITUDES = {"telechat3-yarn": 0.07}

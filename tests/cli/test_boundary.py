@@ -8,13 +8,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import pecli
-from pecli.checks import manifest
 from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files import save_tables, write_file
@@ -43,30 +41,6 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_that_is_aske
     if debug:
         assert traceback[0] == "Traceback (most recent call last):"
         assert any("in broken" in each for each in traceback)
-
-
-@pytest.mark.parametrize("threads", ["1", "4"])
-def test_a_check_that_breaks_is_an_error_and_the_others_go_on(pecli_cli, monkeypatch, threads) -> None:
-    monkeypatch.setenv("PECLI_THREADS", threads)
-    lines = []
-    for name in ("a", "b", "c"):
-        pecli.save(f"{name}.npy", pecli.Sinusoidal(8, 4))
-        lines += ["[[check]]", f"file = '{name}.npy'", "scheme = 'sinusoidal'", "seq_len = 8", "dim = 4"]
-    Path("pecli.toml").write_text("\n".join(lines))
-    run = manifest.Check.__dict__["__init__"]
-
-    def breaking(self: object, file: str, check: object, *rest: object) -> None:
-        run(self, file, broken if file == "b.npy" else check, *rest)
-
-    monkeypatch.setattr(manifest.Check, "__init__", breaking)
-    outcome = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
-    assert outcome.code == 70
-    assert [line.split()[0] for line in outcome.out.splitlines()] == ["status", "passed", "error", "passed", "3"]
-    assert outcome.out.endswith("3 checks: 2 passed, 1 error\n")
-    assert outcome.err.startswith("pecli: error: unexpected OverflowError")
-    assert outcome.err.count("\n") == 1
-    cases = ElementTree.parse("r.xml").getroot().findall("./testsuite/testcase")
-    assert [[part.tag for part in case] for case in cases] == [[], ["error"], []]
 
 
 @pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])

@@ -132,14 +132,12 @@ convert pe.npy --from halfs --to interleaved -o o.npz | did you mean 'halves'?
 convert pe.npy --dtype int8 -o o.npz | --dtype is 'int8'
 convert pe.npy --dtype float16 -o - --json | either the table or JSON
 convert pe.npy --from halves --to interleaved --rotary-dim 10 -o o.npz | at most the 8
-convert pe.npy --from halves --to interleaved --rotary-dim 3 -o o.npz | pairs
 convert pe.npy --from halves --to interleaved --kv-heads 2 -o o.npz | --heads is missing
 convert pe.npy --from halves --to interleaved --heads 0 -o o.npz | --heads is 0
 convert pe.npy --from halves --to interleaved --check -o o.npz | --check is given
 convert pe.npy --check | --check is given; scores are those of projections; give --from, --to and --heads
 convert pe.npy --rotary-dim 4 -o o.npz | --from is missing; --heads, --rotary-dim and --include
 convert qk.npz --from halves --to interleaved --heads 3 -o o.npz | 16 rows are not 3 heads; check --heads, --kv-heads
-convert qk.npz --from halves --to interleaved --heads 4 --kv-heads 3 -o o.npz | multiple
 convert qk.npz --from halves --to interleaved --heads 4 --include wq* -o o.npz | (16, 6)
 convert lone.npz --from halves --to interleaved --heads 4 -o o.npz | --kv-heads is missing
 convert uneven.npz --from halves --to interleaved --heads 4 -o o.npz | self_attn.k_proj.weight
@@ -193,16 +191,11 @@ plot rope --against rope --theta 500 --kind decay --label ours | there are 2 sub
 report x.npy | --output is missing
 report x.npy -o report.pdf | --output is report.pdf
 resize pe.npy | --to is missing
-resize pe.npy --to 0 | --to is 0
 resize pe.npy --to 5x5 | --grid is missing
-resize pe.npy --grid 4x --to 5x5 | such as 14x14
 resize pe.npy --grid 4x4 --to 5x5 | 17 rows, and 4x4 are 16; check --grid and --keep
-resize pe.npy --keep 17 --to 20 | one must be left
 resize pe.npy --to 9 -o - --json | either the table or JSON
-resize ids.npy --to 5 | floating
 resize two.npz --to 5 | name one: FILE:NAME | 3
 resize two.npz:c --to 5 | a (4, 8)
-resize vector.npy --to 5 | (rows, dim)
 runtimes | MODEL is missing
 runtimes gpt2 --model llama-3.1-8b | MODEL is given 2 times
 runtimes gpt-oss-20b -o drift.txt | .png, .svg, .pdf

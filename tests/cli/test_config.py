@@ -82,13 +82,6 @@ def test_presets_files_and_folders_are_taken_in_each_other_s_place(pecli_cli) ->
     assert pecli_cli("config", "Llama-3.1-8B").out == pecli_cli("config", "--model", "Llama-3.1-8B").out
 
 
-def test_words_from_a_config_cannot_act_on_the_terminal(pecli_cli) -> None:
-    path = Path("config.json")
-    path.write_text('{"model_type": "a\\u001b[2Jb", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}')
-    outcome = pecli_cli("config", path)
-    assert (outcome.code, "\x1b" in outcome.out) == (0, False)
-
-
 def test_the_command_that_is_printed_reads_the_model_at_the_same_length(pecli_cli) -> None:
     words = ("config", "--model", "phi-3-mini-128k-2024-04")
     line = pecli_cli(*words, "--seq-len", 8192).out.splitlines()[-1]

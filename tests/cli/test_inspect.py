@@ -29,26 +29,15 @@ def test_json_names_tensors_and_spec(pecli_cli) -> None:
 
 
 def test_statistics_only_when_asked_for(pecli_cli) -> None:
-    path = "t.npy"
     array = np.array([[1.5, -2.0], [0.25, 8.0]], np.float16)
-    np.save(path, array)
-    assert "min" not in pecli_cli("inspect", path, "--json").json["tensors"][0]
-    (tensor,) = pecli_cli("inspect", path, "--stats", "--json").json["tensors"]
+    np.save("t.npy", array)
+    assert "min" not in pecli_cli("inspect", "t.npy", "--json").json["tensors"][0]
+    (tensor,) = pecli_cli("inspect", "t.npy", "--stats", "--json").json["tensors"]
     assert (tensor["min"], tensor["max"], tensor["mean"]) == (-2.0, 8.0, 1.9375)
     assert tensor["sha256"] == hashlib.sha256(array.tobytes()).hexdigest()
-
-
-NOT_FINITE = {"mean": [np.nan, np.inf], "max": [1 + 2j, 3], "std": [[1.0, np.nan], [2.0, 3.0]]}
-
-
-def test_what_is_not_finite_or_has_no_order_is_null_in_json(pecli_cli) -> None:
-    for name, values in {**NOT_FINITE, "total": np.full((4, 4), 1.7e308)}.items():
-        np.save(f"{name}.npy", np.array(values))
-        outcome = pecli_cli("inspect", f"{name}.npy", "--stats", "--json")
-        assert (outcome.code, outcome.err) == (0, "")
-        (tensor,) = outcome.json["tensors"]
-        assert tensor["mean"] is None
-        assert tensor["max"] == (1.7e308 if name == "total" else None)
+    np.save("t.npy", np.array([np.nan, np.inf, 1.7e308]))
+    (tensor,) = pecli_cli("inspect", "t.npy", "--stats", "--json").json["tensors"]
+    assert (tensor["mean"], tensor["max"]) == (None, None)
 
 
 def damage(name: str) -> None:
@@ -73,13 +62,6 @@ def test_text_on_a_terminal_is_styled(pecli_cli, monkeypatch) -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", styled) == plain
     for style, words in (("2", "name"), ("1", "pe"), ("1;31", "stored SHA-256 does NOT match")):
         assert f"\x1b[{style}m{words}" in styled
-
-
-def test_names_from_a_file_cannot_act_on_the_terminal(pecli_cli) -> None:
-    path = "t.safetensors"
-    save_file({"a\x1b[2J\nforged": np.zeros(2, np.float32)}, path, {"note": "\x1b]0;title\x07"})
-    out = pecli_cli("inspect", path).out
-    assert ("\x1b" in out, "\x07" in out, "\nforged" in out) == (False, False, False)
 
 
 @pytest.mark.parametrize("parameters", [[], None])

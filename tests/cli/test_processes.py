@@ -111,13 +111,6 @@ def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
     assert not {"typing", "re", "importlib", "typer", "numpy"} & set(done.stdout.split())
 
 
-def test_equal_files_are_compared_without_explanations(tmp_path) -> None:
-    np.save(tmp_path / "a.npy", np.ones((4, 4), np.float32))
-    script = "import sys; from pecli.cli.app import run; run(['diff', 'a.npy', 'a.npy']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert not {"pecli.explain.edits", "pecli.explain.search"} & {*done.stdout.split()}
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_on_the_way_out_is_no_traceback(tmp_path, number) -> None:
     program = f"""

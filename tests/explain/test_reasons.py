@@ -1,103 +1,223 @@
-"""What a reason says besides the mistake: nothing that is no difference, and a command only if it makes the table."""
+"""Reasons for mistakes that people make: the part that is wrong, the number at hand, nothing that is no difference, and
+a command only if it makes the table. All tables are made by NumPy's own formulas.
+"""
 
 from __future__ import annotations
 
 import math
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import pecli
-from pecli.explain.search import explain
+from pecli.explain.search import explain, recognise
+from pecli.explain.time_limit import OutOfTimeError, check_time, time_limit
 from pecli.explain.words import sentence
 
-LENGTH, DIM, BASE = 256, 64, 10000.0
-INV_FREQ = BASE ** (-np.arange(0, DIM, 2) / DIM)
+LENGTH, SHORT, DIM, BASE = 1024, 256, 64, 10000.0
+INDEX = np.arange(DIM // 2)
+INV_FREQ = BASE ** (-2 * INDEX / DIM)
 FACTORS = tuple(1 + 0.05 * k for k in range(DIM // 2))
-LONGROPE = {
-    "scaling": "longrope",
-    "original_max_position_embeddings": 4096,
-    "short_factor": FACTORS,
-    "long_factor": FACTORS,
-    "attention_factor": 1.0,
-}
-YARN = {"scaling": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
+PLAIN, BRIEF = pecli.Rope(LENGTH, DIM), pecli.Rope(SHORT, DIM)
+YARN = pecli.Rope(LENGTH, DIM, scaling="yarn", factor=4.0, original_max_position_embeddings=256)
+DYNAMIC = pecli.Rope(LENGTH, DIM, scaling="dynamic", factor=4.0, max_position_embeddings=256, length=1024)
+LONGROPE = pecli.Rope(
+    SHORT,
+    DIM,
+    scaling="longrope",
+    original_max_position_embeddings=4096,
+    short_factor=FACTORS,
+    long_factor=FACTORS,
+    attention_factor=1.0,
+)
+YARN32: dict[str, Any] = {"scaling": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
 HEIGHT = 0.1 * math.log(32) + 1
-PLAIN = pecli.Rope(LENGTH, DIM, base=BASE)
+ALIBI = pecli.Alibi(8, 64)
+SLOPES = 2.0 ** -np.arange(1, 9)
+DISTANCE = np.abs(np.subtract.outer(np.arange(64), np.arange(64)))
 
 Tables = dict[str, np.ndarray]
+Change = Callable[[np.ndarray], np.ndarray]
 
 
-def rotary(inv_freq: np.ndarray = INV_FREQ, height: float = 1.0) -> Tables:
-    angles = np.outer(np.arange(LENGTH), inv_freq)
+def rotary(inv_freq: np.ndarray = INV_FREQ, height: float = 1.0, rows: int = LENGTH) -> Tables:
+    return of_angles(np.outer(np.arange(rows), inv_freq), height)
+
+
+def brief(inv_freq: np.ndarray = INV_FREQ, height: float = 1.0) -> Tables:
+    return rotary(inv_freq, height, SHORT)
+
+
+def of_angles(angles: np.ndarray, height: float = 1.0) -> Tables:
     return {"cos": (height * np.cos(angles)).astype(np.float32), "sin": (height * np.sin(angles)).astype(np.float32)}
 
 
-def swapped() -> Tables:
-    right = rotary()
-    return {"cos": right["sin"], "sin": right["cos"]}
+def edited(table: np.ndarray, *places: tuple[Any, Any]) -> np.ndarray:
+    """A copy with other values at some places."""
+    copy = table.copy()
+    for place, values in places:
+        copy[place] = values
+    return copy
 
 
-def one_row_twice() -> Tables:
-    tables = rotary()
-    tables["cos"][100] = tables["cos"][99]
-    return tables
+def cosines(*places: tuple[Any, Any]) -> Tables:
+    return rotary() | {"cos": edited(rotary()["cos"], *places)}
 
 
 def at_position(row: int) -> Tables:
-    return {name: np.repeat(table[row : row + 1], LENGTH, axis=0) for name, table in rotary().items()}
+    return {name: np.repeat(table[row : row + 1], SHORT, axis=0) for name, table in brief().items()}
 
 
-def long(**more: object) -> pecli.Rope:
-    return pecli.Rope(LENGTH, DIM, base=BASE, **more)  # type: ignore[arg-type]
+def factors(which: slice, by: float) -> np.ndarray:
+    return edited(np.ones(DIM // 2), (which, by))
 
 
-CASES = [
-    (swapped(), PLAIN, "sin and cos are swapped", ""),
-    (at_position(0), PLAIN, "all rows are at position 0", ""),
-    (at_position(7), PLAIN, "all rows are at position 7", ""),
-    (one_row_twice(), PLAIN, "cos: only row 100 differs", ""),
-    (rotary(INV_FREQ * FACTORS), long(**LONGROPE), "frequencies are multiplied by short_factor, not divided", "with"),
+def bias(distance: np.ndarray = DISTANCE) -> np.ndarray:
+    return (-SLOPES[:, None, None] * distance).astype(np.float32)
+
+
+def through(values: np.ndarray, dtype: type) -> np.ndarray:
+    return values.astype(dtype).astype(np.float64)
+
+
+other_law = rotary(1e5 ** (-2 * INDEX / DIM))
+stale = (BASE * ((4 * 512 / 256) - 3) ** (DIM / (DIM - 2))) ** (-2 * INDEX / DIM)
+sines = rotary()["sin"]
+limits = [DIM * math.log(4096 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (1.0, 32.0)]
+ramp = np.clip((INDEX - limits[0]) / (limits[1] - limits[0]), 0, 1)
+drawn = pecli.LearnedInit(max_len=200, dim=64, seed=3)
+repeated = pecli.Sinusoidal(33, 16, offset=7)
+CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
+    "element": (cosines(((77, 3), 0.9)), PLAIN, "cos: only element [77, 3] differs"),
+    "rows": (cosines((slice(300, 304), sines[[9, 9, 8, 7]])), PLAIN, "cos: only rows 300–303 differ"),
+    "one frequency": (rotary(INV_FREQ * factors(slice(7, 8), 1.0001)), PLAIN, "only column 7 differs"),
+    "some frequencies": (rotary(INV_FREQ * factors(slice(12, 18), 0.7)), PLAIN, "only columns 12–17 differ"),
+    "two regimes": (
+        {name: edited(table, (slice(512, None), other_law[name][512:])) for name, table in rotary().items()},
+        PLAIN,
+        "base is 100000 (the spec says 10000), and only in rows 512",
+    ),
+    "exponent over hidden_size": (rotary(BASE ** (-2 * INDEX / 2048)), PLAIN, "the exponent is over 2048"),
+    "exponent without scaling": (
+        rotary(BASE ** (-INDEX / (DIM // 2 - 1))),
+        YARN,
+        "the exponent is over 62 (the spec says 64), and the yarn scaling is missing",
+    ),
+    "half the exponent": (rotary(BASE ** (-4 * INDEX / DIM)), PLAIN, "the exponent is over 32 (the spec says 64)"),
+    "stale length": (rotary(stale), DYNAMIC, "length is 512 (the spec says 1024)"),
+    "frequencies reversed": (rotary(INV_FREQ[::-1]), PLAIN, "cos, sin: channels are in reverse order; max"),
+    "attention factor twice": (
+        {name: np.float32(0.1 * np.log(4) + 1) * YARN.tables()[name] for name in ("cos", "sin")},
+        YARN,
+        "the attention factor is applied twice",
+    ),
+    "float16 frequencies": (rotary(through(INV_FREQ, np.float16)), PLAIN, "recipe float16-inv-freq"),
+    "float16 phases": (
+        of_angles(through(np.outer(np.arange(LENGTH, dtype=np.float32), INV_FREQ.astype(np.float32)), np.float16)),
+        PLAIN,
+        "recipe float16-phases",
+    ),
+    "float16 table": (
+        {name: through(table, np.float16).astype(np.float32) for name, table in rotary().items()},
+        PLAIN,
+        "rounded to float16",
+    ),
+    "a row of a bias": ({"bias": edited(bias(), ((3, 10), 0))}, ALIBI, "bias: only row 10 differs"),
+    "distance": ({"bias": bias(DISTANCE + 1)}, ALIBI, "distances are off by one: i − j + 1, not i − j"),
+    "heads": ({"bias": bias()[[1, 0, 2, 3, 5, 4, 6, 7]]}, ALIBI, "heads are in another order (1, 0, 2, 3, 5, 4, 6, 7)"),
+    "beta_fast and beta_slow swapped": (
+        brief(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT),
+        pecli.Rope(SHORT, DIM, **YARN32, truncate=False),
+        "beta_fast is 1 (the spec says 32), and beta_slow is 32 (the spec says 1)",
+    ),
+    "a wrong row far down in draws": (
+        {"weight": edited(drawn.tables()["weight"], (100, 0))},
+        drawn,
+        "only row 100 differs",
+    ),
+    "zeros of the shape of sines": (np.zeros((200, 32), np.float32), pecli.Rope(200, 64), "all rows are at position 0"),
+    "a position that is not 0": (
+        np.repeat(repeated.tables()["pe"][3:4], 33, axis=0),
+        repeated,
+        "all rows are at position 10;",
+    ),
+    "another start": (
+        {name: pecli.Rope(64, 4, 2.0, offset=5).tables()[name] for name in ("cos", "sin")},
+        pecli.Rope(64, 4, 2.0),
+        "positions start at 5 (the spec says 0)",
+    ),
+    "wavelengths": ({"inv_freq": 2 * np.pi / INV_FREQ}, PLAIN, "inv_freq holds wavelengths, not frequencies; max"),
+    "inverses": ({"inv_freq": 1 / INV_FREQ}, PLAIN, "inv_freq holds 1/inv_freq, not frequencies; max"),
+    "reversed inv_freq": ({"inv_freq": INV_FREQ[::-1].copy()}, PLAIN, "inv_freq: channels are in reverse order; max"),
+    "float16 inv_freq": ({"inv_freq": INV_FREQ.astype(np.float16)}, PLAIN, "recipe float16-inv-freq"),
+    "one of inv_freq": ({"inv_freq": INV_FREQ * factors(slice(7, 8), 1.0001)}, PLAIN, "only element 7 differs"),
+    "zeros as inv_freq": ({"inv_freq": 0 * INV_FREQ}, PLAIN, "inv_freq was never initialised"),
+    "no numbers": ({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2), "inv_freq was never initialised"),
+    "uninitialised": ({"inv_freq": np.full(DIM // 2, 1e-19, np.float32)}, PLAIN, "inv_freq was never initialised"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_reason_of_a_mistake(name: str) -> None:
+    tables, spec, words = CASES[name]
+    result = pecli.verify(tables, spec, atol=1e-6)
+    assert not result.passed
+    assert words in result.diagnosis[0]
+    assert "noise" not in result.diagnosis[0]
+    assert all(why.residual <= 0.02 for why in result.explanations if np.isfinite(why.residual))
+
+
+COMMANDS = [
+    ({"cos": brief()["sin"], "sin": brief()["cos"]}, BRIEF, "sin and cos are swapped", ""),
+    (at_position(0), BRIEF, "all rows are at position 0", ""),
+    (at_position(7), BRIEF, "all rows are at position 7", ""),
+    (brief() | {"cos": edited(brief()["cos"], (100, brief()["cos"][99]))}, BRIEF, "cos: only row 100 differs", ""),
+    (brief(INV_FREQ * FACTORS), LONGROPE, "frequencies are multiplied by short_factor, not divided", "with"),
     (
-        rotary((16 * BASE) ** (-2 * np.arange(DIM // 2) / DIM) / 16 ** (2 / DIM)),
-        long(scaling="ntk-fixed", factor=8.0),
+        brief((16 * BASE) ** (-2 * INDEX / DIM) / 16 ** (2 / DIM)),
+        pecli.Rope(SHORT, DIM, scaling="ntk-fixed", factor=8.0),
         "factor is 16 (the spec says 8)",
         "with",
     ),
-    (rotary(INV_FREQ / FACTORS[::-1]), long(**LONGROPE), "short_factor is in reverse order", "with"),
-    (rotary(INV_FREQ / 32, HEIGHT), long(**YARN), "attention factor is 1.346574, as the spec says", "without this ("),
-    (rotary(INV_FREQ[::2]), long(layout="halves"), "cos, sin: rotary dimension is 32 (the spec says 64);", "with"),
+    (brief(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order", "with"),
+    (
+        brief(INV_FREQ / 32, HEIGHT),
+        pecli.Rope(SHORT, DIM, **YARN32),
+        "attention factor is 1.346574, as the spec says",
+        "without this (",
+    ),
+    (
+        brief(INV_FREQ[::2]),
+        pecli.Rope(SHORT, DIM, layout="halves"),
+        "cos, sin: rotary dimension is 32 (the spec says 64);",
+        "with",
+    ),
+    (
+        np.concatenate([*brief().values()], axis=1),
+        pecli.Sinusoidal(SHORT, DIM, layout="halves"),
+        "sin and cos are swapped",
+        "--cos-first",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("tables", "spec", "words", "command"), CASES, ids=[case[2] for case in CASES])
-def test_the_reason_and_its_command(tables: Tables, spec: pecli.Rope, words: str, command: str) -> None:
+@pytest.mark.parametrize(("tables", "spec", "words", "command"), COMMANDS, ids=[case[2] for case in COMMANDS])
+def test_the_reason_and_its_command(tables: Tables, spec: Any, words: str, command: str) -> None:
     first, *others = pecli.verify(tables, spec, atol=1e-4).diagnosis
     assert words in first
     assert "noise" not in first
-    advice = [line for line in others if "pecli rope" in line]
+    advice = [line for line in others if "pecli " in line]
     assert bool(advice) == bool(command)
     assert all(command in line for line in advice)
 
 
-def test_cosines_first() -> None:
-    angles = np.outer(np.arange(LENGTH), INV_FREQ)
-    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    spec = pecli.Sinusoidal(LENGTH, DIM, layout="halves")
-    reason, command = pecli.verify(table, spec, atol=1e-4).diagnosis
-    assert "sin and cos are swapped" in reason
-    assert "--cos-first" in command
-
-
-def test_beta_fast_and_beta_slow_swapped() -> None:
-    limits = [DIM * math.log(4096 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (1.0, 32.0)]
-    ramp = np.clip((np.arange(DIM // 2) - limits[0]) / (limits[1] - limits[0]), 0, 1)
-    tables = rotary(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT)
-    (reason, *_) = pecli.verify(tables, long(**YARN, truncate=False), atol=1e-4).diagnosis
-    assert "beta_fast is 1 (the spec says 32), and beta_slow is 32 (the spec says 1)" in reason
+def test_float16_positions_far_out() -> None:
+    tables = of_angles(np.outer(through(np.arange(4096), np.float16), INV_FREQ))
+    assert "recipe float16-positions" in pecli.verify(tables, pecli.Rope(4096, DIM), atol=1e-4).diagnosis[0]
 
 
 def multimodal(sections: tuple[int, ...], positions: np.ndarray) -> Tables:
@@ -124,25 +244,12 @@ def test_sections_at_positions_of_an_image() -> None:
 
 
 def test_integers() -> None:
-    table = np.rint(127 * np.cos(np.outer(np.arange(LENGTH), INV_FREQ))).astype(np.int8)
-    (why,) = explain(PLAIN, {"cos": table}, 1e-3)
+    table = np.rint(127 * np.cos(np.outer(np.arange(SHORT), INV_FREQ))).astype(np.int8)
+    (why,) = explain(BRIEF, {"cos": table}, 1e-3)
     assert "values are scaled by 127; rounded to integers" in sentence(why)
     (match, *_) = pecli.identify(table).matches
     assert "127" in match.command + match.form
     assert "rounded to integers" in match.form
-
-
-def test_a_wrong_row_far_down_in_draws() -> None:
-    spec = pecli.LearnedInit(max_len=200, dim=64, seed=3)
-    drawn = spec.tables()["weight"]
-    drawn[100] = 0
-    (said,) = pecli.verify({"weight": drawn}, spec).diagnosis
-    assert "only row 100 differs" in said
-
-
-def test_zeros_of_the_shape_of_sines_are_no_frequencies() -> None:
-    (said,) = pecli.verify(np.zeros((200, 32), np.float32), pecli.Rope(200, 64)).diagnosis
-    assert "all rows are at position 0" in said
 
 
 def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
@@ -154,33 +261,17 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda f: 2 * np.pi / f, "inv_freq holds wavelengths, not frequencies; max"),
-        (lambda f: 1 / f, "inv_freq holds 1/inv_freq, not frequencies; max"),
-        (lambda f: f[::-1].copy(), "inv_freq: channels are in reverse order; max"),
-        (lambda f: f.astype(np.float16), "inv_freq: computed by the recipe float16-inv-freq"),
-        (lambda f: 0 * f, "inv_freq was never initialised"),
-    ],
-)
-def test_what_vectors_hold_instead_of_frequencies(change: Callable[[np.ndarray], np.ndarray], words: str) -> None:
-    found = pecli.verify({"inv_freq": change(INV_FREQ)}, pecli.Rope(LENGTH, DIM, BASE))
-    assert not found.passed
-    assert words in found.diagnosis[0]
-
-
 def test_frequencies_that_nothing_explains_are_not_called_uninitialised() -> None:
     noise = np.random.default_rng(1).normal(size=DIM // 2)
-    assert not pecli.verify({"inv_freq": noise}, pecli.Rope(LENGTH, DIM, BASE)).diagnosis
+    assert not pecli.verify({"inv_freq": noise}, pecli.Rope(SHORT, DIM, BASE)).diagnosis
 
 
-@pytest.mark.parametrize("rows", [LENGTH - 12, LENGTH + 12])
+@pytest.mark.parametrize("rows", [SHORT - 12, SHORT + 12])
 def test_another_number_of_rows(rows: int) -> None:
-    found = pecli.verify(pecli.Sinusoidal(rows, DIM).tables(), pecli.Sinusoidal(LENGTH, DIM))
+    found = pecli.verify(pecli.Sinusoidal(rows, DIM).tables(), pecli.Sinusoidal(SHORT, DIM))
     shape, reason, command = found.sentences
     assert "its shape is" in shape
-    assert f"seq_len is {rows} (the spec says {LENGTH})" in reason
+    assert f"seq_len is {rows} (the spec says {SHORT})" in reason
     assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim {DIM}"
 
 
@@ -188,24 +279,17 @@ def test_another_number_of_rows(rows: int) -> None:
     ("change", "words"),
     [
         (lambda x: x.astype(ml_dtypes.bfloat16).view(np.uint16), "values are the bits of bfloat16; max"),
-        (
-            lambda x: (x.view(np.uint32) >> 16).astype(np.uint16),
-            "values are the bits of bfloat16; max",
-        ),  # cut, not rounded
+        (lambda x: (x.view(np.uint32) >> 16).astype(np.uint16), "values are the bits of bfloat16; max"),  # not rounded
         (lambda x: x.astype(np.float16).view(np.int16), "values are the bits of float16; max"),
         (lambda x: x.view(np.uint32), "values are the bits of float32; exact"),
         (np.ndarray.byteswap, "values are byte-swapped; exact"),
     ],
 )
-def test_bits_that_are_read_as_other_numbers(change: Callable[[np.ndarray], np.ndarray], words: str) -> None:
-    rope = pecli.Rope(LENGTH, DIM)
+def test_bits_that_are_read_as_other_numbers(change: Change, words: str) -> None:
+    rope = pecli.Rope(SHORT, DIM)
     found = pecli.verify({name: change(rope.tables()[name]) for name in ("cos", "sin")}, rope)
     assert not found.passed
     assert f"cos, sin: {words}" in found.diagnosis[0]
-
-
-def _zeros_between(table: np.ndarray) -> np.ndarray:
-    return np.stack([table, np.zeros_like(table)], axis=-1).reshape(len(table), -1)
 
 
 @pytest.mark.parametrize("base", [BASE, 500000.0])
@@ -213,19 +297,21 @@ def _zeros_between(table: np.ndarray) -> np.ndarray:
     ("layout", "change", "words"),
     [
         ("halves", lambda x: np.pad(x, ((0, 0), (0, DIM // 2))), "columns are not doubled: the second half is zeros"),
-        ("interleaved", _zeros_between, "columns are not doubled: every other one is zeros"),
+        (
+            "interleaved",
+            lambda x: np.repeat(x, 2, axis=1) * np.tile([1, 0], DIM // 2),
+            "columns are not doubled: every other one is zeros",
+        ),
     ],
 )
-def test_zeros_where_columns_should_be_doubled(
-    layout: str, change: Callable[[np.ndarray], np.ndarray], words: str, base: float
-) -> None:
-    spec = pecli.Rope(LENGTH, DIM, base, layout=layout)
-    found = pecli.verify({name: change(table) for name, table in rotary().items()}, spec)
+def test_zeros_where_columns_should_be_doubled(layout: str, change: Change, words: str, base: float) -> None:
+    spec = pecli.Rope(SHORT, DIM, base, layout=layout)
+    found = pecli.verify({name: change(table) for name, table in brief().items()}, spec)
     other = "" if base == BASE else f", and base is 10000 (the spec says {base:.0f})"
     assert found.diagnosis[0].startswith(f"cos, sin: {words}{other}; ")
 
 
-@pytest.mark.parametrize("rows", [LENGTH, 70000])
+@pytest.mark.parametrize("rows", [SHORT, 70000])
 def test_angles_whose_cosines_and_sines_were_not_taken(rows: int) -> None:
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
@@ -234,12 +320,6 @@ def test_angles_whose_cosines_and_sines_were_not_taken(rows: int) -> None:
     assert other.diagnosis[0].startswith(f"{words}, and base is 10000 (the spec says 500000); max residual ")
     steps = np.outer(np.arange(rows), np.linspace(1, 2, DIM // 2) ** 9)
     assert not pecli.verify({"cos": steps, "sin": steps}, pecli.Rope(rows, DIM)).diagnosis
-
-
-def test_fast_waves_that_start_elsewhere() -> None:
-    tables = pecli.Rope(64, 4, 2.0, offset=5).tables()
-    found = pecli.verify({name: tables[name] for name in ("cos", "sin")}, pecli.Rope(64, 4, 2.0))
-    assert "positions start at 5 (the spec says 0)" in found.diagnosis[0]
 
 
 def test_half_a_pair_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,8 +340,6 @@ def test_other_values_than_zeros_are_not_called_bits_of_zeros(values: np.ndarray
 
 def test_a_single_frequency_that_is_wrong_was_initialised() -> None:
     assert not pecli.verify({"inv_freq": np.array([0.5])}, pecli.Rope(4, 2)).diagnosis
-    (said,) = pecli.verify({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2)).diagnosis
-    assert "inv_freq was never initialised" in said
 
 
 @pytest.mark.filterwarnings("error")
@@ -275,13 +353,6 @@ def test_complex_numbers_where_real_ones_are_expected() -> None:
     assert "only row 3 differs" in pecli.diff(pe.tables(), table).diagnosis[-1]
 
 
-@pytest.mark.parametrize("row", [0, 3])
-def test_rows_of_one_position_where_the_first_is_not_0(row: int) -> None:
-    spec = pecli.Sinusoidal(33, 16, offset=7)
-    table = np.repeat(spec.tables()["pe"][row : row + 1], 33, axis=0)
-    assert f"all rows are at position {7 + row};" in pecli.verify(table, spec).diagnosis[0]
-
-
 def test_a_plain_base_and_exponent_come_before_a_fitted_base() -> None:
     """1e6 ** (32 / 31) = 1561523.006 would make the same frequencies."""
     angles = np.outer(np.arange(512), 1e6 ** (-np.arange(32) / 31))
@@ -289,3 +360,35 @@ def test_a_plain_base_and_exponent_come_before_a_fitted_base() -> None:
     said = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]
     assert "base is 1000000 (the spec says 10000), and freq_shift is 1 (the spec says 0)" in said
     assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(512, 64, base=1e6, freq_shift=1.0)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.full((4, LENGTH, DIM // 2), 0.3, np.float32),
+        np.tanh(2 * np.cos(np.outer(np.arange(LENGTH), INV_FREQ))).astype(np.float32),
+        rotary()["cos"] ** 2,
+    ],
+    ids=["constant", "tanh", "square"],
+)
+def test_no_reason_is_invented(table: np.ndarray) -> None:
+    assert pecli.verify({"cos": table}, PLAIN, atol=1e-4).explanations == ()
+    assert not pecli.identify(table).identified
+
+
+@pytest.mark.parametrize(
+    "vector", [np.ones(1_000_000), np.exp(-np.arange(60_000) / 5000), np.linspace(1, 0, 100_000)], ids=len
+)
+def test_long_vectors_are_no_frequencies(vector: np.ndarray) -> None:
+    assert recognise({"x": vector}) == []
+
+
+def test_time_that_is_up_ends_a_search() -> None:
+    with time_limit(-1.0):
+        with pytest.raises(OutOfTimeError):
+            check_time()
+        with time_limit(60.0), pytest.raises(OutOfTimeError):  # a limit inside does not move the one outside
+            check_time()
+        assert recognise(rotary()) == []
+    check_time()
+    assert recognise(rotary())

@@ -69,6 +69,7 @@ def test_runs_of_positions(places: np.ndarray, text: str) -> None:
     ("expected", "used", "padding", "text"),
     [
         (PADDED, np.arange(24), 9, "left padding is ignored"),
+        (np.arange(24), np.zeros(24, int), 0, "nothing is rotated"),
         (np.arange(24), np.full(24, 3), 0, "every row is at one position"),
         (np.r_[np.arange(12), np.arange(12)], np.arange(24), 0, "not reset"),
         (np.arange(24), np.r_[np.arange(12), np.arange(12)], 0, "positions restart"),

@@ -40,9 +40,12 @@ class TestEveryLayer:
     @every_float
     def test_dtype_is_kept_and_the_input_untouched(self, make, shape, dtype):
         layer, x = make(), random(*shape, dtype=dtype)
+        x.flags.writeable = False
         before = x.tobytes()
         out = layer(x)
         grad = first(layer.backward(x))
+        assert out.flags.writeable
+        assert grad.flags.writeable
         assert out.dtype == grad.dtype == dtype
         assert out.shape == grad.shape == shape
         assert x.tobytes() == before
@@ -52,19 +55,12 @@ class TestEveryLayer:
 
     @every_layer
     @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-    def test_tensors_of_torch_give_their_values_up(self, make, shape, dtype):
+    def test_tensors_of_torch_and_lists_give_their_values_up(self, make, shape, dtype):
         layer, x = make(), random(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
+        same_bits(layer(random(*shape).tolist()), layer(random(*shape)))
         tensor = Tensor(x, dtype, requires_grad=True)
         same_bits(layer(tensor), layer(x))
         same_bits(first(layer.backward(tensor)), first(layer.backward(x)))
-
-    @every_layer
-    def test_read_only_input_is_enough(self, make, shape):
-        x = random(*shape)
-        x.flags.writeable = False
-        layer = make()
-        assert layer(x).flags.writeable
-        assert first(layer.backward(x)).flags.writeable
 
     @every_layer
     @every_float
@@ -95,11 +91,6 @@ class TestEveryLayer:
         same_bits(layer(x), layer(x.astype(np.float32)).astype(dtype))
 
     @every_layer
-    def test_lists_are_arrays(self, make, shape):
-        x = random(*shape)
-        same_bits(make()(x.tolist()), make()(x))
-
-    @every_layer
     def test_backward_needs_the_shape_of_the_last_output(self, make, shape):
         layer = make()
         layer(np.zeros(shape))
@@ -115,15 +106,9 @@ class TestEveryLayer:
         assert first(layer.backward(np.zeros(shape))).shape == shape
 
     @every_layer
-    def test_empty_batch(self, make, shape):
-        layer = make()
-        assert layer(np.zeros((0, *shape[1:]), np.float32)).shape == (0, *shape[1:])
-        assert first(layer.backward(np.zeros((0, *shape[1:])))).shape == (0, *shape[1:])
-
-    @every_layer
-    def test_empty_sequence(self, make, shape):
-        shape = (3, 2, 0, 0) if len(shape) == 4 else (2, 0, 4)
-        for at in (shape, shape[1:]):
+    def test_empty_batch_and_empty_sequence(self, make, shape):
+        empty = (3, 2, 0, 0) if len(shape) == 4 else (2, 0, 4)
+        for at in (empty, empty[1:], (0, *shape[1:])):
             layer = make()
             assert layer(np.zeros(at)).shape == at
             assert first(layer.backward(np.zeros(at))).shape == at

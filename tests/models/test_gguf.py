@@ -64,6 +64,7 @@ def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
     assert found.inverse_frequencies(4096) == pytest.approx([1.0, 0.01 / 1.5], rel=1e-15)
     assert found.inverse_frequencies(4097) == pytest.approx([0.5, 0.01 / 4], rel=1e-15)
     assert found.attention_factor() == 1.25
+    assert agrees(found, {"source of long_factor": LONG, "source of short_factor": SHORT})
 
 
 @pytest.mark.parametrize(("kind", "rule"), [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")])

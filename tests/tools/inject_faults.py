@@ -44,7 +44,6 @@ FAULTS = {
     "pwrite64": ("ENOSPC", "EIO"),
     "copy_file_range": ("ENOSPC", "EIO", "EXDEV"),
     "fsync": ("EIO", "EINVAL"),
-    "fdatasync": ("EIO",),
     "rename": ("EIO", "EACCES"),
     "renameat": ("EIO", "EACCES"),
     "renameat2": ("EIO", "EACCES"),

@@ -34,13 +34,6 @@ def test_commands_make_the_tables(pecli_cli, tmp_path, monkeypatch, name: str) -
     assert {file: np.load(file).shape for file in os.listdir() if file.endswith(".npy")} == shapes
 
 
-def test_numbers_are_not_cut(pecli_cli, tmp_path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({"model_type": "gpt2", "n_positions": 4, "n_embd": 2, "initializer_range": 0.1 / 3}))
-    (line,) = _commands(pecli_cli("config", path).out)
-    assert float(shlex.split(line)[-3]) == 0.1 / 3
-
-
 def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:
     path = tmp_path / "my model.json"
     path.write_text(json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}))

@@ -174,18 +174,21 @@ class _RotatedCheck:
         if not self.tokens:
             tables = self.plan.rope.tables()
             return self.plan.rotated(self.before, (widened(tables["cos"]), widened(tables["sin"])))
-        rotated = [plan.rotated(x, plan.waves(np.arange(x.shape[-2]))) for x, _, plan, _ in self._sequences()]
-        expected = np.stack(rotated).reshape(self.before.shape)
-        seen = self.seen.reshape(len(self.seen), *(1,) * max(0, self.before.ndim - 3), -1, 1)
-        return np.where(seen if self.before.ndim > 2 else seen[0], expected, self.after)
+        expected = self.after.copy()
+        for out, (x, _, plan, seen) in zip(self._by_sequence(expected), self._sequences(), strict=True):
+            out[:, seen] = plan.rotated(x[:, seen], plan.waves(np.flatnonzero(seen)))
+        return expected
+
+    def _by_sequence(self, side: Floats) -> Floats:
+        """(batch, heads, positions, channels); without an axis of batches, or of heads, there is one."""
+        batch = len(side) if side.ndim > 3 or len(self.seen) > 1 else 1
+        return side.reshape(batch, -1, *side.shape[-2:])
 
     def _sequences(self) -> Iterator[tuple[Floats, Floats, HeadRotation, Array]]:
         """Each sequence of a batch (heads, positions, channels) before and after, how it should be rotated, and which
         of its rows are no padding.
         """
-        batch = len(self.before) if self.before.ndim > 3 or len(self.seen) > 1 else 1
-        sides = (side.reshape(batch, -1, *side.shape[-2:]) for side in (self.before, self.after))
-        for k, (x, y) in enumerate(zip(*sides, strict=True)):
+        for k, (x, y) in enumerate(zip(*map(self._by_sequence, (self.before, self.after)), strict=True)):
             row = min(k, len(self.seen) - 1)
             yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
 
@@ -220,14 +223,15 @@ class _RotatedCheck:
         """
         atol, dtype = self.tolerance.atol, self.sides.dtype
         found = self._one_by_one(lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype))
-        alike = len({each.mistakes for each in found}) == 1 and len(found) == len([*self._sequences()])
-        return [] if alike and not self.tokens and not self.plan.rope.mrope_section else found
+        everywhere = [each.tensors for each in found] == [("after",)]
+        return [] if everywhere and not self.tokens and not self.plan.rope.mrope_section else found
 
     def _one_by_one(self, explain: Callable[..., list[Explanation]]) -> list[Explanation]:
         """The reasons of each sequence, named where there are several."""
         sequences = [*self._sequences()]
         each = [explain(*sequence)[:1] for sequence in sequences]
-        if len(sequences) == 1:
+        alike = {found[0].mistakes if found else () for found in each}
+        if len(alike) == 1 and all(found and found[0].tensors == ("after",) for found in each):
             return each[0]
         return [
             replace(one, tensors=(", ".join((f"sequence {k}", *(t for t in one.tensors if t != "after"))),))
@@ -276,20 +280,18 @@ class _RotatedCheck:
                     advice = "positions of padding were not checked: give --attention-mask"
                     yield from [f"{which} with {equal + 1} equal rows, which look like padding; {advice}"] * (equal > 0)
         rows = f"{self.sides.name}: " * self.sides.several + (f"{count:,} rows do" if count != 1 else "1 row does")
+        every = np.arange(count)
         for mistake in () if self.tokens else mistakes(self.plan, self.after.shape):
-            if not self._would_pass(mistake) or self._harmless(mistake):
+            would_pass = all(
+                self._compared(mistake.render(self.before[..., some, :], some), self.after[..., some, :]).passed
+                for some in (every[:: max(1, count // 16)], every)
+            )
+            if not would_pass or self._harmless(mistake):
                 continue
             if mistake.edits in STILL:  # and hence no other mistake shows
                 yield f"{rows} not show any rotation: the values before would have passed, too"
                 return
             yield f"{rows} not show whether {' and '.join(map(clause, mistake.edits))}; compare more positions"
-
-    def _would_pass(self, mistake: Mistake) -> bool:
-        rows = np.arange(self.after.shape[-2])
-        return all(
-            self._compared(mistake.render(self.before[..., some, :], some), self.after[..., some, :]).passed
-            for some in (rows[:: max(1, len(rows) // 16)], rows)
-        )
 
     def _harmless(self, mistake: Mistake) -> bool:
         """Whether another scheme has the same frequencies, positions and factor."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
     from pecli.explain.edits import Explanation
 
 COPIES_DIFFER = "its copies differ"
+ADVICE = ("reproduce with", "without this", "verify with", "the last place")  #: how lines begin that name no tensor
 MAX_WAVE = 2.0  #: the largest value of cosines and sines, attention factors included
 MAX_PROBED = 256  #: rows that are looked at for waves
 MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
@@ -145,7 +146,9 @@ def conclusion(
         else:
             found = explanations(_by_scheme(some), tolerance) if reasons else []
             why += found
-            lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some], tolerance)]
+            for line in diagnosis(found, [each.result for each in some], tolerance):
+                mark = ": " if line.startswith(ADVICE) else " "
+                lines.append(f"{layers}{mark}{line}" if layers else line)
     results = tuple(each.result for each in checked)
     known = {each.tensor for each in checked}
     unchecked = {name: array for name, array in (present or {}).items() if name not in known}
@@ -184,12 +187,6 @@ def _by_scheme(checked: Iterable[Checked]) -> Tables:
             known = found.setdefault(each.scheme, {})
             known |= {name: part for name, part in each.found.items() if name not in known}
     return found
-
-
-def _about(layers: str, line: str) -> str:
-    """A line of some layers: «full_attention cos, sin: base is …», «full_attention: reproduce with …»."""
-    is_advice = line.startswith(("reproduce with", "without this", "verify with", "the last place"))
-    return f"{layers}{': ' if is_advice else ' '}{line}" if layers else line
 
 
 def explanations(tables: Tables, tolerance: Tolerance) -> list[Explanation]:

@@ -13,7 +13,7 @@ import pytest
 
 import pecli
 from pecli.errors import KindError, ParameterError
-from pecli.explain.edits import Dtype, HeadsWrong, Layout, Parameter, Rotation, Rows, RowsWrong
+from pecli.explain.edits import Dtype, Layout, Parameter, Positions, Rotation, Rows, RowsWrong
 from tests.checks.waves import LLAMA3, powers, waves
 from tests.tools.attack import Waves
 
@@ -103,7 +103,7 @@ PARTLY = {
     "a single token at another position": (ONE, halves(ONE, *turns([777])), Parameter("offset", 0, 777)),
     "bfloat16": (X, ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32), Dtype("bfloat16")),
     "one wrong row": (X, ROW, RowsWrong((37,))),
-    "one head that is not rotated": (EIGHT, HEAD, HeadsWrong(((0, 5),))),
+    "one head that is not rotated": (EIGHT, HEAD, Positions("0 … 63", "0 × 64", "nothing is rotated")),
 }
 
 

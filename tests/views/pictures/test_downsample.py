@@ -55,14 +55,6 @@ def test_one_matrix_of_many() -> None:
     np.testing.assert_array_equal(slab(table, 2).array(), table.array()[2])
 
 
-def test_memory_stays_flat(peak_memory) -> None:
-    def peak(rows: int) -> int:
-        code = f"import pecli; t = pecli.Sinusoidal({rows}, 64).tensors()[0]; "
-        return peak_memory("-c", code + "from pecli.views.pictures.downsample import reduced; reduced(t, 100, 64)")
-
-    assert peak(1_000_000) - peak(1000) < 100
-
-
 def test_each_row_is_the_mean_of_its_share() -> None:
     for length, count in ((6, 3), (7, 3), (100, 7), (5, 4), (60, 59)):
         values = np.random.default_rng(0).integers(-50, 50, (length, 1)).astype(float)

@@ -66,12 +66,6 @@ def test_suffixes_that_are_no_pictures(path: str) -> None:
         figure.check_suffix(path)
 
 
-def test_colour_maps_by_name() -> None:
-    assert figure.colours("viridis").name == "viridis"
-    with pytest.raises(ParameterError, match="did you mean 'viridis'"):
-        figure.colours("viridiss")
-
-
 def test_text_in_vector_figures_is_text(tmp_path: Path) -> None:
     assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in drawn(tmp_path, "x.svg")
     assert b"/Type /Font" in drawn(tmp_path, "x.pdf")

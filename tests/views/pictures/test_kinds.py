@@ -73,13 +73,6 @@ def test_no_two_names_are_alike_and_none_is_cut(schemes: list[pecli.Scheme], exp
     assert names == [f"{label or 'rope'}, {words}" for words in expected]
 
 
-def test_names_that_are_given_count() -> None:
-    subjects = of_scheme(pecli.Rope(8, 8)) + of_scheme(pecli.Alibi(2))
-    assert [each.label for each in labelled(subjects, ["one", "other"])] == ["one", "other"]
-    with pytest.raises(ParameterError, match="1 name; there are 2 subjects"):
-        labelled(subjects, ["one"])
-
-
 def test_a_heatmap_holds_the_table() -> None:
     scheme = pecli.Sinusoidal(40, 16, offset=5)
     (panel,) = made("heatmap", scheme).panels
