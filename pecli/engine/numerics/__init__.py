@@ -225,18 +225,13 @@ def round_double_double(values: DoubleDouble, dtype: str) -> Array:
     return round_to(odd.view(np.float64), dtype)
 
 
-def differ(a: Array, b: Array) -> Flags:
-    """Where two arrays of one dtype differ in their bits."""
-    unsigned = f"u{a.dtype.itemsize}"
-    return np.asarray(a.view(unsigned) != b.view(unsigned))
-
-
 def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
     """Where an error of that size leaves open which way a value rounds."""
     if dtype == "float64":
         return np.asarray(values.hi + (values.lo - error) != values.hi + (values.lo + error))
-    below, above = normal(values.hi, values.lo - error), normal(values.hi, values.lo + error)
-    return differ(round_double_double(below, dtype), round_double_double(above, dtype))
+    below, above = (round_double_double(normal(values.hi, values.lo + way), dtype) for way in (-error, error))
+    bits = f"u{below.dtype.itemsize}"
+    return np.asarray(below.view(bits) != above.view(bits))
 
 
 def round_fixed(value: int, bits: int, dtype: str) -> float:
@@ -265,9 +260,6 @@ class Frequencies(NamedTuple):
     values: tuple[int, ...]
     bits: int
     more: Callable[[int], Frequencies]  #: the same frequencies with that many bits more
-
-    def first(self, count: int) -> Frequencies:
-        return Frequencies(self.values[:count], self.bits, lambda extra: self.more(extra).first(count))
 
     def take(self, indices: Sequence[int]) -> Frequencies:
         """Those of the given numbers, in that order."""

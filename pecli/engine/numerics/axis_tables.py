@@ -16,7 +16,7 @@ from threading import Lock
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices, numpy_dtype
+from pecli.engine.arrays import Array, Indices, numpy_dtype
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves, round_waves
 
@@ -37,10 +37,6 @@ class Coordinates:
     rows: int
     index: Callable[[int, int], Indices]
     """`index(start, stop)`: for each axis and row, the number of its value: (axes, stop − start)."""
-
-    def floats(self, axis: int, factor: float = 1.0) -> Floats:
-        """The values of an axis as float64, each rounded once before it is multiplied."""
-        return np.array([float(value) for value in self.values[axis]]) * factor
 
 
 def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:

@@ -38,10 +38,31 @@ def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
     """The cosines ("cos") or sines ("sin") of angles that are not negative, as many as there are parts."""
     large = angles >= _MAX_REDUCED if angles.max(initial=0) >= _MAX_REDUCED else None
     small = angles if large is None else np.where(large, np.float32(0), angles)
-    reduced = _ReducedAngles(small.astype(np.float64))
-    waves = []
+    x = small.astype(np.float64)  # from here on the nearest sector, and what is left of them
+    count = np.rint(x * _PER_RADIAN)
+    sector = count.astype(np.intp)
+    sector &= SECTORS - 1
+    x -= count * _STEP_HIGH
+    x -= count * _STEP_LOW
+    z = x * x
+    versine = z * (1 / 24)
+    versine -= 1 / 2
+    versine *= z
+    z *= z * (1 / 120) - 1 / 6
+    z *= x
+    x += z  # its sine
+    count *= _STEP_ERROR
+    waves, (cosines, sines) = [], phases.sectors()
     for part in parts:
-        value, error = reduced.wave(part)
+        table, slopes = (sines.hi, cosines.hi) if part == "sin" else (cosines.hi, -sines.hi)
+        value = table.take(sector)
+        step = slopes.take(sector)
+        step *= x
+        step += value * versine
+        value += step
+        error = np.abs(value, out=step)
+        error *= _ERROR
+        error += count
         found = (value - error).astype(np.float32)
         open_ = found != (value + error).astype(np.float32)
         if large is not None:
@@ -50,40 +71,6 @@ def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
             found[open_] = _exactly(angles[open_], part)
         waves.append(found)
     return waves
-
-
-class _ReducedAngles:
-    """Angles as the nearest sector and what is left of them, in float64."""
-
-    def __init__(self, x: Floats) -> None:
-        count = np.rint(x * _PER_RADIAN)
-        self._sector = count.astype(np.intp)
-        self._sector &= SECTORS - 1
-        x -= count * _STEP_HIGH
-        x -= count * _STEP_LOW
-        z = x * x
-        self._versine = z * (1 / 24)
-        self._versine -= 1 / 2
-        self._versine *= z
-        z *= z * (1 / 120) - 1 / 6
-        z *= x
-        x += z
-        self._sine = x
-        count *= _STEP_ERROR
-        self._error = count
-
-    def wave(self, part: str) -> tuple[Floats, Floats]:
-        cosines, sines = phases.sectors()
-        table, slopes = (sines.hi, cosines.hi) if part == "sin" else (cosines.hi, -sines.hi)
-        value = table.take(self._sector)
-        step = slopes.take(self._sector)
-        step *= self._sine
-        step += value * self._versine
-        value += step
-        error = np.abs(value, out=step)
-        error *= _ERROR
-        error += self._error
-        return value, error
 
 
 def _exactly(angles: Singles, part: str) -> Singles:

@@ -127,18 +127,16 @@ def sectors() -> tuple[DoubleDouble, DoubleDouble]:
     numbers = [[DoubleDouble.fixed(value, bits) for value in values] for values in zip(*pairs, strict=True)]
     cosines, sines = (DoubleDouble(*np.array([(n.hi, n.lo) for n in column]).T) for column in numbers)
     cosines, sines = _mirrored(cosines, sines), _mirrored(sines, cosines)
-    cosines, sines = _mirrored(cosines, _opposite(cosines)), _mirrored(sines, sines)
-    return _mirrored(cosines, cosines), _mirrored(sines, _opposite(sines))
+    cosines, sines = _mirrored(cosines, cosines, -1), _mirrored(sines, sines)
+    return _mirrored(cosines, cosines), _mirrored(sines, sines, -1)
 
 
-def _mirrored(there: DoubleDouble, back: DoubleDouble) -> DoubleDouble:
-    """One column, and the way back along another; where they meet, only the first counts."""
-    return DoubleDouble(np.concatenate([there.hi, back.hi[-2::-1]]), np.concatenate([there.lo, back.lo[-2::-1]]))
-
-
-def _opposite(values: DoubleDouble) -> DoubleDouble:
-    """Of the other sign, but for zero."""
-    return DoubleDouble(0.0 - values.hi, 0.0 - values.lo)
+def _mirrored(there: DoubleDouble, back: DoubleDouble, sign: int = 1) -> DoubleDouble:
+    """One column, and the way back along another, of the same sign or the other, but for zero; where they meet, only
+    the first counts.
+    """
+    hi, lo = (0.0 + sign * part[-2::-1] for part in (back.hi, back.lo))
+    return DoubleDouble(np.concatenate([there.hi, hi]), np.concatenate([there.lo, lo]))
 
 
 @cache

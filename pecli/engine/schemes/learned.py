@@ -80,7 +80,9 @@ class LearnedInit(Scheme):
             xavier = self.init == "xavier-uniform"
             bound = math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3)
             return (2 * u - 1) * bound
-        return normal(truncated(u) if self.init == "trunc-normal" else u) * self.std
+        if self.init == "trunc-normal":  # moved to where a normal distribution lies within ±2σ
+            u = _PHI_TWO + u * (1 - 2 * _PHI_TWO)
+        return normal(u) * self.std
 
     @classmethod
     def recipe_names(cls) -> tuple[str, ...]:
@@ -115,11 +117,6 @@ class Philox:
         u = raw.view(np.float64)
         u -= 1 - 2.0**-53
         return u
-
-
-def truncated(u: Floats) -> Floats:
-    """Uniform numbers moved to where a normal distribution lies within ±2σ."""
-    return _PHI_TWO + u * (1 - 2 * _PHI_TWO)
 
 
 _SQRT_HALF = 0x3FE6A09E667F3BCD  #: the bits of √½

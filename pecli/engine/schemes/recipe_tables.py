@@ -59,12 +59,15 @@ class RecipeAngles:
 
     def _recurrence(self, places: Singles) -> Singles:
         """Each phase is the one before times a constant; then scaling makes it so many times slower."""
-        exponent = np.float32(-1) / np.float32(float(self.denominator))
-        ratio = np.float32(power(round_single(self.base), float(exponent)))
-        angles = np.full((len(places), self.count), ratio)
+        angles = np.full((len(places), self.count), self._ratio)
         angles[:, :1] = places
         np.multiply.accumulate(angles, axis=1, out=angles)
         return angles if self.scaled is None else angles / self._slowing
+
+    @cached_property
+    def _ratio(self) -> np.float32:
+        exponent = np.float32(-1) / np.float32(float(self.denominator))
+        return np.float32(power(round_single(self.base), float(exponent)))
 
     @cached_property
     def inv_freq(self) -> Singles:
@@ -129,9 +132,8 @@ class RecipeFiller:
         self._recipe, self._bands, self._coordinates = recipe, list(bands), coordinates
         self._amplitude = np.float32(amplitude)
         factor = 2 * np.pi if in_turns else 1.0
-        self._values = (
-            [coordinates.floats(axis, factor) for axis in range(len(coordinates.values))] if coordinates else []
-        )
+        axes = coordinates.values if coordinates else ()
+        self._values = [np.array([float(value) for value in values]) * factor for values in axes]
 
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`, or those given; see `Rotation.fill`."""

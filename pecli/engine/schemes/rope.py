@@ -83,7 +83,7 @@ class Rope(RotaryParameters):
         return self.scaling_value.attention_value
 
     def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
-        rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().first(self.rotating_pairs)
+        rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().take(range(self.rotating_pairs))
         return Waves.of(
             rotating.more(extra) if extra else rotating, scale=unit, amplitude=self.scaling_value.attention,
             extra=extra, in_turns=self.in_turns,

@@ -12,7 +12,6 @@ import pytest
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import UnsupportedError
 
 DATA = Path(__file__).with_name("data")
@@ -153,13 +152,6 @@ def test_known_mistakes_are_those_that_a_runtime_can_tell() -> None:
         return {str(edit["name"]) for each in found for edit in each.edits}
 
     assert names("transformers") - names("llama.cpp") == {"truncate", "attention_factor"}
-
-
-def test_it_is_part_of_the_spec() -> None:
-    rope = Rope(4, 8, runtime="mlx-lm", length=4096)
-    assert rope.spec()["parameters"]["runtime"] == "mlx-lm"
-    assert Scheme.from_spec(rope.spec()) == rope
-    assert "runtime" not in Rope(4, 8).spec()["parameters"]
 
 
 GPU_BASES = {"llama-2-7b": 10000.0, "qwen": 1000000.0}

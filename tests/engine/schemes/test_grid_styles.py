@@ -145,11 +145,6 @@ def test_specs_come_back_as_plain_data(scheme: Scheme) -> None:
     assert b"".join(block.tobytes() for block in scheme.blocks(rows=2)) == whole
 
 
-def test_a_range_leaves_the_spec_as_it_was() -> None:
-    assert not {"positions", "grid", "style", "axes", "keep"} & Rope(4, 8).spec()["parameters"].keys()
-    assert "style" not in Sinusoidal(4, 8, style="whisper").spec()["parameters"]
-
-
 @pytest.mark.parametrize(
     "scheme", [Sinusoidal(grid=(5, 7), dim=32, style="mae"), Rope(grid=(5, 7), dim=32, style="eva")]
 )
@@ -173,13 +168,11 @@ def test_given_integers_are_rows_of_the_range() -> None:
 
 
 def test_scalings_go_on_at_given_positions() -> None:
-    """Dynamic scaling is read where the positions end, longrope has its attention factor."""
-    common = {"dim": 16, "scaling": "dynamic", "factor": 4.0, "max_position_embeddings": 32}
-    places = [0, 5, 99]
-    np.testing.assert_array_equal(
-        Rope(positions=places, **common).tables()["cos"], Rope(100, **common).tables()["cos"][places]
-    )
-    yarn = {"dim": 16, "scaling": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}
-    np.testing.assert_array_equal(
-        Rope(positions=places, **yarn).tables()["sin"], Rope(100, **yarn).tables()["sin"][places]
-    )
+    """Dynamic scaling is read where the positions end, yarn has its attention factor."""
+    dynamic = {"scaling": "dynamic", "factor": 4.0, "max_position_embeddings": 32}
+    yarn = {"scaling": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}
+    for scaling in (dynamic, yarn):
+        found, whole = (
+            Rope(dim=16, **rows, **scaling).tables() for rows in ({"positions": [0, 5, 99]}, {"seq_len": 100})
+        )
+        np.testing.assert_array_equal(found["sin"], whole["sin"][[0, 5, 99]])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from pecli.engine.scalings.scaling import Scaling
-from pecli.engine.schemes import SCHEMES, Recipe, scheme_named
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
@@ -36,19 +35,14 @@ EVERY = [
 ]
 
 
-def test_axes_say_what_rows_and_columns_are() -> None:
+def test_axes_and_frequencies() -> None:
+    assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
+    assert Alibi(2, 4).inverse_frequencies() is LearnedInit(4, 8).inverse_frequencies() is None
     assert Rope(4, 8, offset=7).axes_of("cos")[:3] == (("position", "pair"), 7, "cosine")
     assert Rope(4, 8, layout="halves").axes_of("sin").names == ("position", "channel")
     assert Alibi(2, 4).axes_of("bias")[:3] == (("head", "query", "key"), 0, "bias")
     assert Sinusoidal(4, 8, offset=3).axes_of("pe") == (("position", "channel"), 3, "value", 2)
     assert Bundle({"full": Rope(4, 8, offset=2)}).axes_of("full.cos").first == 2
-
-
-def test_frequencies_are_those_of_the_formula() -> None:
-    whole = [10000.0 ** (-2 * i / 8) for i in range(4)]
-    assert Rope(4, 8).inverse_frequencies() == pytest.approx(whole, rel=1e-15)
-    assert Sinusoidal(4, 8, scale=1000.0).angular_frequencies() == pytest.approx([1000 * f for f in whole], rel=1e-15)
-    assert Alibi(2, 4).inverse_frequencies() is LearnedInit(4, 8).inverse_frequencies() is None
 
 
 @pytest.mark.parametrize("scheme", EVERY, ids=lambda scheme: scheme.name)
@@ -116,21 +110,6 @@ def test_what_does_not_fit_is_refused() -> None:
     for scheme, x in ((Sinusoidal(4, 8), np.zeros((5, 8))), (Rope(4, 8), np.zeros((3, 8))), (Alibi(2, 3), np.zeros(3))):
         with pytest.raises(ParameterError):
             scheme.applied_to(x)
-
-
-def test_recipes_compose() -> None:
-    """Positions, frequencies and their product in bfloat16, and a bfloat16 table, as torch's autocast has them."""
-
-    def narrow(values: np.ndarray) -> np.ndarray:
-        return values.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
-
-    rope, positions = Rope(300, 16), np.arange(300)
-    out = np.empty((300, 8), np.float32)
-    recipe = Recipe("bfloat16", "bfloat16", "bfloat16", table="bfloat16")
-    rope.filler(recipe, 300).fill("cos", 0, out, "float32")
-    frequencies = narrow(10000.0 ** (-np.arange(8) / 8))
-    expected = narrow(np.cos(narrow(narrow(positions)[:, None] * frequencies)))
-    assert np.array_equal(out, expected)
 
 
 def test_float32_steps_of_other_scalings() -> None:
