@@ -95,6 +95,7 @@ def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
+NO_HEADER = flag("--no-header", "Write .csv without names of columns.", OUTPUT)
 DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
