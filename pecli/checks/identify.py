@@ -19,7 +19,7 @@ from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
-from pecli.explain.search import recognise
+from pecli.explain.search import finished, recognise
 from pecli.explain.sinusoid_readings import named_pairs
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import clause, command_of, lacking
@@ -36,9 +36,6 @@ MIN_ELEMENTS = 1 << 17  #: of a table for which that is worth it
 MEASURED_ROWS = 256  #: whose rounding errors are measured; those of all others are alike
 SQUARES = 0.05  #: by how much cos² + sin² may vary, in dumps of few digits
 MAX_VECTOR = 1 << 13  #: elements of a vector that may be frequencies or slopes: no model has as many
-MAX_BEND = 1e-2  #: how far angles may be from multiples of the row, relative to the largest: bfloat16 rounds that much
-MIN_ANGLE = 2.0
-"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 MAX_TENSORS = 256  #: tensors that are looked at in one file
 _POSITIONAL = re.compile(
     r"(^|[^a-z])(pos|pe|wpe|rope|rotary|alibi|slopes?|inv_?freqs?|freqs?|cos|sin|relative|time_?embed\w*)([^a-z]|$)"
@@ -178,15 +175,10 @@ def _matches(group: Mapping[str, Array]) -> list[Match]:
 
 def _by_angles(name: str, array: Array) -> list[Match]:
     """Angles of which nobody has taken the cosine and the sine yet: lines, from row to row."""
-    if array.ndim != 2 or len(array) < 3 or dtype_name(array.dtype) not in SIGNIFICAND_BITS:
+    if array.ndim != 2 or dtype_name(array.dtype) not in SIGNIFICAND_BITS:
         return []
-    angles = widened(array)
-    with np.errstate(all="ignore"):
-        steps, largest = angles[1] - angles[0], np.abs(angles).max()
-        bent = np.abs(angles - angles[0] - np.arange(len(angles))[:, None] * steps).max()
-        if not (bent <= MAX_BEND * largest and steps.all() and largest > MIN_ANGLE):
-            return []
-    found = recognise({"cos": np.cos(angles), "sin": np.sin(angles)})
+    waves = {part: finished("angles", sample(part, array, whole=True)) for part in ("cos", "sin")}
+    found = recognise({part: one.values for part, one in waves.items() if one is not None})
     told = [(each, each.scheme) for each in found if each.scheme is not None]
     edit = Incomplete("angles")
     return [Match(scheme, each.residual, (name,), (edit, *each.edits), each.open) for each, scheme in told]

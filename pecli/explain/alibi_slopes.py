@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.arrays import Flags, Floats, Indices, round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.explain import edits as kinds
 from pecli.explain.acceptance import Judge
@@ -26,6 +26,7 @@ MAX_NOISE = 0.05  # of the values: beyond it nothing is a bias of this kind
 MIN_EXPLAINED = 0.99  # of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured
 USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)  # values of max_bias
 SIGMAS = 5.0
+MAX_ROUNDED = 2.0**-9  # of max_bias: what it seems to be off by where slopes are rounded to 16 bits
 TRIED_HEADS = 16  # looked at first, where nothing is known: a table none of whose forms comes near in these is no bias
 
 
@@ -226,7 +227,8 @@ def _by_rule(
     error = SIGMAS * 1.5 * math.sqrt(max(0.0, covariance[0, 0]))
     own = (prior.max_bias,) if prior else ()
     for max_bias in dict.fromkeys((*own, *USUAL, plainest(value, error + 1e-9))):
-        if abs(max_bias - value) > error + 1e-6 * value or not 0 < max_bias <= 256:
+        off = abs(max_bias - value)
+        if off > error + MAX_ROUNDED * value or not 0 < max_bias <= 256:
             continue
         factor = 2.0 ** -float(np.average(logs - max_bias * inside, weights=weights))
         by = plainest(factor, factor * 5 / math.sqrt(weights.sum()) + 1e-9) if scaled else 1.0
@@ -237,6 +239,9 @@ def _by_rule(
         edits = (*bias.edits, *differences, *moved, *((kinds.Scaled(by),) if scaled else ()))
         extra = 0.0 if max_bias in (*own, 8.0) else 0.1 * digits(max_bias)
         extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))
-        right = by * np.array(scheme.slope_values())[order]
-        left = bias.values - np.multiply.outer(np.tile(right, len(bias.values) // len(right)), bias.multiples)
-        yield Explanation(edits, scheme, (one.name,), Errors(left, bias.values), extra)
+        exact = by * np.array(scheme.slope_values())[order]
+        for dtype in (*(["float64"] if off <= error + 1e-6 * value else []), "bfloat16", "float16"):
+            right = np.tile(widened(round_to(exact, dtype)), len(bias.values) // len(exact))
+            leaves = Errors(bias.values - np.multiply.outer(right, bias.multiples), bias.values)
+            rounded = () if dtype == "float64" else (kinds.Parameter("slopes", "exact", dtype),)
+            yield Explanation((*edits, *rounded), scheme, (one.name,), leaves, extra)

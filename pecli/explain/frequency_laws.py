@@ -88,6 +88,7 @@ class Law:
     scaling: Any = NO_SCALING
     times: int = 1  # how often the scaling is applied
     rotating: int | None = None
+    ramp: float | None = None  # what the scaling takes for half of the dimension, where that is not `half`
 
     def value(self, name: str) -> Any:
         """A parameter of the law, or of its scaling."""
@@ -105,7 +106,7 @@ class Law:
         with np.errstate(all="ignore"):
             index = np.arange(self.count)
             plain = np.exp(-index / self.half * np.log(self.base))
-            found = self.scaling.approximate(plain, self.base, self.half)
+            found = self.scaling.approximate(plain, self.base, self.ramp or self.half)
             if self.times != 1:
                 found = plain * (found / plain) ** self.times
             if self.rotating is not None:

@@ -214,6 +214,8 @@ def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
     for reading in _plain_readings(samples):
         pairs, rotary = reading.channels, _is_rotary(reading)
         common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype}
+        if rotary:
+            yield from _on_axes(reading, common)
         for cos_first in (True,) if rotary else (False, True):
             waves = np.asarray(reading.values(cos_first), np.complex128)
             for base, denominator in _bases(waves, (pairs,) if rotary else (pairs, pairs - 1)):
@@ -231,6 +233,19 @@ def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                     yield from constructed(
                         Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more
                     )
+
+
+def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:
+    """Schemes whose axes have frequencies of their own, from 1 on each."""
+    waves, dim = np.asarray(reading.values(True), np.complex128), 2 * reading.channels
+    for axes in (*KNOWN_AXES, (dim // 3,) * 3, (dim // 2,) * 2):
+        parts = np.split(waves, np.cumsum(axes)[:-1] // 2, axis=1) if sum(axes) == dim and not axes[0] % 2 else []
+        for base, _ in _bases(parts[-1], (axes[-1] // 2,)) if parts else ():
+            every = [_axes(part, base ** (-np.arange(part.shape[1]) / part.shape[1])) for part in parts]
+            places = [each[0][0] for each in every if each and len(each[0]) == 1]
+            if len(places) == len(parts):
+                more = {"axes": axes, "positions": places, "layout": reading.form.doubled or "compact"}
+                yield from constructed(Rope, base=base, **common, **more)
 
 
 def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:

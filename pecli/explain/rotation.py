@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.arrays import Complex, Floats, Indices, round_to, widened
 from pecli.explain import edits as kinds
 from pecli.explain.acceptance import Judge, out_of_tolerance
 from pecli.explain.edits import Edit, Errors, Explanation, best
@@ -46,6 +46,17 @@ def _rotated(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
 def _in_place(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
     first = a * cos - b * sin
     return first, b * cos + first * sin
+
+
+def _in_arithmetic(dtype: str, a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
+    """As a model in 16 bits rotates: tables, products and sums are rounded, each."""
+
+    def rounded(values: Floats) -> Floats:
+        return widened(round_to(values, dtype))
+
+    cos, sin = rounded(cos), rounded(sin)
+    one, two = rounded(a * cos) - rounded(b * sin), rounded(b * cos) + rounded(a * sin)
+    return rounded(one), rounded(two)
 
 
 FORMULAS: Mapping[Edit, Formula] = {
@@ -142,6 +153,20 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
             )
 
 
+def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
+    """As 16 bits rotate, and by the tables of every recipe."""
+    for dtype in ("bfloat16", "float16"):
+        yield Mistake((kinds.Rotation(f"in {dtype}"),), plan.render(partial(_in_arithmetic, dtype)))
+    for name in plan.rope.recipe_names() if plan.places is None and plan.rope.is_range and length >= FEW_ROWS else ():
+        tables = replace(plan.rope, seq_len=length, layout="compact").computed_as(name).tables()
+        cos, sin = (widened(tables[part]) for part in ("cos", "sin"))
+        yield Mistake((kinds.Recipe(name),), partial(_by_table, plan, cos, sin))
+
+
+def _by_table(plan: HeadRotation, cos: Floats, sin: Floats, x: Floats, rows: Indices) -> Floats:
+    return plan.rotated(x, (cos[rows], sin[rows]))
+
+
 def _by_head(plan: HeadRotation, x: Floats) -> Floats:
     """Positions taken from the axis of heads."""
     waves = plan.waves(np.arange(x.shape[-3]))
@@ -220,24 +245,23 @@ class Rotated:
         return Judge({"after": one}, self.atol, self.dtype, max_noise=noise)
 
     def by_mistake(self) -> Iterator[Explanation]:
-        """How the values were stored, if that is all; else known mistakes, the nearest by some rows and heads first."""
+        """Known mistakes, the nearest by some rows and heads first; else how the values were stored, if that is all."""
         rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
         few = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
         x, y, right = (each[few] for each in (self.before, self.after, self.after - self.expected.left))
         error, rounded = rms(y - right), rms(self.rounding) + self.atol
-        found = self.judge(Explanation((), None, ("after",), self.expected)) if error <= rounded else None
-        if found is not None:
-            yield found
-            return
         limit = min(NEARER * error, max(EXPLAINED * error, rounded))
         factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")  # such as 1/√d
         scaled = Mistake((kinds.Scaled(factor),), lambda x, rows: factor * self.plan.render()(x, rows))
         every = [*mistakes(self.plan, self.before.shape), scaled, *_other_positions(x, y, self.plan, rows)]
+        every += _computed(self.plan, len(self.rows))
         left = [rms(y - each.render(x, rows)) for each in every]
         for off, each in sorted(zip(left, every, strict=True), key=lambda pair: float(f"{pair[0]:.0e}")):
             if off <= limit:
                 errors = self.errors(each.render(self.before, self.rows))
                 yield from self.judge.accepted([Explanation(each.edits, each.scheme, ("after",), errors)])
+        if error <= rounded:
+            yield from self.judge.accepted([Explanation((), None, ("after",), self.expected)])
 
     def in_part(self) -> Iterator[Explanation]:
         """Elements, rows or heads that are wrong, where all others are right."""

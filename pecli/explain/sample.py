@@ -83,6 +83,8 @@ STEPS = tuple(1 / float(count) for bits in (7, 8, 15, 16) for count in ((1 << bi
 SOME = 1 << 14  # values that are looked at
 FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45
 """The relative error of a decimal in float32, and the largest share of a step of decimals that it may be."""
+FLOAT8, MIN_FLOAT8_VALUES = {"float8_e5m2": (3, 2.0**-17), "float8_e4m3fn": (4, 2.0**-10)}, 24
+"""Bits of precision, and half of the smallest step; and the different values that are no accident in eight bits."""
 STEP_SLACK, MIN_STEPS = 1e-3, 8
 """What a multiple of a step may be off by, in steps, and how many steps the largest value has at least."""
 
@@ -92,7 +94,8 @@ def grain(values: AnyArray) -> Edit | None:
     some = _some(values)
     if len(some) < 4:
         return None
-    for dtype in ("bfloat16", "float16"):  # whose numbers have few decimals, too
+    many = len(np.unique(np.abs(some))) >= MIN_FLOAT8_VALUES
+    for dtype in (*(FLOAT8 if many else ()), "bfloat16", "float16"):  # whose numbers have few decimals, too
         if holds(dtype, some):
             return Dtype(dtype)
     size = float(np.abs(some).max())
@@ -117,7 +120,7 @@ def rounding(values: AnyArray) -> tuple[float, float]:
     if len(some) and (some == np.rint(some)).all() and np.abs(some).max() > MIN_STEPS:
         return 0.0, 0.5
     if isinstance(how, Dtype):
-        return precision(how.found), 0.0
+        return precision(how.found), FLOAT8.get(how.found, (0, 0.0))[1]
     if isinstance(how, Decimals):
         return 0.0, 0.5 * 10.0**-how.digits
     return 0.0, how.step / 2 if isinstance(how, FixedPoint) else 0.0
@@ -132,7 +135,7 @@ def _some(values: AnyArray) -> Floats:
 
 def precision(dtype: str) -> float:
     """Half a unit of the last place of 1, in a dtype."""
-    return float(2.0 ** -SIGNIFICAND_BITS.get(dtype, 24))
+    return float(2.0 ** -(FLOAT8[dtype][0] if dtype in FLOAT8 else SIGNIFICAND_BITS.get(dtype, 24)))
 
 
 def quantised_storage(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:

@@ -98,23 +98,23 @@ def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], ato
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
     waves = [name for name in ("cos", "sin") if name in samples]
     for edit in (kinds.Incomplete("halves"), kinds.Incomplete("interleaved"), kinds.Incomplete("angles")):
-        done = [_finished(edit.found, samples[name]) for name in waves]
-        whole = [each and _finished(edit.found, sample(each.name, arrays[each.name], whole=True)) for each in done]
-        finished = {each.name: each.values for each in whole if each is not None}
-        if not waves or len(finished) < len(waves):
+        done = [finished(edit.found, samples[name]) for name in waves]
+        whole = [each and finished(edit.found, sample(each.name, arrays[each.name], whole=True)) for each in done]
+        tables = {each.name: each.values for each in whole if each is not None}
+        if not waves or len(tables) < len(waves):
             continue
         size = max(1.0, *(float(np.abs(samples[name].values).max()) for name in waves))  # of angles, say
         limit = max(atol, size * UNITS * max(precision(samples[name].dtype) for name in waves))
-        judge = Judge({each.name: each for each in done if each is not None}, limit, prior.dtype, finished)
+        judge = Judge({each.name: each for each in done if each is not None}, limit, prior.dtype, tables)
         alone = Explanation((edit,), prior, tuple(waves), scheme_errors(prior))
-        others = _explained(prior, judge.samples, finished, limit)
+        others = _explained(prior, judge.samples, tables, limit)
         with_others = (replace(each, edits=(edit, *each.edits)) for each in others)
         if found := [*judge.accepted([alone])] or [*with_others]:
             yield from found
             return
 
 
-def _finished(step: str, one: Sample) -> Sample | None:
+def finished(step: str, one: Sample) -> Sample | None:
     """The table after the step that is missing; None where that is not what it lacks."""
     values = one.values
     if values.ndim < 2 or np.iscomplexobj(values) or not np.isfinite(values).all():
@@ -170,8 +170,7 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     proposals = (
         Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
     )
-    every = [*judge.accepted(proposals), *_other_scheme(prior, judge)]
-    yield from sorted(every, key=lambda each: each.residual)
+    yield from best([*judge.accepted(proposals), *_other_scheme(prior, judge)])
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
@@ -190,6 +189,17 @@ def _other_scheme(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     places = {*(scheme.positions or ())}
     if is_range and (len(places) == 1 or places == {*range(length)}):
         return  # one row of a range, or all in another order
+    own: Any = prior
+    if not is_range and own.grid and not scheme.grid:
+        if scheme.base == own.base and scheme.axis_blocks == own.axis_blocks:  # beside positions, nothing may be fitted
+            yield replace(found, edits=(kinds.Parameter("positions", "those of the grid", "others"), *found.edits))
+        return
+    if scheme.base != own.base and (other := own.neighbour(base=scheme.base)) is not None:
+        told = tuple(map(_edit, other.edits))
+        proposal = Explanation(told, other.scheme, found.tensors, scheme_errors(other.scheme))
+        if same := [*judge.accepted([proposal])]:
+            yield from same
+            return
     edits = parameter_edits(prior, scheme, ("seq_len", "offset") if is_range else ())
     named = [
         kinds.Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits
@@ -308,6 +318,8 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     with limited():
         check_time()
         samples = _samples(arrays)
+        if not samples:
+            return []
         for name, one in samples.items():  # float32 numbers in a float64 file are what they are
             if one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values):
                 samples[name] = replace(one, dtype="float32")

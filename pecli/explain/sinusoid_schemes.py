@@ -65,7 +65,10 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
         yield replace(law, scaling=NO_SCALING, rotating=None)
         yield replace(law, times=2)
     for each in map(wave_law, prior.scheme.wave_neighbours()):
-        yield replace(each, count=law.count, half=each.half * law.count / each.count)  # where the prior was resized
+        resized = replace(each, count=law.count, half=each.half * law.count / each.count)  # as the prior was
+        yield resized
+        if resized.half != law.half and law.scaling != NO_SCALING:
+            yield replace(resized, ramp=law.half)
     yield from (replace(law, scale=law.scale * scale) for scale in SCALES)
     if law.scale != 1:
         yield replace(law, scale=1.0)
@@ -79,7 +82,10 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
         prior = replace(prior, count=law.count, half=prior.half * law.count / prior.count)
     if law.base != prior.base:
         edits.append(Parameter("base", prior.base, law.base))
-    if law.half != prior.half:
+    if law.count != expected.law.count and law.half == expected.law.half:
+        name, *_ = expected.scheme.wave_edit("exponent", prior.half, law.half)
+        edits.append(Parameter(name, round(2 * law.half), "same"))
+    elif law.half != prior.half:
         name, *values = expected.scheme.wave_edit("exponent", prior.half, law.half)
         edits.append(Parameter(name, *(round(each) if abs(each - round(each)) < 1e-9 else each for each in values)))
     if law.scale != prior.scale:

@@ -28,6 +28,7 @@ _PARAMETERS: Mapping[Any, str] = {
     ("scaling", "none"): "the {expected} scaling is missing",
     "positions": "positions are not those given",
     ("positions", "0, 1, 2, …"): "positions are 0, 1, 2, …, not those given",
+    ("positions", "those of the grid", "others"): "positions are not those of the grid",
     ("positions", None, "others"): "positions are not 0, 1, 2, …: give them with --positions",
     "axes of positions": f"positions are those of the axes {{found}} {_SPEC}",
     ("mrope_interleaved", False): "M-RoPE sections are blocked, where the model interleaves them",
@@ -40,7 +41,9 @@ _PARAMETERS: Mapping[Any, str] = {
     ("divisors", "other"): "{expected} has other values",
     "inv_freq": "inv_freq holds {found}, not {expected}",
     "exponent_dim": f"the exponent is over {{found}} {_SPEC}",
+    ("exponent_dim", "same"): "the exponent is over {expected}, as the spec says",
     ("scheme", "sinusoidal"): "this is a sinusoidal table, not the cosines and sines of a rotary one",
+    "slopes": "slopes are rounded to {found} before they are multiplied",
     "distance": "distances are off by one: {found}, not {expected}",
 }
 """Of a parameter, one value of it, or one for another: the narrowest counts."""
@@ -61,6 +64,8 @@ def _parameter(edit: Parameter) -> str:
     name, expected, found = edit.name, edit.expected, edit.found
     if name == "offset" and expected != found:
         return f"positions start at {found:,} (the spec says {expected:,})"
+    if name.startswith("positions along"):
+        return f"{name} are off by {said(found)}"
     keys = ((name, expected, found), (name, found), name)
     words = next((_PARAMETERS[key] for key in keys if key in _PARAMETERS), "{name} is {found} " + _SPEC)
     if expected is None and name not in _PARAMETERS:
@@ -128,6 +133,8 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
         "in place": "the second channel of a pair is computed from the first one after its rotation",
         "first half": "only the first channel of each pair is rotated",
         "second half": "only the second channel of each pair is rotated",
+        "in bfloat16": "rotated in bfloat16, which rounds the tables, each product and each sum",
+        "in float16": "rotated in float16, which rounds the tables, each product and each sum",
         "first channels": "the first channels of a head are rotated, not the last",
         "last channels": "the last channels of a head are rotated, not the first",
     },
@@ -216,7 +223,7 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
             return not hasattr(scheme, "cos_first")
         if isinstance(edit, Parameter):
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
-            return bool(factor or edit.name in ("position_axis", "inv_freq", "distance", "scheme"))
+            return bool(factor or edit.name in ("position_axis", "inv_freq", "distance", "scheme", "slopes"))
         return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
     return tuple(edit for edit in edits if lacks(edit))

@@ -37,6 +37,7 @@ LONGROPE = pecli.Rope(
 YARN32: dict[str, Any] = {"scaling": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
 HEIGHT = 0.1 * math.log(32) + 1
 ALIBI = pecli.Alibi(8, 64)
+TWELVE = 2.0 ** -np.array([1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5])
 SLOPES = 2.0 ** -np.arange(1, 9)
 DISTANCE = np.abs(np.subtract.outer(np.arange(64), np.arange(64)))
 
@@ -82,6 +83,14 @@ def bias(distance: np.ndarray = DISTANCE) -> np.ndarray:
 
 def through(values: np.ndarray, dtype: type) -> np.ndarray:
     return values.astype(dtype).astype(np.float64)
+
+
+def blended(plain: np.ndarray) -> np.ndarray:
+    """YaRN's frequencies, by whatever exponents; of 64 channels, factor 4 and 256 positions."""
+    limits = [DIM * math.log(256 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (32.0, 1.0)]
+    low, high = max(0, math.floor(limits[0])), math.ceil(limits[1])
+    slow = np.clip((INDEX - low) / (high - low), 0, 1)
+    return plain / 4 * slow + plain * (1 - slow)
 
 
 other_law = rotary(1e5 ** (-2 * INDEX / DIM))
@@ -156,6 +165,26 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "float16 inv_freq": ({"inv_freq": INV_FREQ.astype(np.float16)}, PLAIN, "recipe float16-inv-freq"),
     "one of inv_freq": ({"inv_freq": INV_FREQ * factors(slice(7, 8), 1.0001)}, PLAIN, "only element 7 differs"),
     "zeros as inv_freq": ({"inv_freq": 0 * INV_FREQ}, PLAIN, "inv_freq was never initialised"),
+    "float8": (
+        {name: through(table, ml_dtypes.float8_e4m3fn).astype(np.float32) for name, table in rotary().items()},
+        PLAIN,
+        "rounded to float8_e4m3fn; max",
+    ),
+    "slopes in bfloat16": (
+        {"bias": -through(TWELVE, ml_dtypes.bfloat16)[:, None, None] * DISTANCE.astype(np.float32)},
+        pecli.Alibi(12, 64),
+        "bias: slopes are rounded to bfloat16 before they are multiplied; exact",
+    ),
+    "yarn over hidden_size": (
+        rotary(blended(BASE ** (-2 * INDEX / (2 * DIM))), 0.1 * math.log(4) + 1),
+        YARN,
+        "cos, sin: the exponent is over 128 (the spec says 64); max",
+    ),
+    "another dimension": (
+        {name: np.tile(table, 2) for name, table in rotary(BASE ** (-2 * np.arange(64) / DIM)).items()},
+        pecli.Rope(LENGTH, DIM, layout="halves"),
+        "rotary dimension is 128 (the spec says 64), and the exponent is over 64, as the spec says; max",
+    ),
     "no numbers": ({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2), "inv_freq was never initialised"),
     "uninitialised": ({"inv_freq": np.full(DIM // 2, 1e-19, np.float32)}, PLAIN, "inv_freq was never initialised"),
 }
@@ -168,7 +197,7 @@ def test_the_reason_of_a_mistake(name: str) -> None:
     assert not result.passed
     assert words in result.diagnosis[0]
     assert "noise" not in result.diagnosis[0]
-    assert all(why.residual <= 0.02 for why in result.explanations if np.isfinite(why.residual))
+    assert all(why.residual <= 0.04 for why in result.explanations if np.isfinite(why.residual))
 
 
 COMMANDS = [

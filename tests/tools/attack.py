@@ -316,8 +316,8 @@ def stored(parts: Sequence[Array], storage: str, shape: str) -> tuple[Array, ...
 
 def wrong_tables(case: Any, mistakes: Sequence[Mistake], rows: int, seed: int) -> tuple[Array, ...]:
     changed = case
-    for number, mistake in enumerate(mistakes):
-        changed = mistake.applied(changed, np.random.default_rng([seed, number]))
+    for mistake in mistakes:
+        changed = mistake.applied(changed, np.random.default_rng([seed, *mistake.name.encode()]))
     tables: tuple[Array, ...] = changed.tables(rows)
     for mistake in mistakes:
         tables = mistake.tables(*tables) if mistake.tables else tables
@@ -414,7 +414,8 @@ def search_problem(dump: Dump) -> str:
     if spent > MAX_CPU_SECONDS * 1.25:
         return f"slow ({spent:.1f} s)"
     reasons = answer["explanations"]
-    allowed = 1.05 * max(dump.atol, 4 * STORAGES[dump.storage][1])
+    size = max(1.0, *(float(np.abs(part).max()) for part in dump.found))
+    allowed = 1.05 * max(dump.atol, 4 * STORAGES[dump.storage][1] * size)
     if any(reason["residual"] is None or reason["residual"] > allowed for reason in reasons):
         return f"a claim leaves {max(reason['residual'] or math.inf for reason in reasons):.3g}: {answer['diagnosis']}"
     named = {edit.get("name", edit["edit"]) for reason in reasons for edit in reason["edits"]}

@@ -259,7 +259,7 @@ class _RotatedCheck:
             elif isinstance(edit, Layout):
                 layout = {"interleaved before, halves after": "deepseek"}.get(edit.found, edit.found)
         known = all(isinstance(edit, (Layout, Parameter)) for edit in found.mistakes)
-        if not known or layout not in LAYOUTS or scheme is None:
+        if not known or layout not in LAYOUTS or scheme is None or not self.sides.file:
             return
         plain: dict[str, Any] = {"seq_len": 1, "layout": "compact", "dtype": "float32", "recipe": "exact"}
         words = [*options(replace(scheme, **plain))]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pecli.engine import numerics
@@ -272,26 +272,30 @@ class Positioned(Scheme):
         for name, other in others.items():
             if style is not None and replace(other, name=style.name) != style:
                 yield self.neighbour(style=name, **({"base": None} if self.base == style.base else {}))
-        if self.grid is not None and style is not None:
-            few = math.prod(self.grid) <= _MAX_LISTED
-            if few and "t" not in style.axes and not self.keep and style.merge == 1:  # rows where columns should be
-                coordinates = self.coordinates()
-                index = coordinates.index(0, coordinates.rows).tolist()
-                places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index)]
-                yield self._at_positions(places[::-1], style.sorted_axes, style.sorted_axes[::-1])
+        if self.grid is not None and style is not None and math.prod(self.grid) <= _MAX_LISTED and not self.keep:
+            coordinates, names = self.coordinates(), style.sorted_axes
+            index = coordinates.index(0, coordinates.rows).tolist()
+            places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index)]
+            yield self._in_order(places, names, [*range(len(names) - 2), len(names) - 1, len(names) - 2])
+            for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
+                steps = [by if axis in moved else 0 for axis in names]
+                shifted = [[place + step for place in row] for row, step in zip(places, steps, strict=True)]
+                yield self._at_positions(shifted, (f"positions along {' and '.join(moved)}", 0, float(by)))
         if self.positions is not None and len(axes := self.positions.exact()) > 1:
             count = len(axes)
             names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
             for a, b in combinations(range(count), 2):
-                order = [b if k == a else a if k == b else k for k in range(count)]
-                yield self._at_positions([axes[k] for k in order], names, "".join(names[k] for k in order))
-            yield self._at_positions([axes[0]] * count, names, names[0] * count)
+                yield self._in_order(axes, names, [b if k == a else a if k == b else k for k in range(count)])
+            yield self._in_order(axes, names, [0] * count)
 
-    def _at_positions(self, places: Sequence[Sequence[Any]], expected: str, found: str) -> Neighbour | None:
+    def _in_order(self, places: Sequence[Sequence[Any]], names: str, order: Sequence[int]) -> Neighbour | None:
+        moved = "axes of positions", ",".join(names), ",".join(names[k] for k in order)
+        return self._at_positions([places[k] for k in order], moved)
+
+    def _at_positions(self, places: Sequence[Sequence[Any]], edit: tuple[str, Any, Any]) -> Neighbour | None:
         positions = PositionList(tuple(_kept(Fraction(value)) for value in axis) for axis in places)
         other = self.neighbour(positions=positions, grid=None, keep=None, grid_base=None, grid_scale=None)
-        edit = self.edit("axes of positions", ",".join(expected), ",".join(found))
-        return other and Neighbour((edit,), other.scheme)
+        return other and Neighbour((self.edit(*edit),), other.scheme)
 
     def coordinates(self) -> Coordinates:
         """The positions of all rows, axis by axis, where these are not consecutive."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import pecli
 from pecli.errors import KindError, ParameterError
-from pecli.explain.edits import Dtype, Layout, Parameter, Positions, Rotation, Rows, RowsWrong
+from pecli.explain.edits import Dtype, Layout, Parameter, Positions, Recipe, Rotation, Rows, RowsWrong
 from tests.checks.waves import LLAMA3, powers, waves
 from tests.tools.attack import Waves
 
@@ -99,7 +100,16 @@ ONE, EIGHT = queries(1, 4, 1, 128), queries(1, 8, 64, 128)
 BITS = halves(X, COS, SIN).view(np.uint32)
 ROW, HEAD = halves(X, COS, SIN), halves(EIGHT, COS, SIN)
 ROW[37], HEAD[0, 5] = X[37], EIGHT[0, 5]
+LONG, HALF = queries(1, 2, 600, 128), ml_dtypes.bfloat16
+NARROW = LONG.astype(HALF)
+SHORT_SIDE, TURNS = np.split(NARROW, 2, axis=-1), [each.astype(HALF) for each in turns(600)]
+IN_BFLOAT16 = np.concatenate(
+    [SHORT_SIDE[0] * TURNS[0] - SHORT_SIDE[1] * TURNS[1], SHORT_SIDE[1] * TURNS[0] + SHORT_SIDE[0] * TURNS[1]], axis=-1
+)
+COARSE = SCALED.astype(HALF).astype(np.float64)
 PARTLY = {
+    "frequencies in bfloat16": (LONG, halves(LONG, *turns(600, COARSE)), Recipe("bfloat16-inv-freq")),
+    "rotated in bfloat16": (NARROW, IN_BFLOAT16, Rotation("in bfloat16")),
     "a single token at another position": (ONE, halves(ONE, *turns([777])), Parameter("offset", 0, 777)),
     "bfloat16": (X, ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32), Dtype("bfloat16")),
     "one wrong row": (X, ROW, RowsWrong((37,))),
@@ -110,7 +120,8 @@ PARTLY = {
 @pytest.mark.parametrize("case", PARTLY)
 def test_what_is_wrong_with_a_part_is_named(case: str) -> None:
     before, after, edit = PARTLY[case]
-    found = pecli.verify(after, LLAMA, before=before.astype(np.float32), atol=1e-3)
+    kind = after.dtype if after.dtype == HALF else np.float32
+    found = pecli.verify(after.astype(kind), LLAMA, before=before.astype(kind), atol=1e-3)
     assert [each.edits for each in found.explanations] == [(edit,)]
 
 

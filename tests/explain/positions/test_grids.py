@@ -115,6 +115,47 @@ def test_rows_and_columns_exchanged() -> None:
     assert "positions are those of the axes w,h (the spec says h,w)" in said(exchanged, right)
 
 
+H, W = (axis.reshape(-1) for axis in np.indices((8, 12)))
+FLUX, SAM2 = Rope(grid=(8, 12), dim=128, style="flux"), Rope(grid=(8, 12), dim=64, style="sam2")
+AXES = Rope(grid=(8, 12), dim=128, axes=(32, 48, 48), style="flux")
+
+
+def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0) -> dict[str, np.ndarray]:
+    angles = np.concatenate([np.outer(places, base ** (-np.arange(0, dim, 2) / dim)) for places, dim in axes], axis=1)
+    return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("tables", "spec", "words"),
+    [
+        (on_axes((0 * H, 16), (W, 56), (H, 56)), FLUX, "positions are those of the axes t,w,h (the spec says t,h,w)"),
+        (on_axes((0 * H, 16), (H, 56), (W + 1, 56)), FLUX, "positions along w are off by 1"),
+        (on_axes((0 * H + 1, 16), (H, 56), (W, 56)), FLUX, "positions along t are off by 1"),
+        (on_axes((W + 0.5, 32), (H + 0.5, 32)), SAM2, "positions along h and w are off by 0.5"),
+        (on_axes((W, 32), (H - 1, 32)), SAM2, "positions along h are off by -1"),
+        (on_axes((0 * H, 16), (W % 5, 56), (H, 56)), FLUX, "positions are not those of the grid"),
+        (on_axes((0 * H, 32), (H, 48), (W, 48), base=1e6), AXES, "base is 1000000 (the spec says 10000)"),
+        (
+            on_axes((0 * H, 16), (H, 56), (W, 56)),
+            Rope(grid=(8, 12), dim=128, style="flux", grid_scale=(2.0,)),
+            "grid_scale is none (the spec says 2)",
+        ),
+    ],
+)
+def test_positions_along_the_axes_of_a_grid(tables: dict[str, np.ndarray], spec: Scheme, words: str) -> None:
+    reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
+    assert reason.startswith(f"cos, sin: {words};")
+
+
+def test_axes_at_positions_of_their_own_are_recognised() -> None:
+    """Lumina: a caption, then an image, whose axes have frequencies of their own."""
+    caption, none = np.arange(20), np.zeros(20, int)
+    places = [np.r_[caption, 0 * H + 20], np.r_[none, H], np.r_[none, W]]
+    match = pecli.identify(on_axes(*((axis, 32) for axis in places))).matches[0].scheme
+    assert (match.base, match.axes) == (10000.0, (32, 32, 32))
+    assert [[*axis] for axis in match.positions] == [axis.tolist() for axis in places]
+
+
 def test_dumps_of_a_model_at_its_own_positions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Qwen2.5-VL with an image in the middle, at positions (t, h, w)."""
     config = {
