@@ -334,6 +334,9 @@ def _proposed(
     if (np.abs(left) > 4 * error + 1e-15).any() or (prior and len(values) < MIN_FREQUENCIES * len(told)):
         return
     if prior is None:
+        over = law.base ** (1 - 1 / law.half)  # the base of exponents over d/2 − 1, which no rotary scheme has
+        if digits(law.base) > digits(plainest(over, 1e-6 * over)) + 2:
+            return
         scheme = scheme_of(law, 0, 1, expected_amplitude(None, law))
     else:
         scheme = scheme_of(law, prior.offset, prior.length, prior.amplitude, prior.form, prior.rotary)

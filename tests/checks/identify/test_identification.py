@@ -149,6 +149,7 @@ def negatives() -> dict[str, np.ndarray]:
         "unrelated waves": np.sin(np.outer(n, RNG.uniform(0.01, 3, 32)) + RNG.uniform(0, 6, 32)),
         "decay": np.exp(-np.outer(n / 10, np.linspace(0.1, 2, 16))),
         "a vector of noise": RNG.normal(size=64),
+        "exponents over d/2 − 1": (1e4 ** (-np.arange(32) / 31)).astype(np.float32),
         "a vector of steps": np.arange(32.0),
         "a positive vector": np.sort(RNG.uniform(0, 1, 32))[::-1],
         "integers": RNG.integers(0, 100, (64, 16)),
