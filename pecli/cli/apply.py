@@ -23,8 +23,7 @@ from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import SEQ_AXIS, Input, only_tensor, open_inputs, read_numbers
 from pecli.views import BlockObserver, screen
 
-MAX_LISTED = 4
-"""Tensors that a line of text names."""
+MAX_LISTED = 4  #: Tensors that a line of text names
 EXAMPLES = {
     "sinusoidal": (
         "pecli apply sinusoidal x.npy -o y.npy",
