@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import Floats
+from pecli.errors import number
 from pecli.views.pictures import figure, palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
 from pecli.views.pictures.labels import MAX_VALUE, axis_name, fitted
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
-from pecli.views.screen import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
