@@ -19,18 +19,12 @@ if TYPE_CHECKING:
     from pecli.views.pictures.panels import HeatmapPanel
 
 _LAYER = re.compile(r"\.\d+\.")
-MAX_LINE = 96
-"""Characters of a line about a tensor; a longer one is broken between its parts."""
-PICTURE_LINES = 16
-"""How much of a terminal the errors of a tensor take."""
-MIN_ERROR = 1e-280
-"""The smallest error that has a colour of its own, as a power of ten."""
-MIN_SHARE = 1e-16
-"""Of the largest error, what the colours reach down to."""
-MAX_LISTED = 4
-"""Numbers and names of a list that are all shown."""
-MAX_ULP = 1_000_000
-"""Units of the last place that are shown: more of them say nothing that the error itself does not."""
+MAX_LINE = 96  #: Characters of a line about a tensor; a longer one is broken between its parts
+PICTURE_LINES = 16  #: How much of a terminal the errors of a tensor take
+MIN_ERROR = 1e-280  #: The smallest error that has a colour of its own, as a power of ten
+MIN_SHARE = 1e-16  #: Of the largest error, what the colours reach down to
+MAX_LISTED = 4  #: Numbers and names of a list that are all shown
+MAX_ULP = 1_000_000  #: Units of the last place that are shown: more of them say nothing that the error itself does not
 
 
 VERDICTS = {

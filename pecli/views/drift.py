@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns": "column"}
 """What the errors of columns go by, in words."""
-MAX_FREQUENCIES = 7
-"""Frequencies that are shown; they and the names of recipes fit into 80 characters."""
+MAX_FREQUENCIES = 7  #: Frequencies that are shown; they and the names of recipes fit into 80 characters
 MIN_TOLERANCE = 1e-150
 """The smallest tolerance that is drawn, and one over the largest: a logarithmic axis has no others."""
-SUMMARY = ("", "max", "mean", "kept", "equal", "worst at")
-"""What is told of each recipe."""
+SUMMARY = ("", "max", "mean", "kept", "equal", "worst at")  #: What is told of each recipe
 
 
 def show_audit(audits: Mapping[str, Audit], *, details: bool = False) -> None:
