@@ -5,14 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from pecli.checks.diff import diff_open, error_maps
+from pecli.checks.diff import diff_open
 from pecli.cli import Exit, command, command_line, options
 from pecli.engine import __version__
 from pecli.errors import ParameterError
 from pecli.files import open_tensors
 from pecli.views import check_results, screen
-
-MAX_PANELS = 4
 
 
 @command(
@@ -20,7 +18,7 @@ MAX_PANELS = 4
     options.argument("b", "B", "The file to compare with it."),
     *options.TOLERANCES,
     options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
-    options.picture("Draw the errors to"),
+    options.picture("Draw A, B and their difference to"),
     *options.ANSWER,
 )
 def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any) -> int:
@@ -40,19 +38,21 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
         raise ParameterError("A and B", "- and -", "standard input can be read once only")
     with ExitStack() as stack:
         files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
-        result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet)
+        result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet or output is not None)
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
             check_results.show_difference(result)
         drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
-        maps = error_maps(*files, result, MAX_PANELS if output is not None else int(drawn))
     if drawn:
-        for errors in maps[:1]:
-            check_results.show_errors(errors)
+        from pecli.views.pictures import mistakes
+
+        mistakes.show(result.tensors)
     if output is not None:
+        from pecli.views.pictures import mistakes
+
         about = {"command": command_line(["diff", a, b], allowed), "version": __version__}
-        check_results.save_errors(output, maps, (a, b), tolerance.atol or 0.0, about)
+        mistakes.save(output, [result], about)
         if not (json or quiet):
             screen.say_written(output)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
