@@ -154,8 +154,7 @@ def translated(problem: Exception) -> PecliError:
     return DefectError(problem)
 
 
-MAX_QUOTED = 60
-"""Maximum length of a value quoted in an error."""
+MAX_QUOTED = 60  #: Maximum length of a value quoted in an error
 
 
 def quoted(value: object) -> str:

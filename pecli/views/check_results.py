@@ -16,12 +16,9 @@ if TYPE_CHECKING:
     from pecli.checks.identify import Identification, Match
 
 _LAYER = re.compile(r"\.\d+\.")
-MAX_LINE = 96
-"""Characters of a line about a tensor; a longer one is broken between its parts."""
-MAX_LISTED = 4
-"""Numbers and names of a list that are all shown."""
-MAX_ULP = 1_000_000
-"""Units of the last place that are shown: more of them say nothing that the error itself does not."""
+MAX_LINE = 96  #: Characters of a line about a tensor; a longer one is broken between its parts
+MAX_LISTED = 4  #: Numbers and names of a list that are all shown
+MAX_ULP = 1_000_000  #: Units of the last place that are shown: more of them say nothing that the error itself does not
 
 
 VERDICTS = {

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
-_LEADING = re.compile(r"^(\s*)::")
-"""What GitHub Actions take for one at the beginning of a line, spaces aside."""
+_LEADING = re.compile(r"^(\s*)::")  #: What GitHub Actions take for one at the beginning of a line, spaces aside
 
 
 def is_terminal() -> bool:
@@ -90,8 +89,7 @@ def _filled(text: str, indent: str) -> list[str]:
     return textwrap.wrap(printable(text.strip()), max(20, console().width), initial_indent=indent, **how)
 
 
-Cell = str | tuple[str, str]
-"""A text, or a text with its style on a terminal."""
+Cell = str | tuple[str, str]  #: A text, or a text with its style on a terminal
 
 
 def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
@@ -196,8 +194,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-MIN_SIZE = (24, 10)
-"""Columns and lines below which a picture is no picture; a smaller terminal wraps it."""
+MIN_SIZE = (24, 10)  #: Columns and lines below which a picture is no picture; a smaller terminal wraps it
 
 
 class Terminal(NamedTuple):
@@ -205,8 +202,7 @@ class Terminal(NamedTuple):
 
     columns: int = 80
     lines: int = 24
-    colours: int = 0
-    """2**24, 256, or 0 where nothing but characters is wanted."""
+    colours: int = 0  #: 2**24, 256, or 0 where nothing but characters is wanted
     unicode: bool = True
 
     @property

@@ -7,8 +7,7 @@ import textwrap
 
 from pecli.views.screen import number
 
-MAX_VALUE = 1e150
-"""Largest end of an axis: the difference of two has to be a number, too."""
+MAX_VALUE = 1e150  #: Largest end of an axis: the difference of two has to be a number, too
 
 
 def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
-MAX_LETTERS = 40
-"""Letters for parameters in a title."""
+MAX_LETTERS = 40  #: Letters for parameters in a title
 
 
 def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None) -> list[Subject]:

@@ -31,8 +31,7 @@ _RESET = "\x1b[0m"
 MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
 MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
 """Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
-MAX_BAR, MIN_BAR = 32, 6
-"""Cells of a colour bar, and those below which the names of the axes make room for it."""
+MAX_BAR, MIN_BAR = 32, 6  #: Cells of a colour bar, and those below which the names of the axes make room for it
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
 UNKNOWN, BLANK = -1, -2
