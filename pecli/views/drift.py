@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Floats
-from pecli.errors import spelled
+from pecli.errors import number, spelled
 from pecli.views import screen
-from pecli.views.screen import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

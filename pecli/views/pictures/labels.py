@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 
-from pecli.views.screen import number
+from pecli.errors import number
 
 MAX_VALUE = 1e150  #: Largest end of an axis: the difference of two has to be a number, too
 

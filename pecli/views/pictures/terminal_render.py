@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.errors import number
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to, stride
 from pecli.views.pictures.labels import apart, axis_name, fitted, ticks
 from pecli.views.pictures.panels import REDUCED, Chart, Curve, HeatmapPanel, Panel, Picture
-from pecli.views.screen import Terminal, number, printable, terminal
+from pecli.views.screen import Terminal, printable, terminal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
