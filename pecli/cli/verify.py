@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import model_check
 from pecli.checks.verify import verify as verify_carried
 from pecli.checks.verify.targets import PLACES
-from pecli.cli import Exit, command, options, print_error
+from pecli.cli import Exit, command, command_line, options, print_error
+from pecli.engine import __version__
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
@@ -45,6 +49,10 @@ _LAYOUT = "Layout of doubled columns, if not the model's own (permuted weights).
 _RECIPE = "How the tables were computed, such as float32; see pecli audit. (default: exact)"
 _RUNTIME = f"The runtime that computed them; --length is its served context: {', '.join(RUNTIMES)}."
 _AXIS = "Their axis of positions: -3 for (batch, L, heads, D). (default: -2)"
+_POSITIONS = "Positions of the rows, (L,) or (axes, L), if not consecutive; with --before also (…, batch, L)."
+_TABLE = "With --before: the learned table (rows, D) whose rows were added, instead of a model."
+_MASK = "With --before: 1 for tokens, 0 for padding, (batch, L); positions count the ones."
+_SHIFT = "With --before: a cache that was rotated already is moved by this many positions."
 _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CASE.TENSOR; see pecli golden."
 
 
@@ -52,7 +60,7 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.argument("files", "FILE…", f"{_FILES} manifests.", several=True),
     *options.model_options(_MODEL, _PANEL, _LAYERS),
     options.text("--offset", "INTEGER", "Position of the first row.", _PANEL),
-    options.text("--positions", "LIST|FILE", "Positions of the rows, (L,) or (axes, L), if not consecutive.", _PANEL),
+    options.text("--positions", "LIST|FILE", _POSITIONS, _PANEL),
     options.text("--grid", "[Tx]HxW", "One row per grid point, row-major.", _PANEL),
     options.text("--keep", "INTEGER", "Extra rows for non-patch tokens (CLS, registers).", _PANEL),
     options.text("--length", "INTEGER", _LENGTH, _PANEL),
@@ -61,16 +69,20 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.text("--runtime", "NAME", _RUNTIME, _PANEL, choices=tuple(RUNTIMES)),
     options.text("--before", "FILE", "Queries or keys before rotation; FILE… holds them after.", _PANEL),
     options.text("--seq-axis", "INTEGER", _AXIS, _PANEL),
+    options.text("--table", "FILE", _TABLE, _PANEL),
+    options.text("--attention-mask", "LIST|FILE", _MASK, _PANEL),
+    options.text("--shift", "INTEGER", _SHIFT, _PANEL),
     *options.TOLERANCES,
     options.flag("--strict", "Fail checks too weak to rule out a known mistake.", options.CHECK),
     options.text("--golden", "FOLDER", _GOLDEN, options.CHECK),
     options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT),
+    options.picture("Draw what was expected, what was found, and the difference to"),
     *options.WORK,
     shown=MANIFEST.splitlines(),
 )
 def verify(
-    files: list[str], strict: bool, golden: str | None, junit: str | None, json: bool, quiet: bool, no_progress: bool,
-    **values: Any,
+    files: list[str], strict: bool, golden: str | None, junit: str | None, output: str | None, json: bool, quiet: bool,
+    no_progress: bool, **values: Any,
 ) -> int:  # fmt: skip
     """Check files against a model, a manifest, or the spec that they carry; say what is wrong with those that fail.
 
@@ -83,13 +95,15 @@ def verify(
       pecli verify ./Llama-3.1-8B --atol 1e-3
       pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2
       pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3
+      pecli verify dump.npz --model llama-3.1-8b --atol 1e-3 -o fail.png
       pecli verify pecli.toml --junit report.xml
       pecli verify golden; pecli verify --golden golden answers.npz
     """
     allowed = options.tolerances(values)
     places = {name: value for name, value in values.items() if value is not None and name not in allowed}
-    if junit is not None and any(_is_same(junit, file) for file in files):
-        raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
+    for name, path in (("junit", junit), ("output", output)):
+        if path is not None and any(_is_same(path, file) for file in files):
+            raise ParameterError(name, path, "it is one of the files to verify", "name another")
     if golden is not None:
         from pecli.golden import answer_checks
 
@@ -98,13 +112,13 @@ def verify(
         tolerance = Tolerance(**allowed) if allowed else None
         checks = [check for file in files for check in answer_checks(golden, file, tolerance)]
     else:
-        checks = _checks(files, places, allowed, reasons=json or not quiet or junit is not None)
+        checks = _checks(files, places, allowed, reasons=json or not quiet or bool(junit or output))
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
     with counting("verify", len(checks), watched, bytes=False) as advance:
         for outcome in run_all(checks, strict=strict):
-            outcomes.append(outcome)
+            outcomes.append(outcome if output is not None else outcome.forgotten())
             advance(1)
             if not as_table:
                 code = max(code, _told(outcome, json, quiet))
@@ -120,7 +134,17 @@ def verify(
             checklist.annotate(outcomes)
         if junit is not None:
             checklist.write_junit(junit, outcomes)
+    if output is not None:
+        _draw(output, outcomes, command_line(["verify", *files], {"golden": golden, **values}))
+        if not (json or quiet):
+            screen.say_written(output)
     return max([code, *map(print_error, without_tables(outcomes))])
+
+
+def _draw(output: str, outcomes: Sequence[Outcome], command: str) -> None:
+    from pecli.views.pictures import mistakes
+
+    mistakes.save(output, [outcome.result for outcome in outcomes], {"command": command, "version": __version__})
 
 
 def _is_same(path: str, file: str) -> bool:
@@ -167,13 +191,44 @@ def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, A
     return checks
 
 
+def _of_tokens(name: str, text: str) -> Any:
+    """Where tokens stand: numbers on the command line, or in a file."""
+    from pecli.checks.verify.token_positions import SHIFT
+    from pecli.tensors.inputs import read_numbers
+
+    if name == "shift":
+        return options.parse(name, SHIFT, text)
+    if name not in ("positions", "attention_mask"):
+        raise ParameterError(name, text, "it belongs to a model", "leave it out")
+    if re.fullmatch(r"[\d,; ]+", text):
+        rows = [[int(number) for number in row.split(",")] for row in text.split(";")]
+        if len({*map(len, rows)}) > 1:
+            raise ParameterError(name, text, "its rows must be of one length")
+        return np.array(rows if len(rows) > 1 else rows[0])
+    return read_numbers(name, text)
+
+
 def _against(places: Mapping[str, str]) -> Any:
-    """What compares a file with what the options name: a model, or the spec that it carries."""
+    """What compares a file with what the options name: a model, a learned table, or the spec that it carries."""
+    if "table" in places:
+        from pecli.tensors.inputs import read_numbers
+
+        given = {name: _of_tokens(name, text) for name, text in places.items() if name not in ("table", "before")}
+        if "before" not in places:
+            raise ParameterError(
+                "table", places["table"], "it was added to what is given as --before", "give that, too"
+            )
+        return partial(verify_carried, spec=read_numbers("table", places["table"]), before=places["before"], **given)
     if not options.names_model(places):
         for name, value in places.items():
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
         return verify_carried
-    given = {name: options.parse(name, rule, places[name]) for name, rule in PLACES.items() if name in places}
+    tokens = {name: text for name, text in places.items() if name in ("attention_mask", "shift")}
+    if "before" in places and "positions" in places:
+        tokens["positions"] = places["positions"]
+    rules = {name: rule for name, rule in PLACES.items() if name in places and name not in tokens}
+    given = {name: options.parse(name, rule, places[name]) for name, rule in rules.items()}
+    given |= {name: _of_tokens(name, text) for name, text in tokens.items()}
     config, model, layer_type = (places.get(name) for name in ("config", "model", "layer_type"))
     found = find_model(config, model)
     if layer_type is not None:
