@@ -91,25 +91,6 @@ def test_text_with_spaces_is_a_whole_table_of_numbers(tmp_path: Path, text: str,
         pecli.load(tmp_path / "t.txt")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_json_that_carries_its_spec_is_verified(tmp_path: Path, dtype: str) -> None:
-    path = tmp_path / "rope.json"
-    pecli.save(path, pecli.Rope(5, 4, dtype=dtype))
-    assert sorted(pecli.load(path)) == ["cos", "inv_freq", "sin"]
-    assert pecli.verify(path).passed
-    path.write_text(path.read_text().replace("1.0,", "1.125,", 1))
-    assert not pecli.verify(path).passed
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_csv_is_verified_in_the_dtype_that_is_asked_for(tmp_path: Path, dtype: str) -> None:
-    scheme = pecli.Sinusoidal(9, 6, dtype=dtype)
-    pecli.save(tmp_path / "t.csv", scheme)
-    assert pecli.verify(tmp_path / "t.csv", scheme).passed
-    pecli.save(tmp_path / "t.safetensors", scheme)
-    assert pecli.diff(tmp_path / "t.csv", tmp_path / "t.safetensors").passed
-
-
 BROKEN = {
     "large.csv": b"1,99999999999999999999\n",
     "large.json": b'{"tensors":{"a":{"data":[300],"dtype":"uint8","shape":[1]}}}',

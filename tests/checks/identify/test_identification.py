@@ -383,13 +383,6 @@ def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
     assert not any(line.startswith("rule") for line in match.undetermined)
 
 
-@pytest.mark.parametrize(
-    "table", [np.full((8, 16, 16), -0.5), np.zeros((8, 1, 1)), np.ones(8), np.linspace(0, 1, 8), np.full(8, 0.5)]
-)
-def test_what_is_no_bias(table: np.ndarray) -> None:
-    assert all(match.scheme.name != "alibi" for match in pecli.identify(table).matches)
-
-
 def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
     batch = np.repeat(pecli.Alibi(heads=8, seq_len=40).tables()["bias"][None], 3, axis=0)
     assert pecli.identify(batch).identified

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from flint import arb, ctx
@@ -70,19 +68,3 @@ def test_a_shift_is_a_pure_rotation(places):
     found = RotationFactors(Rope(8, 16)).shift(places)
     assert found.shape == (1, 8)
     assert largest_error(found, [places], 16) <= 0.6 * 2**-53
-
-
-def test_sections_follow_their_own_axis():
-    rope = Rope(8, 16, mrope_section=(2, 3, 3))
-    ids = np.array([[1, 5, 9], [2, 6, 10]])  # two rows, three axes
-    found = RotationFactors(rope).at(ids)
-    plain = RotationFactors(replace(rope, mrope_section=None))
-    for axis, pairs in enumerate((slice(0, 2), slice(2, 5), slice(5, 8))):
-        np.testing.assert_array_equal(found[:, pairs], plain.at(ids[:, axis])[:, pairs])
-
-
-def test_still_pairs_of_proportional_scaling_stay():
-    rope = Rope(8, 16, scaling="proportional", partial_rotary_factor=0.5)
-    found = RotationFactors(rope).at(range(8))
-    np.testing.assert_array_equal(found[:, 4:], 1)
-    assert (found[1:, :4] != 1).all()
