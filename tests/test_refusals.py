@@ -47,7 +47,7 @@ REFUSED = [
     ("pecli.Rope(4, 8, **YARN, mscale=-8.0, mscale_all_dim=1.0)", "mscale", "must be above 0"),
     ("pecli.Rope(4, 8, **YARN, mscale=1.0, mscale_all_dim=-8.0)", "mscale_all_dim", "must be above 0"),
     ("pecli.Rope(4, 8, **YARN, mscale=1e9, mscale_all_dim=1e-9)", "mscale", "the attention factor is not"),
-    ("pecli.Rope(4, 8, factor=2.0)", "factor", "scaling does not use it"),
+    ("pecli.Rope(4, 8, factor=2.0)", "factor", "scaling uses it"),
     ("pecli.Rope(4, 8, scaling='linear')", "factor", "linear scaling needs it"),
     ("pecli.Rope(4, 8, partial_rotary_factor=0.1)", "partial_rotary_factor", "channels rotate in pairs"),
     ("pecli.Rope(4, 8, recipe='float32', runtime='vllm')", "recipe", "an arithmetic of its own"),

@@ -18,11 +18,9 @@ import typer.main
 from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError, nearest, quoted
 from pecli.views.screen import printable
 
-MAX_NAME = 27
-"""Letters of an option's name that help has room for on a terminal of 80 columns."""
+MAX_NAME = 27  #: Letters of an option's name that help has room for on a terminal of 80 columns
 
-Run = Callable[..., int]
-"""What a command does with its options; the exit code."""
+Run = Callable[..., int]  #: What a command does with its options; the exit code
 
 
 class Command(typer.core.TyperCommand):
@@ -122,8 +120,7 @@ class Exit(enum.IntEnum):
     PIPE = 141
 
 
-MAX_ERROR_LENGTH = 1000
-"""Maximum length of an error."""
+MAX_ERROR_LENGTH = 1000  #: Maximum length of an error
 
 
 def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:

@@ -98,8 +98,7 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 
 MIN_ADDRESS_SPACE = 144 << 20
 """Bytes of address space below which NumPy cannot be imported: its OpenBLAS would end the process with exit code 1."""
-HELP_WIDTH = "140"
-"""Columns of help in a pipe, unless COLUMNS says how many."""
+HELP_WIDTH = "140"  #: Columns of help in a pipe, unless COLUMNS says how many
 
 
 class ReaderGoneError(Exception):

@@ -95,13 +95,12 @@ def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
+NO_HEADER = flag("--no-header", "Write .csv without names of columns.", OUTPUT)
 DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
-ANSWER = (JSON, QUIET)
-"""How a command answers."""
-WORK = (*ANSWER, flag("--no-progress", "Never draw a progress bar.", OUTPUT))
-"""The same, of one that may take long."""
+ANSWER = (JSON, QUIET)  #: How a command answers
+WORK = (*ANSWER, flag("--no-progress", "Never draw a progress bar.", OUTPUT))  #: The same, of one that may take long
 _RELATIVE = "Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)"
 TOLERANCES = (
     text("--max-ulp", "INTEGER", "Maximum error in ULPs (units in the last place). (default: 0)", CHECK),

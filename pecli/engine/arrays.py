@@ -125,8 +125,7 @@ def as_dtype(values: Array, dtype: str) -> Array:
     return values.astype(numpy_dtype(dtype)) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
 
 
-CACHE_LINE = 64
-"""Bytes. Vector loads that cross a line take twice as long."""
+CACHE_LINE = 64  #: Bytes. Vector loads that cross a line take twice as long.
 
 
 def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:

@@ -25,8 +25,7 @@ VECTOR_COLUMNS = 8  # elements of a vector on a line; a table has one row per li
 MAX_EMPTY = 1 << 20  # how long the axes of a table without elements may be in .json
 CSV_WORDS: Mapping[bytes, bytes] = {b"nan": b"nan", b"-inf": b"-inf", b"inf": b"inf"}
 JSON_WORDS = {b"nan": b'"NaN"', b"-inf": b'"-Infinity"', b"inf": b'"Infinity"'}
-C_WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}
-"""What stands for numbers that are not finite."""
+C_WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}  #: What stands for numbers that are not finite
 C_TYPES = {
     "float64": "double",
     "float32": "float",
@@ -38,18 +37,21 @@ C_TYPES = {
 }
 """What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
 
-RowTexts = Callable[[Array], list[bytes]]
-"""Turns a block into text, row by row, with commas between the elements."""
+RowTexts = Callable[[Array], list[bytes]]  #: Turns a block into text, row by row, with commas between the elements
 
 
-def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
-    """Writes the one table there is, one row per line; the format has no place for a spec."""
+def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts, *, header: bool = True) -> Write:
+    """Writes the one table there is, names of its columns and then one row per line; a spec has no place."""
     (table,) = tables
     _check_real(table, ".csv")
     if not table.size:
         raise ParameterError("output", f".csv for {table.shape}", "a .csv file has at least one number", "write .npy")
 
     def write(output: Output, on_block: OnBlock) -> None:
+        if header:  # without it, pandas would take the first row for one
+            name = identifier(table.name)
+            names = [name] if len(table.shape) < 2 else [f"{name}_{column}" for column in range(table.width)]
+            output.write(",".join(names).encode("ascii") + b"\n")
         for block, rows in _text_blocks(table, decimal_rows):
             output.write(b"\n".join([*rows, b""]))
             on_block(table, block)
@@ -116,13 +118,13 @@ def prepare_header(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> 
 
 
 def identifier(text: str) -> str:
-    """A text as a name in C.
+    """A text as a name in C, or of a column.
 
-    >>> identifier("learned-init_weight"), identifier("3d")
-    ('learned_init_weight', 'table_3d')
+    >>> identifier("learned-init_weight"), identifier("3d"), identifier("nan")
+    ('learned_init_weight', 'table_3d', 'table_nan')
     """
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return name if name[:1].isalpha() else "table_" + name
+    return name if name[:1].isalpha() and name.lower() not in ("nan", "inf", "infinity") else "table_" + name
 
 
 def _c_literals(block: Array) -> list[bytes]:

@@ -28,8 +28,7 @@ class Encoding:
     layout: str | None = None
     head_dim: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    part: str = ""
-    """The part of the model it belongs to, such as `vision`; empty for the language model itself."""
+    part: str = ""  #: The part of the model it belongs to, such as `vision`; empty for the language model itself
     trailing: bool = False
     """Whether the rotary channels are the last of a head, as with latent attention; else the first."""
     tables_in_halves: bool = False
@@ -178,10 +177,8 @@ class ModelEncodings:
     model_type: str | None
     encodings: tuple[Encoding, ...]
     warnings: tuple[str, ...] = ()
-    context: int | None = None
-    """The longest context that the model says it takes."""
-    window: int | None = None
-    """That of its sliding layers."""
+    context: int | None = None  #: The longest context that the model says it takes
+    window: int | None = None  #: That of its sliding layers
 
     def __iter__(self) -> Iterator[Encoding]:
         return iter(self.encodings)

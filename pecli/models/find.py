@@ -25,8 +25,7 @@ _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".np
 REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII)
 """`name` or `org/name`, and a branch, tag or commit after an @."""
 MAX_REF = 256
-MAX_CONFIG_BYTES = 4 << 20
-"""Bytes; a hostile file becomes forty times as many in memory."""
+MAX_CONFIG_BYTES = 4 << 20  #: Bytes; a hostile file becomes forty times as many in memory
 MAX_JSON_DEPTH = 32
 
 
@@ -92,11 +91,9 @@ class NamedModel:
     """A model by the name that it was asked for by."""
 
     name: str
-    option: str
-    """The option of commands that takes the name."""
+    option: str  #: The option of commands that takes the name
     encodings: ModelEncodings
-    given: Model
-    """What it was asked for by; functions that take a model take it."""
+    given: Model  #: What it was asked for by; functions that take a model take it
 
     @property
     def label(self) -> str:

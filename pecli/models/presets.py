@@ -22,8 +22,7 @@ class Preset:
     repository: str
     source: str
     config: dict[str, Any]
-    aliases: tuple[str, ...] = ()
-    """Other repositories with the same values, and other names that people have for it."""
+    aliases: tuple[str, ...] = ()  #: Other repositories with the same values, and other names that people have for it
 
 
 def find(name: str) -> Preset | None:

@@ -25,8 +25,7 @@ KINDS = {
     **{"deepseek_yarn": "yarn", "telechat3-yarn": "yarn"},
 }
 """The names of rope types in configurations, and pecli's names for them."""
-MAGNITUDES = {"telechat3-yarn": 0.07}
-"""What multiplies ln f in the attention factor of YaRN where it is not 0.1."""
+MAGNITUDES = {"telechat3-yarn": 0.07}  #: What multiplies ln f in the attention factor of YaRN where it is not 0.1
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "n_ctx")
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 READERS = {"short_factor": Keys.numbers, "long_factor": Keys.numbers, "truncate": Keys.flag}

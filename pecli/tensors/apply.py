@@ -38,6 +38,7 @@ def apply(
     *,
     offset: int | None = None,
     positions: ArrayLike | None = None,
+    attention_mask: ArrayLike | None = None,
     layout: str | None = None,
     trailing: bool = False,
     inverse: bool = False,
@@ -54,6 +55,7 @@ def apply(
         encoding: a scheme; a model (as `load_model` takes it), which rotates x; or a learned table (rows, D).
         offset: the position of the first row (0, or the scheme's own), or the first row of a learned table.
         positions: for rope, integers (L,) or (batch, L), for M-RoPE (axes, L) or (axes, batch, L), instead.
+        attention_mask: (L,) or (batch, L) of 1 for tokens and 0 for padding; positions count the ones.
         layout: for rope, `halves`, `interleaved` or `deepseek`; the model's or the scheme's own, or halves.
         trailing: for rope, rotate the trailing channels where only some rotate.
         inverse: undo the rotation.
@@ -68,6 +70,7 @@ def apply(
     seq_axis = AXIS.check("seq_axis", seq_axis)
     moved = seq_axis if seq_axis != SEQ_AXIS else None
     given = {"positions": positions, "layout": layout, "shift": shift, "layer_type": layer_type, "seq_axis": moved}
+    given["attention_mask"] = attention_mask
     given |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
     is_scheme = isinstance(encoding, Scheme)
     applied: Any = encoding
@@ -79,6 +82,9 @@ def apply(
         weight = Input(numbers("the table", applied), "the table")
         first = 0 if offset is None else OFFSET.check("offset", offset)
         return _same_kind(x, lambda array: add_learned(Input(array, "x"), weight, first), None, applied, first)
+    if attention_mask is not None:
+        _refuse({"positions": positions, "offset": offset, "shift": shift}, "an attention mask")
+        positions = counted(as_numpy("attention_mask", attention_mask))
     if positions is not None and offset is not None:
         raise ParameterError("offset", offset, "positions say where every row stands", "leave out one")
     if shift is not None:
@@ -193,6 +199,13 @@ class RowPositions:
         if ids.shape[1] != 1 and (seq_axis % len(tensor.shape) == 0 or ids.shape[1] != tensor.shape[0]):
             advice = "the first axis of both must agree"
             raise ParameterError("positions", f"of shape {self.ids.shape}", shape, advice)
+
+
+def counted(mask: Array) -> NDArray[np.int64]:
+    """The positions of tokens among padding: those before, counted; 0 on padding that comes first."""
+    if mask.dtype.kind not in "iub" or ((mask != 0) & (mask != 1)).any():
+        raise ParameterError("attention_mask", f"of dtype {mask.dtype}", "it is 1 for tokens and 0 for padding")
+    return np.asarray(np.maximum(np.cumsum(mask != 0, axis=-1) - 1, 0), np.int64)
 
 
 def position_ids(ids: Array) -> RowPositions:

@@ -118,8 +118,7 @@ class Conversion:
 
     source: str | None = None
     target: str | None = None
-    heads: Heads | None = None
-    """How projections are divided into heads; without it, columns of tables are moved."""
+    heads: Heads | None = None  #: How projections are divided into heads; without it, columns of tables are moved
     rotary_dim: int | None = None
     trailing: bool = False
     include: tuple[str, ...] = ()

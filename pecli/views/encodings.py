@@ -14,8 +14,7 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
 
-SHOWN = (2, 1)
-"""How many of the first and of the last numbers of a long list are shown."""
+SHOWN = (2, 1)  #: How many of the first and of the last numbers of a long list are shown
 
 
 def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> None:
@@ -115,12 +114,9 @@ def _brief(encoding: Encoding) -> str:
     return f"{encoding.scheme} {' × '.join(map(str, sizes))}"
 
 
-_ROWS = 4096
-"""Rows of a rotary table where no length is asked for."""
-_KEYS = 512
-"""Of a bias, which may have as many queries."""
-_GRID = (16, 16)
-"""Of one on a grid."""
+_ROWS = 4096  #: Rows of a rotary table where no length is asked for
+_KEYS = 512  #: Of a bias, which may have as many queries
+_GRID = (16, 16)  #: Of one on a grid
 
 
 def commands(model: ModelEncodings, given: str, length: int | None = None, context: int | None = None) -> list[str]:

@@ -142,7 +142,7 @@ class RotaryParameters(Positioned):
             if value is not None and name not in kind.names():
                 users = ", ".join(word for word, other in SCALINGS.items() if name in other.names())
                 said = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
-                raise ParameterError(name, said, f"{self.scaling} scaling does not use it", f"it belongs to {users}")
+                raise ParameterError(name, said, f"only {users} scaling uses it", f"`scaling` is {self.scaling}")
         self.defined_scaling.check(self.base, self.exponent_dim)
 
     def _check_runtime(self) -> None:

@@ -28,16 +28,12 @@ _OLMO = ("rope", "alibi", "block_type", "layer_norm_type", "mlp_ratio", "mlp_hid
 class Dialect:
     """How one project spells its configurations."""
 
-    reader: str
-    """Module and function; it takes the keys, and a list that it adds warnings to."""
+    reader: str  #: Module and function; it takes the keys, and a list that it adds warnings to
     has: tuple[str, ...] = ()
-    has_one: tuple[tuple[str, ...], ...] = ()
-    """Keys of each of which one is there."""
+    has_one: tuple[tuple[str, ...], ...] = ()  #: Keys of each of which one is there
     lacks: tuple[str, ...] = ()
-    model_types: tuple[str, ...] | None = ()
-    """What model_type may be, where it is given; None for anything."""
-    inside: str = ""
-    """An object that may hold the keys instead."""
+    model_types: tuple[str, ...] | None = ()  #: What model_type may be, where it is given; None for anything
+    inside: str = ""  #: An object that may hold the keys instead
 
     def recognises(self, config: Mapping[str, Any]) -> bool:
         """Whether a configuration is written so."""

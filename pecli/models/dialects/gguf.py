@@ -43,8 +43,7 @@ OWN_SLIDING = frozenset(_OWN_SLIDING.split())
 UNSCALED_SLIDING = frozenset(("olmo2", "laguna", "muse-glimmer"))
 """Architectures whose sliding layers have the base of the others, but no scaling."""
 LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL)
-LONG_CONTEXT = 16384
-"""Positions from which on a base of 10000 is a surprise."""
+LONG_CONTEXT = 16384  #: Positions from which on a base of 10000 is a surprise
 
 
 def read(path: str, label: str) -> ModelEncodings:

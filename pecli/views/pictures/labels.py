@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 
-MAX_VALUE = 1e150
-"""Largest end of an axis: the difference of two has to be a number, too."""
+MAX_VALUE = 1e150  #: Largest end of an axis: the difference of two has to be a number, too
 
 
 def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:

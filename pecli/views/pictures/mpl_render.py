@@ -8,29 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import Floats
+from pecli.errors import number
 from pecli.views.pictures import figure, palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
 from pecli.views.pictures.labels import MAX_VALUE, axis_name, fitted
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
-from pecli.views.screen import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LETTERS_PER_INCH = 13.0
-"""Of text of 10 points, on average."""
-AXES_SHARE = 0.75
-"""Of the room of a panel, what its axes take beside their numbers and names."""
-MIN_SCALE = 0.15
-"""Of letters, below which nobody reads them."""
-MAX_POINTS = 2000
-"""Points of a curve, twice as many as a figure has columns."""
+LETTERS_PER_INCH = 13.0  #: Of text of 10 points, on average
+AXES_SHARE = 0.75  #: Of the room of a panel, what its axes take beside their numbers and names
+MIN_SCALE = 0.15  #: Of letters, below which nobody reads them
+MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns
 MAX_FINE_RATIO = 1000.0
 """Largest number of a logarithmic axis over the smallest, up to which 2 and 5 times powers of ten are numbered, too."""
-MARKERS = "os^Dv<>p"
-"""Of points that no line joins, open ones, so that those below are seen."""
-BAND_SHADES = (0.04, 0.12, 0.24)
-"""How dark the bands are, one after the other."""
+MARKERS = "os^Dv<>p"  #: Of points that no line joins, open ones, so that those below are seen
+BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other
 
 
 def size_of(picture: Picture) -> tuple[float, float]:

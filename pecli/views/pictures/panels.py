@@ -23,10 +23,8 @@ class Subject(NamedTuple):
     label: str
     tables: tuple[Table, ...]
     scheme: Scheme | None = None
-    context: int | None = None
-    """The longest context that the model says it takes, where it is a model's scheme."""
-    window: int | None = None
-    """The sliding window of the layers that use the scheme."""
+    context: int | None = None  #: The longest context that the model says it takes, where it is a model's scheme
+    window: int | None = None  #: The sliding window of the layers that use the scheme
 
     @property
     def kind(self) -> str:
@@ -72,10 +70,8 @@ class Curve(NamedTuple):
     label: str
     x: Floats
     y: Floats
-    reference: bool = False
-    """Whether it is only there for comparison, as the unscaled law is."""
-    marks: Sequence[tuple[float, float]] = ()
-    """Points on it that a figure marks."""
+    reference: bool = False  #: Whether it is only there for comparison, as the unscaled law is
+    marks: Sequence[tuple[float, float]] = ()  #: Points on it that a figure marks
 
 
 class Band(NamedTuple):
@@ -95,17 +91,13 @@ class HeatmapPanel:
     rows: str = "position"
     columns: str = "channel"
     first_row: int = 0
-    table_shape: tuple[int, int] | None = None
-    """Rows and columns of the table, where `values` has fewer."""
-    limits: tuple[float, float] | None = None
-    """Values at the ends of the colours; None for those of the data."""
+    table_shape: tuple[int, int] | None = None  #: Rows and columns of the table, where `values` has fewer
+    limits: tuple[float, float] | None = None  #: Values at the ends of the colours; None for those of the data
     meaning: str = ""
-    log: bool = False
-    """Whether colours follow the logarithm; zero lies below all of them."""
+    log: bool = False  #: Whether colours follow the logarithm; zero lies below all of them
     reduce: str = "mean"
     """How rows become fewer where there is no room: their mean; the largest magnitude; or every n-th ("sample")."""
-    marked: tuple[str, float] | None = None
-    """A value to mark on the colour bar, and its name."""
+    marked: tuple[str, float] | None = None  #: A value to mark on the colour bar, and its name
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -140,17 +132,12 @@ class Chart:
     y: str = "value"
     log_x: bool = False
     log_y: bool = False
-    levels: Sequence[tuple[str, float]] = ()
-    """Horizontal lines, with a word on each."""
+    levels: Sequence[tuple[str, float]] = ()  #: Horizontal lines, with a word on each
     bands: Sequence[Band] = ()
-    joined: bool = True
-    """Whether there is a line through the points."""
-    ordered: bool = False
-    """Whether the curves are steps of one thing, and their colours too."""
-    polar: bool = False
-    """Whether x is an angle and y the distance from the middle."""
-    share: float = 1.0
-    """Of the height of the other panels in a figure; below 1, a terminal leaves it out."""
+    joined: bool = True  #: Whether there is a line through the points
+    ordered: bool = False  #: Whether the curves are steps of one thing, and their colours too
+    polar: bool = False  #: Whether x is an angle and y the distance from the middle
+    share: float = 1.0  #: Of the height of the other panels in a figure; below 1, a terminal leaves it out
 
 
 Panel = HeatmapPanel | Chart

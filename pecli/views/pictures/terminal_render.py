@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.errors import number
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to, stride
 from pecli.views.pictures.labels import apart, axis_name, fitted, ticks
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture
-from pecli.views.screen import Terminal, number, printable, terminal
+from pecli.views.screen import Terminal, printable, terminal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,12 +32,10 @@ _RESET = "\x1b[0m"
 MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
 MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
 """Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
-MAX_BAR, MIN_BAR = 32, 6
-"""Cells of a colour bar, and those below which the names of the axes make room for it."""
+MAX_BAR, MIN_BAR = 32, 6  #: Cells of a colour bar, and those below which the names of the axes make room for it
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
-_UNKNOWN = "x"
-"""What is not finite, where there are no colours."""
+_UNKNOWN = "x"  #: What is not finite, where there are no colours
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """What each dot of a character adds to U+2800, by line and column."""
 _LETTERS = "*o+x#@%&"

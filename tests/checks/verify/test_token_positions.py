@@ -228,3 +228,37 @@ def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
             pecli.verify(after, wrong, before=before)
     with pytest.raises(pecli.KindError, match="seq_axis"):
         pecli.verify(after, WPE, before=before, seq_axis=1)
+
+
+def test_rotated_tensors_without_those_before_get_a_hint() -> None:
+    q = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    assert "give --before FILE" in pecli.verify(q, config(), atol=1e-3).diagnosis[-1]
+    cos = np.tile(np.cos(np.outer(PLAIN, 9000.0 ** (-np.arange(32) / 32))), 2)[None, None].astype(np.float32)
+    assert "--before" not in " ".join(pecli.verify({"cos": cos}, config(), atol=1e-3).diagnosis)
+
+
+def test_a_cache_that_was_moved_against_another(pecli_cli, tmp_path) -> None:
+    cache = rotated(np.random.default_rng(1).normal(size=(1, HEADS, LENGTH, DIM)), PLAIN)
+    np.save(tmp_path / "a.npy", cache.astype(np.float32))
+    np.save(tmp_path / "b.npy", rotated(cache, np.full(LENGTH, 4)).astype(np.float32))
+    (tmp_path / "config.json").write_text(json.dumps(config()))
+    words = ("--model", tmp_path / "config.json", "--atol", "1e-4")
+    moved = pecli_cli("diff", tmp_path / "a.npy", tmp_path / "b.npy", *words)
+    assert (moved.code, "B is A moved by 4 positions" in moved.out) == (1, True)
+    assert pecli_cli("diff", tmp_path / "a.npy", tmp_path / "a.npy", *words).code == 0
+
+
+def test_apply_counts_an_attention_mask(pecli_cli, tmp_path) -> None:
+    x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    right = rotated(x.astype(float), COUNTED)
+    assert np.abs(pecli.apply(x, config(), attention_mask=MASK) - right).max() < 1e-6
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "mask.npy", MASK)
+    words = ("apply", "rope", tmp_path / "x.npy", "--attention-mask", tmp_path / "mask.npy", "-o", tmp_path / "y.npy")
+    assert pecli_cli(*words).code == 0
+    assert np.abs(np.load(tmp_path / "y.npy") - right).max() < 1e-6
+    assert pecli_cli(*words, "--offset", "1").code == 2
+    with pytest.raises(pecli.ParameterError, match="1 for tokens"):
+        pecli.apply(x, config(), attention_mask=MASK + 1)
+    with pytest.raises(pecli.ParameterError, match="leave it out"):
+        pecli.apply(x, config(), attention_mask=MASK, shift=1)

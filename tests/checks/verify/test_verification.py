@@ -46,7 +46,7 @@ def test_another_table_is_named() -> None:
 )
 def test_a_parameter_that_differs_is_named(name: str, value: int, words: str) -> None:
     sentence, *_ = pecli.verify(changed(LLAMA, **{name: value}), LLAMA.scheme(2048)).diagnosis
-    assert sentence.startswith(f"cos, sin: {words}; max residual ")
+    assert sentence.startswith(f"cos, sin: {words}; explains every element ")
 
 
 def test_the_extended_length_in_the_place_of_the_original() -> None:
@@ -63,7 +63,7 @@ def test_what_follows_from_the_factor_is_no_second_cause() -> None:
     height = np.float64(0.1 * np.log(16) + 1)
     found = {name: (table * height).astype(np.float32) for name, table in changed(DEEPSEEK, factor=16.0).items()}
     sentence, *_ = pecli.verify(found, DEEPSEEK.scheme(2048)).diagnosis
-    assert sentence.startswith("cos, sin: factor is 16 (the spec says 40); max residual ")
+    assert sentence.startswith("cos, sin: factor is 16 (the spec says 40); explains every element ")
 
 
 def test_a_table_that_is_right_in_most_rows_is_not_another_one() -> None:
