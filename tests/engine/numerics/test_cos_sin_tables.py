@@ -105,7 +105,7 @@ def test_all_that_are_in_doubt_are_found_few_or_many(places):
 
 
 CASES = json.loads(Path(__file__).with_name("hard_cases.json").read_text())
-"""The hardest of 1.1e10 elements of tables with well-known bases and dims, positions to 2^20 and just below 2^40: made in
+"""The hardest of 1.1e10 elements of tables with well-known bases and dims, positions to 2^20 and below 2^40: made in
 float64 from products of two small tables of flint's, those that look like ties of a dtype computed again as balls (some
 come within 1e-10 ulp of a tie). And of 60,000 amplitudes for each dtype that bring an element close to a tie, the best.
 """
