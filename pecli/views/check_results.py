@@ -6,23 +6,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pecli.checks.compare import Comparison, problems_of
 from pecli.checks.verify.verification import Verification
 from pecli.errors import PecliError, listed, number, spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.checks.diff import Difference, ErrorMap
+    from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
-    from pecli.views.pictures.panels import HeatmapPanel
 
 _LAYER = re.compile(r"\.\d+\.")
 MAX_LINE = 96  #: Characters of a line about a tensor; a longer one is broken between its parts
-PICTURE_LINES = 16  #: How much of a terminal the errors of a tensor take
-MIN_ERROR = 1e-280  #: The smallest error that has a colour of its own, as a power of ten
-MIN_SHARE = 1e-16  #: Of the largest error, what the colours reach down to
 MAX_LISTED = 4  #: Numbers and names of a list that are all shown
 MAX_ULP = 1_000_000  #: Units of the last place that are shown: more of them say nothing that the error itself does not
 
@@ -155,16 +149,21 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {_place(tensor.first_index)}"
     if tensor.worst_index is not None:
-        in_units = units(tensor.worst_ulp)
-        ours, theirs = _told_apart(tensor.expected, tensor.found)
-        error = f"max error {number(tensor.max_abs_error or 0, 3)}{in_units and f' ({in_units})'}"
-        parts.append(f"{error} at {_place(tensor.worst_index)}: {sides[0]} {ours}, {sides[1]} {theirs}")
-        if in_units and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
+        parts.append(worst_element(tensor, sides))
+        if units(tensor.worst_ulp) and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
             parts[-1] += f"  (elsewhere up to {units(tensor.max_ulp_error)})"
     for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
         if count:
             parts.append(f"{count:,} not finite ({side})")
     return parts
+
+
+def worst_element(tensor: Comparison, sides: tuple[str, str]) -> str:
+    """The largest error, where it is, and what the two sides have there."""
+    in_units = units(tensor.worst_ulp)
+    ours, theirs = _told_apart(tensor.expected, tensor.found)
+    error = f"max error {number(tensor.max_abs_error or 0, 3)}{in_units and f' ({in_units})'}"
+    return f"{error} at {_place(tensor.worst_index)}: {sides[0]} {ours}, {sides[1]} {theirs}"
 
 
 def units(count: int | None) -> str:
@@ -183,54 +182,6 @@ def _told_apart(*values: object) -> list[str]:
 
 def _place(index: tuple[int, ...] | None) -> str:
     return f"[{', '.join(map(str, index or ()))}]"
-
-
-def show_errors(errors: ErrorMap) -> None:
-    """The errors of a tensor in the terminal."""
-    from pecli.views.pictures import terminal_render
-    from pecli.views.pictures.panels import Picture
-
-    screen.say()
-    picture = Picture(f"|A − B| of {errors.name}", [error_panel("", errors)])
-    print("\n".join(terminal_render.lines(picture, screen.terminal()._replace(lines=PICTURE_LINES))))
-
-
-def save_errors(
-    path: str,
-    maps: Sequence[ErrorMap],
-    names: tuple[str, str],
-    atol: float = 0.0,
-    about: Mapping[str, Any] | None = None,
-) -> None:
-    """The errors of some tensors in a file, one below the other, each with colours of its own."""
-    from pecli.views.pictures import figure, mpl_render
-    from pecli.views.pictures.panels import Picture
-
-    title = f"A: {screen.printable(names[0])}, B: {screen.printable(names[1])}"
-    nothing = "" if maps else "no element to draw, as all are equal, or none can be compared"
-    picture = Picture(title, [error_panel(errors.name, errors, atol) for errors in maps], subtitle=nothing)
-    figure.save(mpl_render.render(picture, height=1.0 + 3.2 * len(maps) + (not maps)), path, about=about)
-
-
-def error_panel(title: str, errors: ErrorMap, atol: float = 0.0) -> HeatmapPanel:
-    """Errors on a logarithmic scale, with the tolerance on it; what is infinite cannot be drawn to scale."""
-    from pecli.views.pictures.panels import HeatmapPanel
-
-    cells = np.where(np.isfinite(errors.cells), errors.cells, np.nan)
-    known = [*cells[cells > 0].tolist(), *([atol] if atol > 0 else [])]
-    low, high = (min(known), max(*known, MIN_ERROR)) if known else (0.1, 1.0)
-    return HeatmapPanel(
-        title,
-        cells,
-        rows="position" if errors.positions > 1 else "",
-        columns="channel" if errors.positions > 1 else "element",
-        table_shape=(errors.positions, errors.channels),
-        limits=(min(max(low, high * MIN_SHARE), high / 10), high),
-        meaning="|A − B|, none: blank",
-        log=True,
-        reduce="max",
-        marked=("tolerance", atol) if atol > 0 else None,
-    )
 
 
 def show_identification(result: Identification) -> None:

@@ -143,9 +143,10 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
+    from pecli.views.pictures.labels import typeset
     from pecli.views.pictures.panels import Chart, Curve
 
-    levels = [(f"tolerance {number(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
+    levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
     lines = [Curve(name, *points) for name, points in curves.items()]
     return Chart(title, lines, axis, "largest absolute error", log_x=True, log_y=True, levels=levels)
 
