@@ -178,6 +178,20 @@ def shown(number: float) -> str:
     return short if float(short) == number or math.isnan(number) else repr(number)
 
 
+def number(value: float, digits: int = 4) -> str:
+    """A number in a few digits, those before the point all the same, up to a million.
+
+    >>> number(0.6000000000000001), number(-1.0), number(1048576), number(1.5e-7), number(65536), number(0.00123, 2)
+    ('0.6', '-1', '1.049e6', '1.5e-7', '65536', '0.0012')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    if 1e-3 <= abs(value) < 1e6:
+        return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"
+
+
 def spelled(value: Any) -> str:
     """A value as text that parses to the very same.
 

@@ -284,7 +284,7 @@ def _in_form(
         is_whole = (expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)) in STEPS
         for step in (1 / count for count in whole) if whole and not is_whole else (0.0,):
             parts = tuple(
-                Part(tables[name], values, view.negated, step, target.masked)
+                Part(tables[name], values, view.negated, step, target.masked, name)
                 for name, values, view in zip(names, found, views, strict=True)
             )
             words = _words(real, parts[0], target, "complex" if is_complex else form.arrangement, form.doubled, note)

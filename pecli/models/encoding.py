@@ -76,8 +76,11 @@ class Encoding:
 
             given = {name: value for name, value in others.items() if value is not None and name != "offset"}
             channels = self.extra.get("axis_channels")
-            shares = {"axes": tuple(channels)} if channels else {"dim": self.head_dim}
-            return Rope(base=self.parameters["base"], style=self.extra["style"], **shares, **given)
+            shares = (
+                {"axes": tuple(channels)} if channels and sum(channels) == self.head_dim else {"dim": self.head_dim}
+            )
+            own = {name: self.extra[name] for name in ("grid_base", "axis_factors") if name in self.extra}
+            return Rope(base=self.parameters["base"], **{"style": self.extra["style"], **shares, **own, **given})
         if self.no_table:
             raise ParameterError("layer_type", name, f"it has no table over positions 0, 1, 2, …: {self.no_table}")
         return self._rope(seq_len, length=length, **others)
@@ -121,6 +124,8 @@ class Encoding:
         """Radians per position, in the order that the model keeps them; None unless it is rotary."""
         if not self.is_rotary:
             return None
+        if "style" in self.extra and "axis_channels" in self.extra:
+            return self.rope(grid=(2, 2)).inverse_frequencies()
         if channels := self.extra.get("axis_channels"):
             ropes = [self._rope(1, length=1, dim=count) for count in channels]
             return [value for rope in ropes for value in rope.frequencies().floats()]

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Floats
-from pecli.errors import spelled
+from pecli.errors import number, spelled
 from pecli.views import screen
-from pecli.views.screen import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,9 +143,10 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
+    from pecli.views.pictures.labels import typeset
     from pecli.views.pictures.panels import Chart, Curve
 
-    levels = [(f"tolerance {number(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
+    levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
     lines = [Curve(name, *points) for name, points in curves.items()]
     return Chart(title, lines, axis, "largest absolute error", log_x=True, log_y=True, levels=levels)
 

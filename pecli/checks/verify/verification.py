@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
     from pecli.explain.edits import Explanation
 
 COPIES_DIFFER = "its copies differ"
-ADVICE = ("reproduce with", "without this", "verify with", "the last place")  #: how lines begin that name no tensor
+ADVICE = ("reproduce with", "apart from", "verify with", "the last place")  #: how lines begin that name no tensor
 MAX_WAVE = 2.0  #: the largest value of cosines and sines, attention factors included
 MAX_PROBED = 256  #: rows that are looked at for waves
 MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million

@@ -300,6 +300,12 @@ def geometric(
     return Frequencies(tuple(values), bits, lambda extra: geometric(base, denominator, count, scale, extra, log_base))
 
 
+def rational(values: Sequence[Fraction], extra: int = 0) -> Frequencies:
+    """Frequencies that are fractions, from 1 on, or 0."""
+    bits = bits_for(1.0) + 64 + extra
+    return Frequencies(tuple(fixed(value, bits) for value in values), bits, lambda extra: rational(values, extra))
+
+
 def joined(parts: Sequence[Frequencies]) -> Frequencies:
     """The frequencies of all parts, one part after the other."""
     bits = max(part.bits for part in parts)

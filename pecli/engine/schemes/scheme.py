@@ -71,13 +71,17 @@ class WaveTable(NamedTuple):
 
 
 class AxisBlock(NamedTuple):
-    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on."""
+    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on; where the law is linear,
+    of 1 + (base − 1)·i/denominator, and of zeros where it is still. NTK stretches the base by a factor.
+    """
 
     axis: int
     channels: int
     denominator: Fraction
     start: int = 0
     step: int = 1
+    law: str = ""
+    factor: float = 1.0
 
     @property
     def pairs(self) -> int:

@@ -114,7 +114,7 @@ def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> 
     if reduce == "max":
         return _max_rows(_max_rows(values, rows).T, columns).T, 1
     step = stride(values.shape[1], columns)
-    if reduce == "sample":
+    if reduce in ("sample", "worst"):
         step = max(step, stride(len(values), rows))
         return values[::step, ::step], step
     if len(values) <= rows:

@@ -15,6 +15,15 @@ from pecli.errors import ParameterError
 from pecli.views.pictures.labels import MAX_VALUE, apart
 
 MAX_PANELS = 12
+REDUCED = {
+    "mean": ("means of {}", "one in {}"),
+    "sample": ("one in {}", "one in {}"),
+    "max": ("maximum of {} rows", "maximum of {} columns"),
+    "worst": ("worst of {} rows", "worst of {} columns"),
+}
+"""What becomes of rows and of columns where there is no room for all: means, every n-th, the largest magnitude, or the
+element of which another matrix has the largest error.
+"""
 
 
 class Subject(NamedTuple):
@@ -95,8 +104,7 @@ class HeatmapPanel:
     limits: tuple[float, float] | None = None  #: Values at the ends of the colours; None for those of the data
     meaning: str = ""
     log: bool = False  #: Whether colours follow the logarithm; zero lies below all of them
-    reduce: str = "mean"
-    """How rows become fewer where there is no room: their mean; the largest magnitude; or every n-th ("sample")."""
+    reduce: str = "mean"  #: How rows become fewer where there is no room, one of `REDUCED`
     marked: tuple[str, float] | None = None  #: A value to mark on the colour bar, and its name
 
     @property
@@ -114,6 +122,10 @@ class HeatmapPanel:
         elif low < 0 < high:
             low, high = min(low, -high), max(-low, high)
         return (min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)) if self.log else apart(low, high)
+
+    def has_rows_of(self, other: HeatmapPanel) -> bool:
+        """Whether the names and numbers of its rows are those of another."""
+        return (self.shape, self.first_row, self.reduce) == (other.shape, other.first_row, other.reduce)
 
     @property
     def is_centred(self) -> bool:

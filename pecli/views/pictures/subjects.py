@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, ParameterError, spelled
+from pecli.errors import FileError, ParameterError, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views.pictures.panels import Subject
-from pecli.views.screen import counted, number
+from pecli.views.screen import counted
 
 if TYPE_CHECKING:
     from pecli.files import LoadedFile

@@ -10,11 +10,10 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, number
 from pecli.views.pictures.downsample import check_width, stride
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, attention_factor, informative_pairs
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels, chosen
-from pecli.views.screen import number
 
 MAX_SAMPLES = 512  #: Positions of a similarity matrix
 MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24  #: Positions whose distances are looked at, and their elements
