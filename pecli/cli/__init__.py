@@ -20,6 +20,7 @@ from pecli.views.screen import printable
 
 MAX_NAME = 27  #: Letters of an option's name that help has room for on a terminal of 80 columns
 
+OUTPUT = "Output"  #: The heading of options that most commands have
 Run = Callable[..., int]  #: What a command does with its options; the exit code
 
 
@@ -27,6 +28,13 @@ class Command(typer.core.TyperCommand):
     """A command whose help has each name of an option on a line: Typer cuts several that have no room beside each
     other.
     """
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """`--help`, beside the other options that all commands have: a box for it alone would say little."""
+        option: Any = super().get_help_option(ctx)
+        if any(getattr(each, "rich_help_panel", None) == OUTPUT for each in self.params):
+            option.rich_help_panel = OUTPUT
+        return option
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from rich.text import Text

@@ -44,6 +44,16 @@ def presets() -> dict[str, Preset]:
     return {preset.name: preset for preset in found}
 
 
+def stands_for(name: str) -> str:
+    """The preset that a shorter or other name stands for; empty where it is none, or the preset's own or repository's.
+
+    >>> stands_for("mistral"), stands_for("Llama 3.1 8B"), stands_for("config.json")
+    ('mistral-7b-v0.3', '', '')
+    """
+    preset = find(name)
+    return preset.name if preset and "/" not in name and _key(preset.name) not in _key(name) else ""
+
+
 def advice(name: str) -> str:
     """Presets that may be meant by a name that none has; empty where none is near.
 

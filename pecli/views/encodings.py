@@ -83,20 +83,19 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
 
 
 def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
-    """One line per preset with its context; a terminal shows families apart, and has no room for sources."""
+    """One line per preset with its context; a terminal shows families apart, and --json has the rest."""
     families: dict[str, list[list[str]]] = {}
     for preset, model in presets:
         kinds = "; ".join(dict.fromkeys(map(_brief, model.encodings))) or "none that pecli makes"
         context = f"{model.context:,}" if model.context else ""
-        row = [preset.name, context, kinds, preset.family, preset.repository, preset.source]
-        families.setdefault(preset.family, []).append(row)
+        families.setdefault(preset.family, []).append([preset.name, context, kinds])
     if not screen.is_terminal():
         rows = [row for found in families.values() for row in found]
-        screen.say_table(["name", "context", "encodings", "family", "repository", "source"], rows, indent="  ")
+        screen.say_table(["name", "context", "encodings"], rows)
         return
     for family, found in families.items():
-        screen.say_table([family, "context", "encodings"], [row[:3] for row in found])
-    screen.say("repositories and sources: pecli models | less -S")
+        screen.say_table([family, "context", "encodings"], found)
+    screen.say("aliases, repositories and sources: pecli models --json")
 
 
 def searched_text(preset: Preset, model: ModelEncodings) -> str:
