@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from pecli.checks.diff import diff_open, error_maps
+from pecli.checks.diff import diff_models, diff_open, error_maps
 from pecli.cli import Exit, command, command_line, options
 from pecli.engine import __version__
 from pecli.errors import ParameterError
@@ -39,14 +39,16 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     if a.split(":")[0] == b.split(":")[0] == "-":
         raise ParameterError("A and B", "- and -", "standard input can be read once only")
     with ExitStack() as stack:
-        files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
-        result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet)
+        result = diff_models(a, b, tolerance)
+        if result is None:
+            files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
+            result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet)
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
             check_results.show_difference(result)
         drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
-        maps = error_maps(*files, result, MAX_PANELS if output is not None else int(drawn))
+        maps = [] if result.forms else error_maps(*files, result, MAX_PANELS if output is not None else int(drawn))
     if drawn:
         for errors in maps[:1]:
             check_results.show_errors(errors)

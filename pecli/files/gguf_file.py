@@ -175,7 +175,11 @@ def read(contents: Contents) -> LoadedFile:
             tensors[name] = contents.array(DTYPES[place.kind], place.shape, header.data + place.offset)
         else:
             kind = QUANTISED.get(place.kind, (f"ggml type {place.kind}",))[0]
-            unread.append(UnreadTensor(name, kind, place.shape, size))
+            *rows, _ = place.shape or (0,)
+            whole = size and size % max(1, math.prod(rows)) == 0
+            shape = (*rows, size // math.prod(rows)) if whole else None
+            blocks = contents.array("uint8", shape, header.data + place.offset) if shape else None
+            unread.append(UnreadTensor(name, kind, place.shape, size, blocks))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
 
 
