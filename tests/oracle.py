@@ -8,7 +8,7 @@ treated as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -249,3 +249,72 @@ def normal_quantile(u: Fraction) -> arb:
     if u < Fraction(1, 2):  # erfcinv keeps the digits of a small tail
         return -arb(2).sqrt() * (2 * rational(u)).erfcinv()
     return arb(2).sqrt() * (2 * rational(1 - u)).erfcinv()
+
+
+def frequencies(given: Mapping[str, Any]) -> tuple[list[arb], arb]:
+    """Inverse frequencies and attention factor of a spec of rope, as balls, from the papers' formulas."""
+    scaling, dim, base = given.get("scaling", "none"), given["dim"], rational(given["base"])
+    given = {name: value for name, value in given.items() if value is not None}
+    rotary = dim if scaling == "proportional" else int(dim * given.get("partial_rotary_factor", 1.0))
+    factor = rational(given.get("factor", 1.0))
+    original = given.get("original_max_position_embeddings")
+    length = given.get("length") or max(given.get("positions", [0])) + 1
+    one = arb(1)
+    if scaling in ("ntk", "dynamic"):
+        grown = factor
+        if scaling == "dynamic":
+            trained = given["max_position_embeddings"]
+            grown = factor * max(length, trained) / trained - (factor - 1)
+        base = base * grown ** (arb(rotary) / (rotary - 2))
+    over = rational(given.get("exponent_dim", rotary))
+    inverse = [base ** (arb(-2 * k) / over) if k else one for k in range(rotary // 2)]
+    if scaling == "proportional":
+        turning = int(given["partial_rotary_factor"] * dim) // 2
+        return [value if k < turning else arb(0) for k, value in enumerate(inverse)], one
+    if scaling == "ntk-fixed":
+        return [value / factor ** (arb(2 * k + 2) / rotary) for k, value in enumerate(inverse)], one
+    if scaling == "linear":
+        return [value / factor for value in inverse], one
+    if scaling == "longrope":
+        chosen = given["long_factor" if length > original else "short_factor"]
+        stretch = rational(given["max_position_embeddings"]) / original
+        magnitude = (1 + stretch.log() / arb(original).log()).sqrt()
+        if "attention_factor" in given:
+            magnitude = rational(given["attention_factor"])
+        return [value / rational(by) for value, by in zip(inverse, chosen, strict=True)], magnitude
+    if scaling == "llama3":
+        low, high = rational(given["low_freq_factor"]), rational(given["high_freq_factor"])
+        turns = [original * value / (2 * arb.pi()) for value in inverse]
+        clipped = [one if t > high else arb(0) if t < low else (t - low) / (high - low) for t in turns]
+        return [(1 - s) * value / factor + s * value for s, value in zip(clipped, inverse, strict=True)], one
+    if scaling == "yarn":
+        return _yarn(given, inverse, rotary, base, factor)
+    return inverse, one
+
+
+def _yarn(given: Mapping[str, Any], inverse: list[arb], dim: int, base: arb, factor: arb) -> tuple[list[arb], arb]:
+    original = given["original_max_position_embeddings"]
+    if "factor" not in given:
+        factor = rational(given["max_position_embeddings"]) / original
+
+    def pair_of(turns: float) -> arb:
+        return dim * (original / ((2 * arb.pi()) * rational(turns))).log() / (2 * base.log())
+
+    low, high = pair_of(given.get("beta_fast", 32.0)), pair_of(given.get("beta_slow", 1.0))
+    if given.get("truncate", True):
+        low, high = low.floor(), high.ceil()
+    low, high = (arb(0) if low < 0 else low), (arb(dim - 1) if high > dim - 1 else high)
+    high += arb(1) / 1000 if (high - low).contains(0) else 0
+    ramps = [(k - low) / (high - low) for k in range(len(inverse))]
+    clipped = [arb(1) if ramp > 1 else arb(0) if ramp < 0 else ramp for ramp in ramps]
+
+    def magnitude(scale: float) -> arb:
+        return rational(scale) / 10 * factor.log() + 1
+
+    amplitude = magnitude(1.0)
+    if given.get("mscale") and given.get("mscale_all_dim"):
+        same = given["mscale"] == given["mscale_all_dim"]
+        amplitude = arb(1) if same else magnitude(given["mscale"]) / magnitude(given["mscale_all_dim"])
+    if "attention_factor" in given:
+        amplitude = rational(given["attention_factor"])
+    return [value / factor * ramp + value * (1 - ramp) for value, ramp in zip(inverse, clipped, strict=True)], amplitude

@@ -42,7 +42,7 @@ WITHIN_ENGINE = {
 
 MAX_FILES = 196
 """Of the package."""
-MAX_IN_FOLDER = 20
+MAX_IN_FOLDER = 21
 MAX_FUNCTION = 60
 """Lines, those of its signature included."""
 MAX_MODULE = 400

@@ -76,10 +76,8 @@ SUPER_BLOCK, SCALE_SHARE = 256, 1 / 40
 """The scales of K-quants are multiples of one of 256 elements, whose rounding is below this share of the largest."""
 MAX_STEPS = 4  #: that one element may be off, where its row as a whole is off by less than one
 ROUNDING = {"float16": (2.0**-10, 2.0**-24), "bfloat16": (2.0**-7, 0.0)}  #: relative, and absolute
-FLOAT32_ROUNDING = (2.0**-22, 0.0)
 PIECE = 1 << 20  #: elements that are compared at once
 SAMPLED = 256  #: columns that tell what happened to a tensor
-MAX_SEARCHED = 64  #: tensors that another may have been exchanged with
 MAX_LISTED = 6
 SAME_FREQUENCY = 1e-5  #: relative: GGUF keeps bases and factors in float32
 KEYS = {
@@ -129,7 +127,7 @@ class Stored(NamedTuple):
     def steps(self, values: AnyArray) -> AnyArray:
         """How far values that are stored like this may be off."""
         if self.kind not in BITS:
-            relative, absolute = ROUNDING.get(self.kind, FLOAT32_ROUNDING)
+            relative, absolute = ROUNDING.get(self.kind, (2.0**-22, 0.0))
             return np.abs(values) * np.float32(relative) + np.float32(absolute)
         bits, shared = BITS[self.kind]
         largest = np.abs(values).reshape(len(values), -1, shared).max(axis=-1)
@@ -379,36 +377,39 @@ def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tol
     ):
         if explains(sample, loose):
             return words
-    layer, last = re.fullmatch(r"(blk\.\d+\.)?(.*)", pair.name).groups()
-    near = [
-        name for name in one.tensors if name != pair.name and (name.startswith(layer or "-") or name.endswith(last))
-    ]
-    for name in near[:MAX_SEARCHED]:
-        stored = one.tensors[name].fitted(pair.ours.shape)
-        if stored.shape == pair.ours.shape:
+    layer, last = _parts(pair.name)
+    for name, tensor in one.tensors.items():
+        number, short = _parts(name)
+        stored = tensor.fitted(pair.ours.shape)
+        if (number == layer) != (short == last) and stored.shape == pair.ours.shape:
             order = _order(name, stored, one, other)
             if explains((stored.sample() if order is None else stored.sample()[order]) + np.float32(pair.added)):
-                return f"is what {one.label} has as {name.removesuffix('.weight')}"
+                return f"is {f'layer {number}' if short == last else short} of {one.label}"
     return f"is off by up to {result.max_abs_error:.3g}, beyond the rounding of {result.dtype}"
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """The layer, and a short name."""
+    layer, rest = name[4:].split(".", 1) if name.startswith("blk.") else ("", name)
+    return layer, re.sub(r"^attn_(?=[qkv]+[.])", "", rest).replace(".weight", "").replace(".bias", " bias")
 
 
 def _joined(problems: Sequence[Problem], label: str) -> list[str]:
     """One line for all tensors with the same problem, with the layers that have it."""
     layers: dict[tuple[str, str], list[int]] = {}
     for name, words in problems:
-        layer, rest = re.fullmatch(r"(?:blk\.(\d+)\.)?(.*)", name).groups()
-        short = re.sub(r"^attn_(?=(?:q|k|v|qkv)\b)", "", rest).replace(".weight", "").replace(".bias", " bias")
-        layers.setdefault((words, short), []).extend([int(layer)] if layer else [])
+        layer, short = _parts(name)
+        layers.setdefault((words, short), []).extend(map(int, filter(None, [layer])))
     groups: dict[tuple[str, str], list[str]] = {}
     for (words, short), numbers in layers.items():
         groups.setdefault((words, _ranges(numbers)), []).append(short)
     lines = []
-    for (words, ranges), unsorted in groups.items():
-        names = sorted(unsorted, key=lambda name: (" bias" in name, "qkv".find(name[0]), name))
+    for (words, ranges), group in groups.items():
+        names = sorted(group, key=lambda name: (" bias" in name, "qkv".find(name[0]), name))
         where = f" of layer{'s' * (not ranges.isdigit())} {ranges}" if ranges else ""
         if len(names) > 1:
             words = words.replace("is ", "are ", 1).replace("has its ", "have their ", 1)
-        lines.append(f"{label}: {listed(names, MAX_LISTED) if len(names) != 2 else ' and '.join(names)}{where} {words}")
+        lines.append(f"{label}: {' and '.join(names) if len(names) == 2 else listed(names, MAX_LISTED)}{where} {words}")
     return lines
 
 

@@ -70,6 +70,7 @@ ROPE_OPTIONS = (
     options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
     options.text("--seq-axis", "INTEGER", _AXIS, rule=tensors.AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
+    options.text("--attention-mask", "FILE", "1 for tokens, 0 for padding, (batch, L); positions count the ones."),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
     options.text("--shift", "INTEGER", _SHIFT, rule=tensors.SHIFT),
     *options.model_options(_MODEL),
@@ -252,6 +253,11 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 def _positions(values: Mapping[str, Any]) -> tuple[RowPositions, PositionList | None]:
     """The positions of the rows: ids of a batch, or a range; and those that the scheme takes as its own, if any."""
     text, offset = values["positions"], values["offset"]
+    if (mask := values["attention_mask"]) is not None:
+        for name in ("positions", "offset", "shift"):
+            if values[name] is not None:
+                raise ParameterError(name, values[name], "--attention-mask says where tokens stand", "leave out one")
+        return tensors.position_ids(tensors.counted(read_numbers("attention_mask", mask))), None
     consecutive = RowPositions(0 if offset is None else _ROTARY["offset"].parse("offset", offset))
     if text is None:
         return consecutive, None

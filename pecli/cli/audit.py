@@ -29,6 +29,7 @@ _TOLERANCE = f"An absolute error that a context may have. (default: {DRIFT:g})"
 OPTIONS = (
     options.text("--recipes --recipe", "NAME,…", "Look at these alone. (default: all)", "Audit"),
     options.text("--tolerance", "NUMBER", _TOLERANCE, "Audit", default=f"{DRIFT:g}", rule=ERROR),
+    options.flag("--details", "Print errors by position and by frequency, too.", "Audit"),
     options.DRIFT_PICTURE,
     *options.WORK,
 )
@@ -60,7 +61,7 @@ def _audit(kind: type[Scheme], **values: Any) -> int:
     with counting("audit", positions, values, bytes=False) as advance:
         audits = {name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()}
     if path is not None:
-        ways = ("output", "json", "quiet", "no_progress")
+        ways = ("output", "details", "json", "quiet", "no_progress")
         line = command_line(["audit", first.name], {name: values[name] for name in values if name not in ways})
         about = {"command": line, "specs": [part.spec() for part in parts.values()], "version": __version__}
         figure.save(drift.audit_picture(audits), path, about=about)
@@ -69,7 +70,7 @@ def _audit(kind: type[Scheme], **values: Any) -> int:
         described = found[""] if "" in found else {**scheme.spec(), "layers": found}
         screen.say_json({**described, "output": path})
     elif not values["quiet"]:
-        drift.show_audit(audits)
+        drift.show_audit(audits, details=values["details"])
         if path is not None:
             screen.say()
             screen.say_written(path)

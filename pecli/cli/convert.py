@@ -32,6 +32,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
     options.argument("file", "FILE", "A file, or FILE:NAME for one tensor of it."),
     options.output("Where to write; the suffix picks the format. (required)", ""),
     options.text("--dtype", "NAME", _CAST, rule=DTYPE),
+    options.NO_HEADER,
     options.text("--from", "NAME", _NOW, _PAIRS, name="source"),
     options.text("--to", "NAME", "The layout they are to have.", _PAIRS, rule=PAIRS),
     *options.model_options(_MODEL, _PAIRS, "Layers of this type, where heads of a model differ."),
@@ -75,7 +76,8 @@ def convert(
     if output is not None and passed:
         total = sum(array.nbytes for array in loaded.tensors.values())
         with counting("convert", total, {"quiet": quiet, "no_progress": no_progress}) as advance:
-            _save(loaded, made, output, is_whole, is_changed, lambda table, block: advance(block.nbytes))
+            header, on_block = not given["no_header"], lambda table, block: advance(block.nbytes)
+            _save(loaded, made, output, is_whole, is_changed, on_block, header=header)
     written = output if passed else None
     if json:
         about: dict[str, Any] = {"file": loaded.path, "output": written, "moved": list(made.moves), "cast": made.cast}
@@ -108,7 +110,7 @@ def _check_source(file: LoadedFile, conversion: Conversion) -> None:
 
 
 def _save(
-    file: LoadedFile, made: Converted, path: str, is_whole: bool, is_changed: bool, on_block: OnBlock
+    file: LoadedFile, made: Converted, path: str, is_whole: bool, is_changed: bool, on_block: OnBlock, *, header: bool
 ) -> None:  # fmt: skip
     """Write it all; a checkpoint whose dtypes stay keeps every other byte, in the same order."""
     same = format_of(path) == file.format == "safetensors" and is_whole and not made.cast
@@ -124,7 +126,8 @@ def _save(
     texts = {name: text for name, text in file.metadata.items() if name != KEY}
     spec = None if is_changed else carried_spec(file.path, file.metadata)
     spec = {name: value for name, value in spec.items() if name != "sha256"} if spec else None
-    save_tables(path, [made.table(name) for name in made.arrays], spec, metadata=texts, on_block=on_block)
+    tables = [made.table(name) for name in made.arrays]
+    save_tables(path, tables, spec, metadata=texts, on_block=on_block, header=header)
 
 
 def _show(made: Converted, output: str | None, checked: ScoreCheck | None, *, loses_spec: bool) -> None:

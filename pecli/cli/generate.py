@@ -13,6 +13,7 @@ from pecli.errors import ParameterError
 
 OPTIONS = (
     options.output(options.TABLES),
+    options.NO_HEADER,
     options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
     *options.TOLERANCES,
     options.flag("--plot", "Draw the table in the terminal; see pecli plot.", options.OUTPUT),
@@ -87,7 +88,7 @@ def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
     observer = BlockObserver(scheme.name, [] if parts else written, values, scheme.tensors())
     with observer:
         if path is not None:
-            save_scheme(path, scheme, on_block=observer.see)
+            save_scheme(path, scheme, on_block=observer.see, header=not values["no_header"])
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": path})
     elif path is not None and not values["quiet"]:

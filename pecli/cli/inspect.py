@@ -6,8 +6,6 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any
 
-from pecli.checks.identify import identify_tensors
-from pecli.checks.statistics import profile
 from pecli.cli import Exit, command, options
 from pecli.engine.arrays import Array
 from pecli.engine.table import raw_bytes
@@ -65,6 +63,9 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
 
 def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], *, whole: bool) -> None:
     """Read the data; say whether the stored hash holds, where all of the file was looked at."""
+    from pecli.checks.identify import identify_tensors  # which imports all searches
+    from pecli.checks.statistics import profile
+
     file.check()
     for array, entry in zip(chosen.values(), found["tensors"], strict=True):
         entry.update(profile(array))

@@ -95,6 +95,7 @@ def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
+NO_HEADER = flag("--no-header", "Write .csv without names of columns.", OUTPUT)
 DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
@@ -193,25 +194,8 @@ def _sentence(text: str) -> str:
     return f"{text[:1] if named else text[:1].upper()}{text[1:]}."
 
 
-_HALVES = ("neox", "neox-style", "rotate-half", "split", "half")
-_INTERLEAVED = ("gptj", "gpt-j", "traditional", "norm", "normal", "adjacent", "rotate-every-two")
-_LAYOUTS = dict.fromkeys(_HALVES, "halves") | dict.fromkeys(_INTERLEAVED, "interleaved")
-VALUE_SYNONYMS = {
-    **dict.fromkeys(("layout", "from", "to"), _LAYOUTS),
-    "scaling": {"su": "longrope", "ntk-aware": "ntk", "default": "none", "dynamic-ntk": "dynamic"},
-    "dtype": {
-        **dict.fromkeys(("fp64", "f64", "double"), "float64"),
-        **dict.fromkeys(("fp32", "f32", "float", "single"), "float32"),
-        **dict.fromkeys(("fp16", "f16", "half"), "float16"),
-        **dict.fromkeys(("bf16",), "bfloat16"),
-    },
-}
-"""What other programs call the values of an option."""
-
-
 def parse(name: str, parameter: Parameter, text: str) -> Any:
     """The value that an option's text stands for, which may be the array in a file."""
-    text = VALUE_SYNONYMS.get(name, {}).get(text.lower().replace("_", "-"), text)
     if parameter.is_value(text):
         return parameter.parse(name, text)
     from pecli.tensors.inputs import read_numbers

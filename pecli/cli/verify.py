@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
 from pecli.checks.tolerance import Tolerance
@@ -45,6 +48,10 @@ _LAYOUT = "Layout of doubled columns, if not the model's own (permuted weights).
 _RECIPE = "How the tables were computed, such as float32; see pecli audit. (default: exact)"
 _RUNTIME = f"The runtime that computed them; --length is its served context: {', '.join(RUNTIMES)}."
 _AXIS = "Their axis of positions: -3 for (batch, L, heads, D). (default: -2)"
+_POSITIONS = "Positions of the rows, (L,) or (axes, L), if not consecutive; with --before also (…, batch, L)."
+_TABLE = "With --before: the learned table (rows, D) whose rows were added, instead of a model."
+_MASK = "With --before: 1 for tokens, 0 for padding, (batch, L); positions count the ones."
+_SHIFT = "With --before: a cache that was rotated already is moved by this many positions."
 _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CASE.TENSOR; see pecli golden."
 
 
@@ -52,7 +59,7 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.argument("files", "FILE…", f"{_FILES} manifests.", several=True),
     *options.model_options(_MODEL, _PANEL, _LAYERS),
     options.text("--offset", "INTEGER", "Position of the first row.", _PANEL),
-    options.text("--positions", "LIST|FILE", "Positions of the rows, (L,) or (axes, L), if not consecutive.", _PANEL),
+    options.text("--positions", "LIST|FILE", _POSITIONS, _PANEL),
     options.text("--grid", "[Tx]HxW", "One row per grid point, row-major.", _PANEL),
     options.text("--keep", "INTEGER", "Extra rows for non-patch tokens (CLS, registers).", _PANEL),
     options.text("--length", "INTEGER", _LENGTH, _PANEL),
@@ -61,6 +68,9 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.text("--runtime", "NAME", _RUNTIME, _PANEL, choices=tuple(RUNTIMES)),
     options.text("--before", "FILE", "Queries or keys before rotation; FILE… holds them after.", _PANEL),
     options.text("--seq-axis", "INTEGER", _AXIS, _PANEL),
+    options.text("--table", "FILE", _TABLE, _PANEL),
+    options.text("--attention-mask", "LIST|FILE", _MASK, _PANEL),
+    options.text("--shift", "INTEGER", _SHIFT, _PANEL),
     *options.TOLERANCES,
     options.flag("--strict", "Fail checks too weak to rule out a known mistake.", options.CHECK),
     options.text("--golden", "FOLDER", _GOLDEN, options.CHECK),
@@ -167,13 +177,44 @@ def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, A
     return checks
 
 
+def _of_tokens(name: str, text: str) -> Any:
+    """Where tokens stand: numbers on the command line, or in a file."""
+    from pecli.checks.verify.token_positions import SHIFT
+    from pecli.tensors.inputs import read_numbers
+
+    if name == "shift":
+        return options.parse(name, SHIFT, text)
+    if name not in ("positions", "attention_mask"):
+        raise ParameterError(name, text, "it belongs to a model", "leave it out")
+    if re.fullmatch(r"[\d,; ]+", text):
+        rows = [[int(number) for number in row.split(",")] for row in text.split(";")]
+        if len({*map(len, rows)}) > 1:
+            raise ParameterError(name, text, "its rows must be of one length")
+        return np.array(rows if len(rows) > 1 else rows[0])
+    return read_numbers(name, text)
+
+
 def _against(places: Mapping[str, str]) -> Any:
-    """What compares a file with what the options name: a model, or the spec that it carries."""
+    """What compares a file with what the options name: a model, a learned table, or the spec that it carries."""
+    if "table" in places:
+        from pecli.tensors.inputs import read_numbers
+
+        given = {name: _of_tokens(name, text) for name, text in places.items() if name not in ("table", "before")}
+        if "before" not in places:
+            raise ParameterError(
+                "table", places["table"], "it was added to what is given as --before", "give that, too"
+            )
+        return partial(verify_carried, spec=read_numbers("table", places["table"]), before=places["before"], **given)
     if not options.names_model(places):
         for name, value in places.items():
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
         return verify_carried
-    given = {name: options.parse(name, rule, places[name]) for name, rule in PLACES.items() if name in places}
+    tokens = {name: text for name, text in places.items() if name in ("attention_mask", "shift")}
+    if "before" in places and "positions" in places:
+        tokens["positions"] = places["positions"]
+    rules = {name: rule for name, rule in PLACES.items() if name in places and name not in tokens}
+    given = {name: options.parse(name, rule, places[name]) for name, rule in rules.items()}
+    given |= {name: _of_tokens(name, text) for name, text in tokens.items()}
     config, model, layer_type = (places.get(name) for name in ("config", "model", "layer_type"))
     found = find_model(config, model)
     if layer_type is not None:

@@ -196,6 +196,21 @@ def _foreign_array(values: Any) -> AnyArray:
     return np.asarray(singles).astype(numpy_dtype(_dtype_word(values)))
 
 
+def like(given: Any, array: AnyArray) -> Any:
+    """An array as the library of `given` has it: torch (on the same device), JAX or MLX; else NumPy's, as it is."""
+    name, library = dtype_name(array.dtype), type(given).__module__.partition(".")[0]
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(given, torch.Tensor):
+        bits = array.view(f"i{array.itemsize}") if name in _FROM_ML_DTYPES else array
+        return torch.from_numpy(bits).view(getattr(torch, name)).to(given.device)
+    if library in ("jax", "jaxlib"):
+        return sys.modules["jax"].numpy.asarray(array)
+    if library == "mlx":
+        core: Any = sys.modules["mlx.core"]
+        return core.array(array.astype(np.float32) if name == "bfloat16" else array).astype(getattr(core, name))
+    return array
+
+
 def indices(name: str, text: str, count: int) -> range:
     """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
 

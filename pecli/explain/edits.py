@@ -87,6 +87,14 @@ class Rotation(_Found):
     """Queries or keys that are rotated by another formula, in part, or not at all."""
 
 
+class Positions(Edit):
+    """Positions by which queries or keys are rotated, in runs, and what is known to lead to such."""
+
+    expected: str
+    found: str
+    reason: str = ""
+
+
 class Transposed(Edit):
     """Axes exchanged."""
 

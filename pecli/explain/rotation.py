@@ -5,7 +5,7 @@ table, and explained as one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -68,6 +68,7 @@ class HeadRotation:
     layouts: tuple[str, str] = ("halves", "halves")
     trailing: bool = False
     axis: int = -2  # the axis of positions; here it is moved before the last
+    places: Indices | None = field(default=None, compare=False)  # (axes, positions), where they are no range
 
     def channels(self, width: int) -> slice:
         dim = self.rope.rotary_dim
@@ -80,7 +81,10 @@ class HeadRotation:
 
     def waves(self, rows: Indices) -> Pair:
         """Cosines and sines of rows, times the attention factor."""
-        angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), self.frequencies())
+        if self.places is None:
+            angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), self.frequencies())
+        else:
+            angles = self.places[self.rope.pair_axes][:, rows].T * self.frequencies()
         amplitude = self.rope.attention_factor_value()
         return amplitude * np.cos(angles), amplitude * np.sin(angles)
 
@@ -97,7 +101,7 @@ class HeadRotation:
         return lambda x, rows: self.rotated(x, self.waves(step * rows), formula)
 
     def at(self, offset: int) -> HeadRotation:
-        return replace(self, rope=replace(self.rope, offset=offset))
+        return replace(self, rope=replace(self.rope, offset=offset), places=None)
 
 
 class Mistake(NamedTuple):

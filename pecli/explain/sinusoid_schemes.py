@@ -10,7 +10,7 @@ from typing import Any
 from pecli.engine.scalings import name_of
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme, WaveTable
-from pecli.explain.edits import Edit, Layout, Parameter, Scaled
+from pecli.explain.edits import Edit, Parameter
 from pecli.explain.forms import Form
 from pecli.explain.frequency_laws import NO_SCALING, Law
 
@@ -111,23 +111,6 @@ def expected_amplitude(prior: WaveScheme | None, law: Law) -> float:
     if prior is not None and not prior.rotary:
         return prior.amplitude
     return float(law.scaling.attention(ATTENTION_BITS) / 2**ATTENTION_BITS)
-
-
-def amplitude_edit(prior: WaveScheme, usual: float, found: float) -> Edit:
-    """Values multiplied by something else than they should be."""
-    name, expected, value = prior.scheme.wave_edit("amplitude", usual, found)
-    return Parameter(name, expected, value) if name else Scaled(found / usual)
-
-
-def layout_edit(prior: WaveScheme, found: Form) -> tuple[Edit, ...]:
-    """Another layout, if it is one: axes and copies aside, and one function alone, or each column once, of rotary
-    tables, which any check accepts.
-    """
-    expected = prior.form
-    same = found.arrangement in (expected.arrangement, *(["alone"] if prior.rotary else []))
-    if same and found.doubled in (expected.doubled, *([""] if prior.rotary else [])):
-        return ()
-    return (Layout(expected.name, found.name),)
 
 
 def scheme_of(

@@ -30,14 +30,7 @@ from pecli.explain.sinusoid_readings import (
     same_reading,
     signs_and_order,
 )
-from pecli.explain.sinusoid_schemes import (
-    WaveScheme,
-    amplitude_edit,
-    expected_amplitude,
-    law_edits,
-    layout_edit,
-    scheme_of,
-)
+from pecli.explain.sinusoid_schemes import WaveScheme, expected_amplitude, law_edits, scheme_of
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
@@ -308,17 +301,27 @@ class Proposal:
     def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> Description:
         """What differs from the prior."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
-        changes, layout = law_edits(prior, law), layout_edit(prior, reading.form)
+        changes, layout = law_edits(prior, law), self._layout(prior)
         if prior.rotary and layout and reading.is_sinusoidal and signs == (Swapped(),):
             layout, signs = (Parameter("scheme", prior.scheme.name, "sinusoidal"),), ()
         edits = [*reading.edits, *layout, *signs, *changes, *order]
         if reading.length != prior.length and not reading.edits:
             edits.append(Parameter("seq_len", prior.length, reading.length))
         if self.amplitude != self.usual:
-            edits.append(amplitude_edit(prior, prior.amplitude, self.amplitude))
+            name, usual, value = prior.scheme.wave_edit("amplitude", prior.amplitude, self.amplitude)
+            edits.append(Parameter(name, usual, value) if name else Scaled(self.amplitude / prior.amplitude))
         cos_first = prior.cos_first != (Swapped() in place[0])
         scheme = self._scheme(max(0, start), rotary=prior.rotary, cos_first=cos_first)
         return scheme, edits, max(0.0, self.fit.cost - sum(edit.cost for edit in changes))
+
+    def _layout(self, prior: WaveScheme) -> tuple[Edit, ...]:
+        """Another layout, if it is one: any check accepts one function, or each column once, of rotary tables."""
+        expected, found = prior.form, self.measured.reading.form
+        arrangements, doublings = {expected.arrangement}, {expected.doubled}
+        if prior.rotary:
+            arrangements, doublings = arrangements | {"alone"}, doublings | {""}
+        same = found.arrangement in arrangements and found.doubled in doublings
+        return () if same else (Layout(expected.name, found.name),)
 
     def _scheme(self, start: int, *, rotary: bool, cos_first: bool, **more: Any) -> Scheme | None:
         reading, more = self.measured.reading, {"dtype": self.measured.reading.dtype, **more}

@@ -30,6 +30,8 @@ _PARAMETERS: Mapping[Any, str] = {
     ("positions", "0, 1, 2, …"): "positions are 0, 1, 2, …, not those given",
     ("positions", None, "others"): "positions are not 0, 1, 2, …: give them with --positions",
     "axes of positions": f"positions are those of the axes {{found}} {_SPEC}",
+    ("mrope_interleaved", False): "M-RoPE sections are blocked, where the model interleaves them",
+    ("mrope_interleaved", True): "M-RoPE sections are interleaved, where the model has them one after the other",
     "padding_idx": "the row of position {found} is zeros",
     ("padding_idx", None): "the row of padding_idx is not zeros",
     "divisors": "{found} is used where {expected} belongs",
@@ -129,6 +131,9 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
         "first channels": "the first channels of a head are rotated, not the last",
         "last channels": "the last channels of a head are rotated, not the first",
     },
+    "positions": lambda edit: (
+        f"positions are {edit.found}; expected {edit.expected}" + f": {edit.reason}" * bool(edit.reason)
+    ),
     "rows": {
         "reversed": "rows are in reverse order",
         "wrapped": "positions wrap at row {at:,}",

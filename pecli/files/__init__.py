@@ -59,25 +59,29 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
     return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
-def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None) -> None:
+def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None, *, header: bool = True) -> None:
     """Write a scheme's tables, block by block, with the spec where the format has a place for it."""
     spec = {**scheme.spec(), "version": __version__}
-    save_tables(path, tables_written(path, scheme), spec, on_block=on_block)
+    save_tables(path, tables_written(path, scheme), spec, on_block=on_block, header=header)
 
 
-def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] | ArrayLike) -> None:
+def save(
+    path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] | ArrayLike, *, header: bool = True
+) -> None:
     """Write a scheme's tables, arrays by name, or one array, in the format that the suffix asks for.
 
-    A scheme's .safetensors or .npz file carries its spec and can be verified with no other word.
+    A scheme's .safetensors or .npz file carries its spec and can be verified with no other word. A .csv begins with
+    the names of its columns, unless `header` is false.
     """
     from pecli.engine.schemes.scheme import Scheme  # files are compared without schemes
 
     path = path_of("path", path)
     if isinstance(tables, Scheme):
-        save_scheme(path, tables)
+        save_scheme(path, tables, header=header)
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        save_tables(path, [table_of(name, numbers(name, array)) for name, array in named.items()], None)
+        made = [table_of(name, numbers(name, array)) for name, array in named.items()]
+        save_tables(path, made, None, header=header)
 
 
 def save_tables(
@@ -87,6 +91,7 @@ def save_tables(
     *,
     metadata: Texts = None,
     on_block: OnBlock | None = None,
+    header: bool = True,
 ) -> None:
     """Write the tables, and the spec that made them where the format has a place for it.
 
@@ -109,7 +114,8 @@ def save_tables(
         save_store(path, tables, spec, on_block or _ignore)
         return
     module, _, prepare = _WRITERS[kind].partition(".")
-    write: Write = getattr(import_module(f"pecli.files.{module}"), prepare)(tables, spec, metadata)
+    more = {"header": header} if kind == "csv" else {}
+    write: Write = getattr(import_module(f"pecli.files.{module}"), prepare)(tables, spec, metadata, **more)
     write_file(path, write, sum(table.nbytes for table in tables), on_block)
 
 

@@ -42,14 +42,18 @@ RowTexts = Callable[[Array], list[bytes]]
 """Turns a block into text, row by row, with commas between the elements."""
 
 
-def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
-    """Writes the one table there is, one row per line; the format has no place for a spec."""
+def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts, *, header: bool = True) -> Write:
+    """Writes the one table there is, names of its columns and then one row per line; a spec has no place."""
     (table,) = tables
     _check_real(table, ".csv")
     if not table.size:
         raise ParameterError("output", f".csv for {table.shape}", "a .csv file has at least one number", "write .npy")
 
     def write(output: Output, on_block: OnBlock) -> None:
+        if header:  # without it, pandas would take the first row for one
+            name = identifier(table.name)
+            names = [name] if len(table.shape) < 2 else [f"{name}_{column}" for column in range(table.width)]
+            output.write(",".join(names).encode("ascii") + b"\n")
         for block, rows in _text_blocks(table, decimal_rows):
             output.write(b"\n".join([*rows, b""]))
             on_block(table, block)
@@ -116,13 +120,13 @@ def prepare_header(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> 
 
 
 def identifier(text: str) -> str:
-    """A text as a name in C.
+    """A text as a name in C, or of a column.
 
-    >>> identifier("learned-init_weight"), identifier("3d")
-    ('learned_init_weight', 'table_3d')
+    >>> identifier("learned-init_weight"), identifier("3d"), identifier("nan")
+    ('learned_init_weight', 'table_3d', 'table_nan')
     """
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return name if name[:1].isalpha() else "table_" + name
+    return name if name[:1].isalpha() and name.lower() not in ("nan", "inf", "infinity") else "table_" + name
 
 
 def _c_literals(block: Array) -> list[bytes]:

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, as_numpy, dtype_name
+from pecli.engine.schemes import Dtype
 from pecli.errors import KindError, ParameterError
 
 _FLOAT_NAMES = "float64, float32, float16 or bfloat16"
+_DTYPE = Dtype(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 
 
 def floating(name: str, value: ArrayLike) -> NDArray[Any]:
@@ -43,15 +45,10 @@ def float_name(dtype: DTypeLike | None) -> str:
     """The name of a floating dtype, however it is given; None is float32."""
     if dtype is None:
         return "float32"
-    if isinstance(dtype, str) and dtype in SIGNIFICAND_BITS:  # NumPy knows «bfloat16» only by ml_dtypes
-        return dtype
     try:
-        name = dtype_name(dtype)
-    except (TypeError, ValueError):
-        name = ""
-    if name not in SIGNIFICAND_BITS:
-        raise KindError("dtype", name or repr(dtype), f"it must be {_FLOAT_NAMES}")
-    return name
+        return _DTYPE.check("dtype", dtype)
+    except ParameterError as problem:
+        raise KindError("dtype", problem.given, f"it must be {_FLOAT_NAMES}") from None
 
 
 def compute_dtype(*dtypes: np.dtype[Any]) -> str:

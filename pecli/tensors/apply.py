@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import LAYOUTS, add_rows, rotate
-from pecli.engine.arrays import Array, as_numpy, numbers
+from pecli.engine.arrays import Array, as_numpy, like, numbers
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
@@ -37,20 +38,24 @@ def apply(
     *,
     offset: int | None = None,
     positions: ArrayLike | None = None,
+    attention_mask: ArrayLike | None = None,
     layout: str | None = None,
     trailing: bool = False,
     inverse: bool = False,
     shift: int | None = None,
     seq_axis: int = SEQ_AXIS,
     layer_type: str | None = None,
-) -> Array:
+) -> Any:
     """x with an encoding applied as a model's layer does: in float64, rounded once to the dtype of x.
+
+    The result is of the kind of x: NumPy, torch, JAX or MLX. A torch tensor keeps its device and has a gradient.
 
     Args:
         x: (…, L, D); for ALiBi and relative biases scores (…, H, Lq, Lk), whose queries come last.
         encoding: a scheme; a model (as `load_model` takes it), which rotates x; or a learned table (rows, D).
         offset: the position of the first row (0, or the scheme's own), or the first row of a learned table.
         positions: for rope, integers (L,) or (batch, L), for M-RoPE (axes, L) or (axes, batch, L), instead.
+        attention_mask: (L,) or (batch, L) of 1 for tokens and 0 for padding; positions count the ones.
         layout: for rope, `halves`, `interleaved` or `deepseek`; the model's or the scheme's own, or halves.
         trailing: for rope, rotate the trailing channels where only some rotate.
         inverse: undo the rotation.
@@ -65,17 +70,21 @@ def apply(
     seq_axis = AXIS.check("seq_axis", seq_axis)
     moved = seq_axis if seq_axis != SEQ_AXIS else None
     given = {"positions": positions, "layout": layout, "shift": shift, "layer_type": layer_type, "seq_axis": moved}
+    given["attention_mask"] = attention_mask
     given |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
     is_scheme = isinstance(encoding, Scheme)
     applied: Any = encoding
     if is_scheme and applied.applied_as != "rotation":
         _refuse({**given, "offset": offset}, applied.name)
-        result: Array = applied.applied_to(tensor.array)
-        return result
+        return _same_kind(x, applied.applied_to)
     if hasattr(applied, "__array__") or hasattr(applied, "__dlpack__") or isinstance(applied, (list, tuple)):
         _refuse(given, "a learned table")
         weight = Input(numbers("the table", applied), "the table")
-        return add_learned(tensor, weight, 0 if offset is None else OFFSET.check("offset", offset))
+        first = 0 if offset is None else OFFSET.check("offset", offset)
+        return _same_kind(x, lambda array: add_learned(Input(array, "x"), weight, first), None, applied, first)
+    if attention_mask is not None:
+        _refuse({"positions": positions, "offset": offset, "shift": shift}, "an attention mask")
+        positions = counted(as_numpy("attention_mask", attention_mask))
     if positions is not None and offset is not None:
         raise ParameterError("offset", offset, "positions say where every row stands", "leave out one")
     if shift is not None:
@@ -95,7 +104,38 @@ def apply(
     layout = rotation.layout if layout is None else LAYOUT.check("layout", layout)
     trailing = trailing or rotation.trailing
     asked = replace(rotation, layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis)
-    return asked.apply(tensor)
+    back = replace(asked, transposed=True)
+    return _same_kind(x, lambda array: asked.apply(Input(array, "x")), lambda array: back.apply(Input(array, "x")))
+
+
+def _same_kind(
+    x: Any,
+    forward: Callable[[Array], Array],
+    transposed: Callable[[Array], Array] | None = None,
+    weight: Any = None,
+    first: int = 0,
+) -> Any:
+    """forward(x) in the library of x. For torch it has a gradient: `transposed` of the result's, or that itself where
+    something is added; rows of `weight`, from the first on, get that, too.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor):
+        return like(x, forward(numbers("x", x)))
+
+    class Applied(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(context: Any, value: Any, table: Any) -> Any:
+            return like(value, forward(numbers("x", value)))
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            back = gradient if transposed is None else _same_kind(gradient, transposed, forward)
+            if not context.needs_input_grad[1]:
+                return back, None
+            rows = gradient.reshape(-1, *gradient.shape[-2:]).sum(0).to(weight)
+            return back, torch.nn.functional.pad(rows, (0, 0, first, len(weight) - first - len(rows)))
+
+    return Applied.apply(x, weight if isinstance(weight, torch.Tensor) else None)
 
 
 def _refuse(given: Mapping[str, Any], what: str) -> None:
@@ -161,6 +201,13 @@ class RowPositions:
             raise ParameterError("positions", f"of shape {self.ids.shape}", shape, advice)
 
 
+def counted(mask: Array) -> NDArray[np.int64]:
+    """The positions of tokens among padding: those before, counted; 0 on padding that comes first."""
+    if mask.dtype.kind not in "iub" or ((mask != 0) & (mask != 1)).any():
+        raise ParameterError("attention_mask", f"of dtype {mask.dtype}", "it is 1 for tokens and 0 for padding")
+    return np.asarray(np.maximum(np.cumsum(mask != 0, axis=-1) - 1, 0), np.int64)
+
+
 def position_ids(ids: Array) -> RowPositions:
     """Positions as an array of integers."""
     if ids.dtype.kind not in "iu":
@@ -175,7 +222,8 @@ def position_ids(ids: Array) -> RowPositions:
 class Rotation:
     """How tensors are rotated: by which scheme, at which positions along which axis, and which channels of a row.
 
-    `shift` moves what was rotated already by so many positions; `inverse` undoes a rotation.
+    `shift` moves what was rotated already by so many positions; `inverse` undoes a rotation, and `transposed` takes a
+    gradient back through it.
     """
 
     rope: Rope
@@ -185,6 +233,7 @@ class Rotation:
     inverse: bool = False
     shift: int | None = None
     seq_axis: int = SEQ_AXIS
+    transposed: bool = False
 
     @cached_property
     def _factors(self) -> dict[bool, RotationFactors]:
@@ -202,6 +251,9 @@ class Rotation:
         if self.shift is None:
             self.rows.check(tensor, self.seq_axis, rope.position_axes)
 
+    def _turns(self, factors: NDArray[Any]) -> NDArray[Any]:
+        return factors.conj() if self.transposed else factors
+
     def apply(self, tensor: Input) -> Array:
         """The tensor, rotated: one product in float64, rounded once to the tensor's dtype."""
         self.check(tensor)
@@ -211,22 +263,22 @@ class Rotation:
         takes, gives = LAYOUTS[self.layout]
         if self.shift is not None:  # the input is an output already
             takes = gives
-        elif self.inverse:
+        if self.inverse != self.transposed:
             takes, gives = gives, takes
         axis = self.seq_axis % x.ndim - x.ndim
         first = x.shape[-1] - self.rope.rotary_dim if self.trailing else 0
         turn = partial(rotate, takes=takes, gives=gives, seq_axis=axis, first_channel=first)
         if self.shift is not None:
-            moved = factors.shift(self.shift)
+            moved = self._turns(factors.shift(self.shift))
             return turn(x, lambda start, stop: moved, out=out)
         if x.size:
             factors.reserve(*self.rows.span(x.shape[axis]))
         offset, ids = self.rows.offset, self.rows.arranged(self.rope.position_axes)
         if ids is None:
-            return turn(x, lambda start, stop: factors.at(range(offset + start, offset + stop)), out=out)
+            return turn(x, lambda start, stop: self._turns(factors.at(range(offset + start, offset + stop))), out=out)
 
         def at(rows: NDArray[np.int64]) -> Callable[[int, int], NDArray[Any]]:
-            return lambda start, stop: factors.at(rows[start:stop])
+            return lambda start, stop: self._turns(factors.at(rows[start:stop]))
 
         by_batch = np.moveaxis(ids, 0, -1)  # (batch, L, axes)
         by_batch = by_batch[..., 0] if len(ids) == 1 else by_batch

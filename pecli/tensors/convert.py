@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, rotate
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, numbers, round_to, widened
-from pecli.engine.schemes import Choice, Flag, Whole
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, like, numbers, round_to, widened
+from pecli.engine.schemes import Choice, Dtype, Flag, Whole
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed, quoted
 from pecli.models.attention import attention_of
@@ -23,7 +23,7 @@ from pecli.models.find import Model
 from pecli.tensors.head_layout import ORDERS, Heads, Layer, Move, Weight, layers, move_in_columns, projection
 
 PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
-DTYPE = Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
+DTYPE = Dtype(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
 _FUSED = Choice(help="the order of fused rows", options=tuple(ORDERS))
 HEAD_RULES = dict.fromkeys(("heads", "kv_heads", "head_dim", "rotary_dim"), _COUNT) | {"fused": _FUSED}
@@ -81,7 +81,7 @@ def convert(
     by_name = tensors if isinstance(tensors, Mapping) else {"array": tensors}
     arrays = {name: numbers(name, array) for name, array in by_name.items()}
     made = conversion.of(arrays, "the file")
-    results = {name: made.array(name) for name in arrays}
+    results = {name: like(by_name[name], made.array(name)) for name in arrays}
     return results if isinstance(tensors, Mapping) else results["array"]
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, numbers, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, like, numbers, round_to, widened
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.table import work_through
 from pecli.errors import KindError, ParameterError
@@ -33,7 +33,7 @@ def resize(
     method: str | None = None,
     antialias: bool = False,
     name: str = "the table",
-) -> Array:
+) -> Any:
     """A learned table resampled to another length, or to another grid: in float64, rounded once to its dtype.
 
     Args:
@@ -63,13 +63,13 @@ def resize(
     default = "linear" if grid is None else "cubic"
     kernel = default if method is None else _METHOD.check("method", method)
     if old == new:
-        return array.copy()
+        return like(table, array.copy())
     flat = array.reshape(rows, dim)
     out = np.empty((keep + new[0] * new[1], dim), array.dtype.newbyteorder("="))
     out[:keep] = flat[:keep]
     cells = flat[keep:].reshape(*old, dim)
     _resample(cells, out[keep:].reshape(*new, dim), kernel, _FLAG.check("antialias", antialias))
-    return out.reshape(*array.shape[:-2], *out.shape)
+    return like(table, out.reshape(*array.shape[:-2], *out.shape))
 
 
 def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) -> tuple[Grid, Grid]:

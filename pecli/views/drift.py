@@ -13,7 +13,7 @@ from pecli.views.screen import number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pecli.checks.audit import Audit
+    from pecli.checks.audit import Audit, Drift
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
     from pecli.views.pictures.panels import Chart
 
@@ -27,8 +27,8 @@ SUMMARY = ("", "max", "mean", "kept", "equal", "worst at")
 """What is told of each recipe."""
 
 
-def show_audit(audits: Mapping[str, Audit]) -> None:
-    """The tables of an audit; of each kind of layer, where a model has several."""
+def show_audit(audits: Mapping[str, Audit], *, details: bool = False) -> None:
+    """The verdicts of an audit, and its tables with details; of each kind of layer, where a model has several."""
     for place, (name, audit) in enumerate(audits.items()):
         if place:
             screen.say()
@@ -36,21 +36,48 @@ def show_audit(audits: Mapping[str, Audit]) -> None:
         names = ("style", "seq_len", "heads", "dim", "base", "scaling", "offset", "dtype")
         said = [f"{key}={spelled(given[key])}" for key in names if given.get(key) not in (None, "none", 0)]
         screen.say_labelled(" ".join(filter(None, [name, audit.scheme.name, *said])), "bold")
-        title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
-        rows: list[list[screen.Cell]] = [[*row] for row in summary_rows(audit)]
-        for row, drift in zip(rows, audit.drifts, strict=True):
-            row[1] = (_error(drift.max_abs_error), "green" if drift.first_beyond is None else "yellow")
-        _show(title, SUMMARY, rows)
-        decades = audit.decades()
-        heads = [_position(first) for first, _ in decades]
-        for which, word in enumerate(("largest", "mean")):
-            cells = [[_error(audit.in_decade(each, decade)[which]) for decade in decades] for each in audit.drifts]
-            _show(f"{word} error, by positions from", ["", *heads], _named(audit, cells))
-        values = audit.numbers.values
-        chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
-        cells = [[_error(float(drift.by_frequency[k])) for k in chosen] for drift in audit.drifts]
-        title = f"largest error, by {_COLUMNS[audit.numbers.kind]}"
-        _show(title, ["", *(_error(values[k]) for k in chosen)], _named(audit, cells))
+        for verdict, style, recipes in verdicts(audit):
+            screen.say_labelled(verdict, style, recipes)
+        if details:
+            _show_tables(audit)
+    if not details:
+        screen.say_wrapped(
+            "(The largest error of each is in parentheses; --details has errors by position and frequency.)"
+        )
+
+
+def verdicts(audit: Audit) -> list[tuple[str, str, str]]:
+    """How far recipes stay within the tolerance, the best first: words, their style, and which do."""
+    by_count: dict[int, list[Drift]] = {}
+    for drift in audit.drifts:
+        by_count.setdefault(audit.kept_positions(drift), []).append(drift)
+    lines = []
+    for count in sorted(by_count, reverse=True):
+        last = audit.numbers.first + count - 1
+        errors = [f"{each.recipe} ({_error(each.max_abs_error)})" for each in by_count[count]]
+        is_whole = count == audit.numbers.count
+        extent = f"at all {count:,} positions" if is_whole else f"to position {last:,}"
+        words = f"within {audit.tolerance:g} {extent}" if last > 0 or is_whole else f"not within {audit.tolerance:g}"
+        lines.append((f"  {words}", "green" if is_whole else "yellow", f": {', '.join(errors)}"))
+    return lines
+
+
+def _show_tables(audit: Audit) -> None:
+    title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
+    rows: list[list[screen.Cell]] = [[*row] for row in summary_rows(audit)]
+    for row, drift in zip(rows, audit.drifts, strict=True):
+        row[1] = (_error(drift.max_abs_error), "green" if drift.first_beyond is None else "yellow")
+    _show(title, SUMMARY, rows)
+    decades = audit.decades()
+    heads = [_position(first) for first, _ in decades]
+    for which, word in enumerate(("largest", "mean")):
+        cells = [[_error(audit.in_decade(each, decade)[which]) for decade in decades] for each in audit.drifts]
+        _show(f"{word} error, by positions from", ["", *heads], _named(audit, cells))
+    values = audit.numbers.values
+    chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
+    cells = [[_error(float(drift.by_frequency[k])) for k in chosen] for drift in audit.drifts]
+    title = f"largest error, by {_COLUMNS[audit.numbers.kind]}"
+    _show(title, ["", *(_error(values[k]) for k in chosen)], _named(audit, cells))
 
 
 def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]]) -> None:

@@ -26,7 +26,7 @@ import pecli
 from pecli.checks.model_forms import canonical
 
 Arrays = dict[str, np.ndarray]
-HIDDEN, HEADS, KV, LAYERS, VOCABULARY, INNER = 256, 8, 2, 3, 64, 512
+HIDDEN, HEADS, KV, LAYERS, VOCABULARY, INNER = 256, 8, 2, 3, 32, 256
 SIZE = HIDDEN // HEADS
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3["original_max_position_embeddings"] = 8192
@@ -234,7 +234,7 @@ MISTAKES: dict[str, list[tuple[Mistake, str]]] = {
         ),
         (on("attn_k.weight", lambda array: permute(array, HEADS)), "B: k of .* is permuted in 8 heads; .* 2 kv heads"),
         (without("rope.freq_base"), "B: base 1e[+]06 → 10000: rope.freq_base is missing"),
-        (swap("ffn_gate", "ffn_up"), "ffn_up of layer 1 is what A has as blk.1.ffn_gate"),
+        (swap("ffn_gate", "ffn_up"), "B: ffn_up of layers 0–2 is ffn_gate of A"),
     ],
     "gemma2": [
         (on("norm.weight", lambda array: array - 1), "too small: GGUF keeps norms of gemma2 with 1 added"),
@@ -243,7 +243,7 @@ MISTAKES: dict[str, list[tuple[Mistake, str]]] = {
             "q and k of layers 0–2 are permuted; gemma2",
         ),
         (without("rope.freq_base"), "base 20000 → 10000"),
-        (swap("blk.0.", "blk.2."), "layer 0 .* what A has as blk.2"),
+        (swap("blk.0.", "blk.2."), "attn_norm, .* and 5 more of layer 0 are layer 2 of A"),
         (on("ffn_down", lambda array: array * 0), "B: ffn_down of layers 0–2 is all zeros"),
     ],
     "phi3": [

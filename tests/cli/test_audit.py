@@ -31,9 +31,15 @@ def test_json(pecli_cli) -> None:
 
 
 def test_text_in_a_pipe(pecli_cli) -> None:
-    outcome = pecli_cli(*ROPE, "--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
+    words = (*ROPE, "--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
+    outcome = pecli_cli(*words)
     lines = outcome.out.splitlines()
     assert (outcome.code, outcome.err, lines[0]) == (0, "", "rope seq_len=300 dim=32 base=10000 dtype=float32")
+    assert lines[1].startswith("  within 0.5 at all 300 positions: float32 (")
+    assert lines[2].startswith("  within 0.5 to position 256: bfloat16-positions (")
+    assert len(lines) == 4
+    outcome = pecli_cli(*words, "--details")
+    lines = [outcome.out.splitlines()[0], *outcome.out.splitlines()[3:]]
     assert lines[2] == "kept: positions before the error exceeds 0.5; equal: first repeated row"
     assert [lines[4].split()[k] for k in (0, 3, 4)] == ["bfloat16-positions", "257", "257"]
     assert lines[5].split()[3:5] == ["all", "–"]
@@ -57,7 +63,7 @@ def test_a_model_with_two_kinds_of_layers(pecli_cli) -> None:
 
 def test_tables_on_a_terminal(pecli_cli, monkeypatch) -> None:
     """As wide as 80 characters, and nothing is cut."""
-    words = ("audit", "rope", "--seq-len", 3000, "--dim", 128, "--offset", 1046000)
+    words = ("audit", "rope", "--seq-len", 3000, "--dim", 128, "--offset", 1046000, "--details")
     plain = pecli_cli(*words)
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     outcome = pecli_cli(*words)

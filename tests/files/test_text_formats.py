@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
+import pecli
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
 from pecli.files import save_tables, text_output
@@ -30,16 +31,22 @@ def test_csv_reads_back_as_the_same_values(folder: Path, dtype: type[np.generic]
     array[0] = np.array([-np.inf, np.inf, 0, -1]).astype(dtype)
     save_tables("a.csv", [table_of("a", array)], None)
     with open("a.csv") as file:
-        rows = [[float(text) for text in row] for row in csv.reader(file)]
+        header, *texts = csv.reader(file)
+    assert header == ["a_0", "a_1", "a_2", "a_3"]
+    rows = [[float(text) for text in row] for row in texts]
     assert np.array(rows).astype(dtype).tobytes() == array.tobytes()
 
 
 def test_csv_is_short_and_plain(folder: Path) -> None:
     array = np.array([[math.sin(1), -math.inf, 1e-7], [0, 3, math.nan]], np.float32)
     save_tables("a.csv", [table_of("a", array)], None)
-    assert Path("a.csv").read_text() == "0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
-    save_tables("b.csv", [table_of("b", np.array([0.1, 2.0]))], None)
-    assert Path("b.csv").read_text() == "0.1\n2.0\n"
+    assert Path("a.csv").read_text() == "a_0,a_1,a_2\n0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
+    save_tables("b.csv", [table_of("nan", np.array([0.1, 2.0]))], None)
+    assert Path("b.csv").read_text() == "table_nan\n0.1\n2.0\n"
+    pecli.save("c.csv", array, header=False)
+    assert Path("c.csv").read_text() == "0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
+    for name, shape in (("a", (2, 3)), ("b", (2, 1)), ("c", (2, 3))):
+        assert pecli.load(f"{name}.csv")["array"].shape == shape
 
 
 @settings(deadline=None, database=None)

@@ -11,12 +11,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pecli.layers import (
-    AlibiBias,
-    LearnedPosEmbedding,
-    RotaryPosEmbedding,
-    SinusoidalPosEmbedding,
-)
+from pecli.layers import AlibiBias, LearnedPosEmbedding, RotaryPosEmbedding, SinusoidalPosEmbedding
 from tests.checks.verify.test_verify import Tensor
 from tests.layers.formulas import BF16, every_float, near, numerical_gradient, random, same_bits
 

@@ -120,7 +120,7 @@ KINDS = [
         ("dtype is", lambda dtype=dtype: sinusoidal_pos_embedding(2, 2, dtype))
         for dtype in [np.int32, "int8", "bool", complex, "no such", object, np.longdouble, "U3", 5, ""]
     ),
-    ("dtype is int64", lambda: AlibiBias(2).get_bias(2, np.int64)),
+    ("dtype is 'int64'", lambda: AlibiBias(2).get_bias(2, np.int64)),
     *(("offset is", lambda at=at: LEARNED(np.zeros((2, 2)), at)) for at in (True, 1.0, "1", None)),
     *(("offset is", lambda at=at: ROTARY.apply(X, X, at)) for at in (True, 1.0, "1", None)),
     ("seed is", lambda: LearnedPosEmbedding(2, 2, seed=0.5)),

@@ -1,4 +1,4 @@
-"""Rotations against those of transformers' own models, as `make_rotated.py` wrote them down."""
+"""Rotations against those of transformers' own models, as `make_data.py rotated` wrote them down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.tools.make_rotated import queries
+from tests.tools.make_data import queries
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "data" / "rotated.jsonl").read_text().splitlines()]
 

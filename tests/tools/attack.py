@@ -33,6 +33,7 @@ import numpy as np
 
 import pecli
 from pecli.cli.app import run
+from tests import oracle
 
 Array = np.ndarray[Any, Any]
 Random = np.random.Generator
@@ -77,34 +78,9 @@ class Waves:
 
     def frequencies(self) -> tuple[Array, float]:
         """Radians per position and the factor of cosines and sines, from the papers' formulas."""
-        pairs = np.arange(self.dim // 2)
-        over = self.exponent_dim or self.dim
-        inverse = self.base ** (-2.0 * pairs / over)
-        given = self.scaling
-        factor = float(given.get("factor", 1.0))
-        match given.get("type"):
-            case "linear":
-                return inverse / factor, 1.0
-            case "ntk":
-                return (self.base * factor ** (self.dim / (self.dim - 2))) ** (-2.0 * pairs / over), 1.0
-            case "llama3":
-                original = given["original_max_position_embeddings"]
-                low, high = given["low_freq_factor"], given["high_freq_factor"]
-                share = np.clip((original * inverse / (2 * math.pi) - low) / (high - low), 0.0, 1.0)
-                return (1 - share) * inverse / factor + share * inverse, 1.0
-            case "yarn":
-                original = given["original_max_position_embeddings"]
-
-                def pair_of(turns: float) -> float:
-                    return self.dim * math.log(original / (2 * math.pi * turns)) / (2 * math.log(self.base))
-
-                low, high = pair_of(given.get("beta_fast", 32)), pair_of(given.get("beta_slow", 1))
-                if given.get("truncate", True):
-                    low, high = math.floor(low), math.ceil(high)
-                low, high = max(low, 0), min(high, self.dim - 1)
-                ramp = np.clip((pairs - low) / (high - low if high != low else 0.001), 0.0, 1.0)
-                return inverse / factor * ramp + inverse * (1 - ramp), 0.1 * math.log(factor) + 1.0
-        return inverse, 1.0
+        given = {"dim": self.dim, "base": self.base, "exponent_dim": self.exponent_dim or None, **self.parameters}
+        inverse, amplitude = oracle.frequencies({"scaling": self.scaling.get("type", "none"), **given})
+        return np.array([float(value) for value in inverse]), float(amplitude)
 
     def tables(self, rows: int) -> tuple[Array, ...]:
         inverse, amplitude = self.frequencies()
@@ -210,10 +186,6 @@ MISTAKES = (
 )  # fmt: skip
 
 
-def _interleaved(part: Array) -> Array:
-    return np.repeat(part, 2, axis=-1)
-
-
 SHAPES: Mapping[str, Callable[..., dict[str, Array]]] = {
     "compact": lambda cos, sin: {"cos": cos, "sin": sin},
     "halves": lambda cos, sin: {"cos": np.tile(cos, 2), "sin": np.tile(sin, 2)},
@@ -234,19 +206,15 @@ BIAS_SHAPES: Mapping[str, Callable[..., dict[str, Array]]] = {
     "bias": lambda bias: {"bias": bias},
     "one batch": lambda bias: {"bias": bias[None]},
 }
-STORAGES: Mapping[str, Any] = {
-    "float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
-    "6 decimals": 6, "4 decimals": 4,
-}  # fmt: skip
-UNITS = {
-    "float64": 2**-52,
-    "float32": 2**-23,
-    "float16": 2**-10,
-    "bfloat16": 2**-7,
-    "6 decimals": 1e-6,
-    "4 decimals": 1e-4,
+STORAGES: Mapping[str, tuple[Any, float]] = {
+    "float64": (np.float64, 2**-52),
+    "float32": (np.float32, 2**-23),
+    "float16": (np.float16, 2**-10),
+    "bfloat16": (ml_dtypes.bfloat16, 2**-7),
+    "6 decimals": (6, 1e-6),
+    "4 decimals": (4, 1e-4),
 }
-"""Distance between neighbours of order one."""
+"""How values are kept, and the distance between neighbours of order one."""
 
 
 def _taken(x: Array, axis: int, order: Callable[[int], Any]) -> Array:
@@ -311,7 +279,7 @@ class Dump:
 
     def arrays(self) -> dict[str, Array]:
         made = shapes_of(self.case)[self.shape](*self.found)
-        kind = STORAGES[self.storage] if "decimals" not in self.storage else np.float32
+        kind = STORAGES[self.storage][0] if "decimals" not in self.storage else np.float32
         kind = np.complex64 if self.shape == "complex" else kind
         return {name: array.astype(kind) for name, array in made.items()}
 
@@ -340,7 +308,7 @@ def mistakes_of(case: Any) -> Sequence[Mistake]:
 
 def stored(parts: Sequence[Array], storage: str, shape: str) -> tuple[Array, ...]:
     """The values that a file keeps, as float64."""
-    kind = np.float32 if shape == "complex" else STORAGES[storage]
+    kind = np.float32 if shape == "complex" else STORAGES[storage][0]
     if isinstance(kind, int):
         return tuple(np.round(part, kind).astype(np.float32).astype(np.float64) for part in parts)
     return tuple(part.astype(kind).astype(np.float64) for part in parts)
@@ -365,8 +333,8 @@ def draw(rng: Random, *, search: bool) -> Dump:
     mistakes = tuple(known[k] for k in rng.choice(len(known), count, replace=False))
     shape, storage = (str(rng.choice([*names])) for names in (shapes_of(case), STORAGES))
     storage = "float32" if shape == "complex" else storage
-    atol = float(rng.choice([1e-3, 1e-2] if UNITS[storage] > 1e-4 else [1e-5, 1e-4, 1e-3]))
-    atol *= 64.0 if isinstance(case, Biases) and UNITS[storage] > 1e-4 else 1.0  # biases reach the number of rows
+    atol = float(rng.choice([1e-3, 1e-2] if STORAGES[storage][1] > 1e-4 else [1e-5, 1e-4, 1e-3]))
+    atol *= 64.0 if isinstance(case, Biases) and STORAGES[storage][1] > 1e-4 else 1.0  # biases reach the number of rows
     seed = int(rng.integers(1 << 30))
     if search:  # only mistakes that show, each of them
         tables = wrong_tables(case, mistakes, rows, seed)
@@ -388,14 +356,6 @@ def draw(rng: Random, *, search: bool) -> Dump:
     return Dump(case, mistakes, rows, shape, storage, atol, str(rng.choice(doors)), case.tables(rows), found, damage)
 
 
-def _scheme_door(dump: Dump) -> dict[str, Any]:
-    return pecli.verify(dump.arrays(), dump.case.scheme(dump.rows), atol=dump.atol).as_json()
-
-
-def _model_door(dump: Dump) -> dict[str, Any]:
-    return pecli.verify(dump.arrays(), dump.case.config, atol=dump.atol).as_json()
-
-
 def _diff_door(dump: Dump) -> dict[str, Any]:
     right = shapes_of(dump.case)[next(iter(shapes_of(dump.case)))](*dump.right)
     return pecli.diff(right, dump.arrays(), atol=dump.atol).as_json()
@@ -414,11 +374,6 @@ def _file_door(dump: Dump) -> dict[str, Any]:
         return answer
 
 
-def _identify_door(dump: Dump) -> dict[str, Any]:
-    pecli.identify(dump.arrays())
-    return {}
-
-
 def _inspect_door(dump: Dump) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         pecli.save(Path(folder, "dump.safetensors"), dump.arrays())
@@ -426,9 +381,13 @@ def _inspect_door(dump: Dump) -> dict[str, Any]:
     return {}
 
 
-DOORS = {
-    **{"scheme": _scheme_door, "model": _model_door, "diff": _diff_door, "file": _file_door},
-    **{"identify": _identify_door, "inspect": _inspect_door},
+DOORS: Mapping[str, Callable[[Dump], Any]] = {
+    "scheme": lambda dump: pecli.verify(dump.arrays(), dump.case.scheme(dump.rows), atol=dump.atol).as_json(),
+    "model": lambda dump: pecli.verify(dump.arrays(), dump.case.config, atol=dump.atol).as_json(),
+    "diff": _diff_door,
+    "file": _file_door,
+    "identify": lambda dump: {"matches": pecli.identify(dump.arrays()).matches},
+    "inspect": _inspect_door,
 }
 
 
@@ -447,7 +406,7 @@ def verdict_problem(dump: Dump) -> str:
 
 def search_problem(dump: Dump) -> str:
     """What is wrong with the reasons for a failure."""
-    if dump.errors()[0] <= 3 * max(dump.atol, UNITS[dump.storage]):
+    if dump.errors()[0] <= 3 * max(dump.atol, STORAGES[dump.storage][1]):
         return ""
     start = time.process_time()
     answer = DOORS[dump.door](dump)
@@ -455,7 +414,7 @@ def search_problem(dump: Dump) -> str:
     if spent > MAX_CPU_SECONDS * 1.25:
         return f"slow ({spent:.1f} s)"
     reasons = answer["explanations"]
-    allowed = 1.05 * max(dump.atol, 4 * UNITS[dump.storage])
+    allowed = 1.05 * max(dump.atol, 4 * STORAGES[dump.storage][1])
     if any(reason["residual"] is None or reason["residual"] > allowed for reason in reasons):
         return f"a claim leaves {max(reason['residual'] or math.inf for reason in reasons):.3g}: {answer['diagnosis']}"
     named = {edit.get("name", edit["edit"]) for reason in reasons for edit in reason["edits"]}

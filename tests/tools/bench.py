@@ -210,11 +210,11 @@ def text_files(folder: Path) -> Iterator[Works]:
         works[f"pecli.save to .{suffix}"] = lambda path=path: pecli.save(path, {"pe": table})
     yield works
     yield {
-        "np.loadtxt": lambda: np.loadtxt(paths["csv"], delimiter=","),
+        "np.loadtxt": lambda: np.loadtxt(paths["csv"], delimiter=",", skiprows=1),
         "pecli.load of .csv": lambda: pecli.load(paths["csv"]),
         "pecli.load of .json": lambda: pecli.load(paths["json"]),
     }
-    script = f"import numpy; numpy.loadtxt({str(paths['csv'])!r}, delimiter=',')"
+    script = f"import numpy; numpy.loadtxt({str(paths['csv'])!r}, delimiter=',', skiprows=1)"
     yield {
         "np.loadtxt, a process of its own": run(sys.executable, "-c", script),
         "pecli inspect of .csv": run(PECLI, "inspect", paths["csv"]),

@@ -91,7 +91,7 @@ RECIPES = ("float32", "bfloat16-positions")
 NARROW: dict[str, tuple[int, Callable[[], None]]] = {
     **{name: (80, shown_model(name)) for name in PRESETS},
     "differences": (80, lambda: encodings.show_differences([pecli.load_model(name) for name in PRESETS[:3]], None)),
-    "audit": (60, lambda: drift.show_audit({"": audit(pecli.Rope(4096, 64), RECIPES, 0.001)})),
+    "audit": (60, lambda: drift.show_audit({"": audit(pecli.Rope(4096, 64), RECIPES, 0.001)}, details=True)),
 }
 
 

@@ -17,7 +17,7 @@ from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.targets import Place, real_dtype, scheme_targets
 from pecli.checks.verify.verification import Checked, Verification, conclusion
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numbers
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
@@ -35,7 +35,7 @@ __all__ = ["Verification", "verify"]
 
 def verify(
     given: Given,
-    spec: Scheme | Model | None = None,
+    spec: Scheme | Model | Array | None = None,
     tolerance: Tolerance | None = None,
     *,
     atol: float | None = None,
@@ -50,8 +50,10 @@ def verify(
 
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
     `length`, `recipe`, `runtime`, and `before`, with `seq_axis`: queries or keys before the rotation, those after it
-    being compared. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs is a
-    finding. Without `reasons`, none are searched for.
+    being compared; tokens stand at `positions`, where an `attention_mask` counts them, or are moved by `shift`. With a
+    learned table (rows, D), or a scheme whose rows are added, `before` are the inputs without them. A scheme's tables
+    are made in the dtype that was found; without `any_dtype`, one that differs is a finding. Without `reasons`, none
+    are searched for.
 
     >>> import pecli
     >>> pecli.verify(pecli.Rope(seq_len=4, dim=8).tables(), pecli.Rope(seq_len=4, dim=8, theta=500000)).passed
@@ -62,10 +64,14 @@ def verify(
     spec = spec if own is None else own
     if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
         spec = Scheme.from_spec(spec)
+    table = _added_table(spec)
+    if model_options.get("before") is not None and table is not None:
+        return _verify_added(given, table, allowed, reasons, model_options)
     if spec is not None and not isinstance(spec, Scheme):
         from pecli.models.find import load_model
 
-        check = model_check(load_model(spec), spec, **model_options)
+        model: Any = spec
+        check = model_check(load_model(model), model, **model_options)
         found: Verification = check(given, tolerance=allowed, reasons=reasons)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
@@ -79,6 +85,33 @@ def verify(
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
         return _verify_carried(label, file, allowed, complete=not named, reasons=reasons)
+
+
+def _added_table(spec: Any) -> Any:
+    """What makes the table that is added to inputs: a scheme, or its weights (rows, D); None for anything else."""
+    if isinstance(spec, Scheme):
+        return spec if spec.applied_as == "rows" else None
+    return spec if hasattr(spec, "__array__") or hasattr(spec, "__dlpack__") else None
+
+
+def _verify_added(
+    given: Given, table: Any, tolerance: Tolerance, reasons: bool, options: dict[str, Any]
+) -> Verification:
+    """Inputs after a table was added to those `before`."""
+    from pecli.checks.verify.added import verify_added
+    from pecli.checks.verify.token_positions import TokenPositions
+
+    named = dict(options)
+    before = named.pop("before")
+    try:
+        tokens = TokenPositions(**named)
+    except TypeError:
+        raise KindError(
+            next(iter(named)), "given", "inputs have positions or an attention_mask", "leave it out"
+        ) from None
+    name = table.name if isinstance(table, Scheme) else "learned table"
+    weight = table.single_array().array() if isinstance(table, Scheme) else numbers("table", table)
+    return verify_added(given, before, weight, tokens, tolerance, name, reasons)
 
 
 def _own_config(given: Given) -> str | None:
@@ -198,16 +231,23 @@ def model_check(
 ) -> Any:
     """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
     layer_type = options.pop("layer_type", None)
+    moved: dict[str, Any] = {name: options.pop(name, None) for name in ("attention_mask", "shift")}
+    if before is not None:
+        moved["positions"] = options.pop("positions", None)
     place = Place.of(options)
     if before is None:
         from pecli.checks.verify.against_model import verify_model
 
-        if seq_axis is not None:
-            raise ParameterError("seq_axis", seq_axis, "it is the axis of queries or keys", "give `before`, too")
+        for name, value in {"seq_axis": seq_axis, **moved}.items():
+            if value is not None:
+                raise ParameterError(name, "given", "it is about queries and keys", "give `before`, too")
         return partial(verify_model, model=found, layer_type=layer_type, place=place)
     from pecli.checks.verify.rotated import verify_rotated
+    from pecli.checks.verify.token_positions import TokenPositions
 
     for name in place.own:
-        rule = "with `before`, one position follows the other"
-        raise ParameterError(name, quoted(options[name]), rule, "leave it out")
-    return partial(verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place)
+        raise ParameterError(name, quoted(options[name]), "with `before`, tokens have positions", "give `positions`")
+    tokens = TokenPositions(**moved)
+    return partial(
+        verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place, tokens=tokens
+    )

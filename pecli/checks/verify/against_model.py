@@ -15,7 +15,7 @@ from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.targets import Place, model_targets
 from pecli.checks.verify.verification import Checked, Verification, compared, conclusion
-from pecli.engine.arrays import COMPLEX, Array, dtype_name
+from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, ParameterError, begun
 from pecli.explain.forms import DOUBLINGS
@@ -28,6 +28,9 @@ from pecli.models.find import config_file
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
+QUERIES = (
+    "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
+)
 MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when no name has a role
 
 
@@ -58,7 +61,10 @@ def verify_model(
         known = [reading for _, reading in read if reading is not None]
         kinds = {reading.encoding.scheme for reading in known if reading.encoding} or {one.scheme for one in encodings}
         scheme = ", ".join(sorted(kinds))
-        return conclusion(label, scheme, checked, allowed, _doubled_otherwise(known), search.tensors, reasons=reasons)
+        answer = conclusion(label, scheme, checked, allowed, _doubled_otherwise(known), search.tensors, reasons=reasons)
+        if not answer.passed and not answer.explanations and any(map(search.may_be_rotated, search.tensors.values())):
+            answer = replace(answer, diagnosis=(*answer.diagnosis, QUERIES))
+        return answer
 
 
 def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
@@ -85,6 +91,11 @@ class _Search:
         rotary = (array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both"))
         ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
         self.place = replace(place, ends=tuple(sorted(ends)[:MAX_UNNAMED]))
+
+    def may_be_rotated(self, array: Array) -> bool:
+        """Whether it has the shape of queries or keys, and values that no table has."""
+        heads = {encoding.head_dim or encoding.rotary_dim for encoding in self.encodings if encoding.is_rotary}
+        return array.ndim > 2 and array.shape[-1] in heads and bool(np.abs(widened(array[:1])).max(initial=0.0) > 2)
 
     def checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
         shape = self.tensors[name].shape

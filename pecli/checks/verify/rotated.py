@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,14 @@ import numpy as np
 from pecli.checks.compare import Comparison, compare_arrays, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.targets import Place
+from pecli.checks.verify.token_positions import TokenPositions
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import SIGNIFICAND_BITS, Floats, dtype_name, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, round_to, widened
 from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
 from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
+from pecli.explain.used_positions import explain_positions
 from pecli.explain.words import clause, options
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
@@ -42,22 +44,24 @@ def verify_rotated(
     layer_type: str | None,
     seq_axis: int | None,
     place: Place,
+    tokens: TokenPositions,
     reasons: bool = True,
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
-    so, positions are the last axis but one, unless that is a number of heads of the model.
+    so, positions are the last axis but one, unless that is a number of heads of the model. `tokens` say where they
+    stand, if not one after the other.
     """
     found = load_model(model)
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    label, pairs = _both_sides(after, before)
+    label, pairs = both_sides(after, before)
     checks = []
     for sides in pairs:
         shape = sides.after.shape
         axis = _position_axis(shape, model, layer_type) if seq_axis is None else seq_axis
         likely = [each for each in encodings if shape[-1] in (each.head_dim, each.rotary_dim)] or encodings[:1]
-        every = [_RotatedCheck(sides, each, found.file, axis, place, tolerance, reasons) for each in likely]
+        every = [_RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
@@ -70,7 +74,7 @@ def verify_rotated(
 
 
 @dataclass(frozen=True)
-class _Sides:
+class Sides:
     """A tensor before and after the rotation, in float64."""
 
     name: str
@@ -82,7 +86,7 @@ class _Sides:
     several: bool  #: whether it is one of several
 
 
-def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
+def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
     """Tensors that belong together: the only ones, or those of the same name."""
     label, file = opened(after)
     place, source = opened(before)
@@ -107,7 +111,7 @@ def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
                 raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
             dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
             values = [np.asarray(widened(each)) for each in (there[name], array)]
-            found.append(_Sides(name, called, dtype, values[0], values[1], place, len(ours) > 1))
+            found.append(Sides(name, called, dtype, values[0], values[1], place, len(ours) > 1))
     return label, found
 
 
@@ -130,11 +134,12 @@ class _RotatedCheck:
 
     def __init__(
         self,
-        sides: _Sides,
+        sides: Sides,
         encoding: Encoding,
         file: str,
         axis: int,
         place: Place,
+        tokens: TokenPositions,
         tolerance: Tolerance,
         search: bool = True,
     ) -> None:
@@ -155,11 +160,37 @@ class _RotatedCheck:
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
         self.sides, self.tolerance, self.search = sides, tolerance, search
         self.before, self.after = (np.moveaxis(each, axis, -2) for each in (sides.before, sides.after))
-        tables = rope.tables()
-        expected = self.plan.rotated(self.before, (widened(tables["cos"]), widened(tables["sin"])))
-        self.result = self._compared(np.moveaxis(expected, -2, axis), sides.after)
+        self.tokens, axes = tokens, len(rope.mrope_section or (1,))
+        length = shape[axis]
+        plain = np.broadcast_to(np.arange(length) + rope.offset, (axes, 1, length)), np.ones((1, length), bool)
+        places: tuple[Indices, Array] = tokens.places(shape, axis, axes) if tokens else plain
+        self.places, self.seen = places
+        self.result = self._compared(np.moveaxis(self._expected(), -2, axis), sides.after)
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
         self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + len(shape)}" * (axis != -2))))
+
+    def _expected(self) -> Floats:
+        """The rotation that the model asks for; what stands on padding is as it is."""
+        if not self.tokens:
+            tables = self.plan.rope.tables()
+            return self.plan.rotated(self.before, (widened(tables["cos"]), widened(tables["sin"])))
+        expected = self.after.copy()
+        for out, (x, _, plan, seen) in zip(self._by_sequence(expected), self._sequences(), strict=True):
+            out[:, seen] = plan.rotated(x[:, seen], plan.waves(np.flatnonzero(seen)))
+        return expected
+
+    def _by_sequence(self, side: Floats) -> Floats:
+        """(batch, heads, positions, channels); without an axis of batches, or of heads, there is one."""
+        batch = len(side) if side.ndim > 3 or len(self.seen) > 1 else 1
+        return side.reshape(batch, -1, *side.shape[-2:])
+
+    def _sequences(self) -> Iterator[tuple[Floats, Floats, HeadRotation, Array]]:
+        """Each sequence of a batch (heads, positions, channels) before and after, how it should be rotated, and which
+        of its rows are no padding.
+        """
+        for k, (x, y) in enumerate(zip(*map(self._by_sequence, (self.before, self.after)), strict=True)):
+            row = min(k, len(self.seen) - 1)
+            yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
 
     def _compared(self, expected: Floats, found: Floats) -> Comparison:
         one, other = (round_to(each, self.sides.dtype) for each in (expected, found))
@@ -169,10 +200,45 @@ class _RotatedCheck:
     def reasons(self) -> list[Explanation]:
         if self.result.passed or not self.search:
             return []
-        found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.sides.dtype)
+        found = self._by_positions()
+        if not found and not self.tokens:
+            found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.sides.dtype)
+        elif not found:
+            found = self._one_by_one(
+                lambda x, y, plan, seen: explain_rotation(
+                    x[:, seen],
+                    y[:, seen],
+                    replace(plan, places=plan.places[:, seen]),
+                    self.tolerance.atol,
+                    self.sides.dtype,
+                )
+            )
         if not self.sides.several:
             return found
         return [replace(each, tensors=(self.sides.name, *(t for t in each.tensors if t != "after"))) for each in found]
+
+    def _by_positions(self) -> list[Explanation]:
+        """The positions that were used, where they differ from those of the tokens, sequence by sequence. Where all
+        start elsewhere in the same way, and nobody said where, that is another offset.
+        """
+        atol, dtype = self.tolerance.atol, self.sides.dtype
+        found = self._one_by_one(lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype))
+        everywhere = [each.tensors for each in found] == [("after",)]
+        return [] if everywhere and not self.tokens and not self.plan.rope.mrope_section else found
+
+    def _one_by_one(self, explain: Callable[..., list[Explanation]]) -> list[Explanation]:
+        """The reasons of each sequence, named where there are several."""
+        sequences = [*self._sequences()]
+        each = [explain(*sequence)[:1] for sequence in sequences]
+        alike = {found[0].mistakes if found else () for found in each}
+        if len(alike) == 1 and all(found and found[0].tensors == ("after",) for found in each):
+            return each[0]
+        return [
+            replace(one, tensors=(", ".join((f"sequence {k}", *(t for t in one.tensors if t != "after"))),))
+            for k, found in enumerate(each)
+            for one in found
+            if one.mistakes
+        ]
 
     def doubt(self) -> tuple[float, float]:
         """How many mistakes would make this the rotation of the model, on average; then the largest error."""
@@ -207,9 +273,15 @@ class _RotatedCheck:
     def weak(self) -> Iterator[str]:
         """Known mistakes that the same data would have passed, too."""
         count = self.after.shape[-2]
+        if not self.tokens:
+            for k, (x, *_) in enumerate(self._sequences()):
+                if equal := int((x[:, :1] == x).all(axis=(0, 2)).argmin()) - 1:
+                    which = f"sequence {k} begins" if self.before.ndim > 3 else "it begins"
+                    advice = "positions of padding were not checked: give --attention-mask"
+                    yield from [f"{which} with {equal + 1} equal rows, which look like padding; {advice}"] * (equal > 0)
         rows = f"{self.sides.name}: " * self.sides.several + (f"{count:,} rows do" if count != 1 else "1 row does")
         every = np.arange(count)
-        for mistake in mistakes(self.plan, self.after.shape):
+        for mistake in () if self.tokens else mistakes(self.plan, self.after.shape):
             would_pass = all(
                 self._compared(mistake.render(self.before[..., some, :], some), self.after[..., some, :]).passed
                 for some in (every[:: max(1, count // 16)], every)

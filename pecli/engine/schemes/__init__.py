@@ -160,6 +160,21 @@ class Real(Parameter):
         return number
 
 
+SYNONYMS = {
+    "halves": ("neox", "neox-style", "rotate-half", "split", "half"),
+    "interleaved": ("gptj", "gpt-j", "traditional", "norm", "normal", "adjacent", "rotate-every-two"),
+    "longrope": ("su",),
+    "ntk": ("ntk-aware",),
+    "dynamic": ("dynamic-ntk",),
+    "none": ("default",),
+    "float64": ("fp64", "f64", "double"),
+    "float32": ("fp32", "f32", "float", "single"),
+    "float16": ("fp16", "f16", "half"),
+    "bfloat16": ("bf16",),
+}
+"""What other programs call the options of a choice."""
+
+
 class Choice(Parameter):
     """One of a few words."""
 
@@ -169,10 +184,31 @@ class Choice(Parameter):
         self.rule = f"it must be one of {', '.join(options)}"
 
     def check(self, name: str, value: Any) -> str:
+        if isinstance(value, str) and value not in self.options:
+            word = value.lower().replace("_", "-")
+            value = next((meant for meant in self.options if word in SYNONYMS.get(meant, ())), value)
         if not isinstance(value, str) or value not in self.options:
             advice = nearest(value, self.options) if isinstance(value, str) else ""
             raise ParameterError(name, quoted(value), self.rule, advice)
         return str(value)
+
+
+class Dtype(Choice):
+    """A dtype by name, or as NumPy, torch, JAX or MLX have it."""
+
+    def check(self, name: str, value: Any) -> str:
+        try:
+            return super().check(name, value)
+        except ParameterError:
+            if value is None:
+                raise
+        from numpy import dtype
+
+        try:
+            word = dtype(value).name
+        except (TypeError, ValueError, SyntaxError):  # not NumPy's
+            word = str(value).rpartition(".")[2]
+        return super().check(name, word)
 
 
 class Flag(Parameter):

@@ -59,12 +59,15 @@ class RecipeAngles:
 
     def _recurrence(self, places: Singles) -> Singles:
         """Each phase is the one before times a constant; then scaling makes it so many times slower."""
-        exponent = np.float32(-1) / np.float32(float(self.denominator))
-        ratio = np.float32(power(round_single(self.base), float(exponent)))
-        angles = np.full((len(places), self.count), ratio)
+        angles = np.full((len(places), self.count), self._ratio)
         angles[:, :1] = places
         np.multiply.accumulate(angles, axis=1, out=angles)
         return angles if self.scaled is None else angles / self._slowing
+
+    @cached_property
+    def _ratio(self) -> np.float32:
+        exponent = np.float32(-1) / np.float32(float(self.denominator))
+        return np.float32(power(round_single(self.base), float(exponent)))
 
     @cached_property
     def inv_freq(self) -> Singles:

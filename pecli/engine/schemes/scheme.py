@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, ge
 import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
-from pecli.engine.schemes import ALWAYS_NAMED, STORED, Choice, Parameter, Whole, recipe_named, scheme_named
+from pecli.engine.schemes import ALWAYS_NAMED, STORED, Choice, Dtype, Parameter, Whole, recipe_named, scheme_named
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, nearest, spelled
 
@@ -120,7 +120,7 @@ class Scheme(ABC):
     """Whether models' configurations have its parameters, so that a command may take them from there."""
 
     _: KW_ONLY
-    dtype: Annotated[str, Choice("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"
+    dtype: Annotated[str, Dtype("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"
 
     def __post_init__(self) -> None:
         self._complete({})

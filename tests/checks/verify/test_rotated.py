@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.errors import ParameterError
-from pecli.explain.edits import Dtype, HeadsWrong, Layout, Parameter, Rotation, Rows, RowsWrong
+from pecli.errors import KindError, ParameterError
+from pecli.explain.edits import Dtype, Layout, Parameter, Positions, Rotation, Rows, RowsWrong
 from tests.checks.waves import LLAMA3, powers, waves
 from tests.tools.attack import Waves
 
@@ -103,7 +103,7 @@ PARTLY = {
     "a single token at another position": (ONE, halves(ONE, *turns([777])), Parameter("offset", 0, 777)),
     "bfloat16": (X, ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32), Dtype("bfloat16")),
     "one wrong row": (X, ROW, RowsWrong((37,))),
-    "one head that is not rotated": (EIGHT, HEAD, HeadsWrong(((0, 5),))),
+    "one head that is not rotated": (EIGHT, HEAD, Positions("0 … 63", "0 × 64", "nothing is rotated")),
 }
 
 
@@ -202,8 +202,9 @@ def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
 
 def test_options_of_a_rotation_need_one(pecli_cli, tmp_path) -> None:
     np.save(tmp_path / "x.npy", queries(4, 128))
-    alone = pecli_cli("verify", tmp_path / "x.npy", "--model", LLAMA, "--seq-axis", "0")
-    assert (alone.code, "it is the axis of queries or keys" in alone.err) == (2, True)
+    for option in ("--seq-axis", "--attention-mask", "--shift"):
+        alone = pecli_cli("verify", tmp_path / "x.npy", "--model", LLAMA, option, "1")
+        assert (alone.code, "it is about queries and keys" in alone.err) == (2, True)
     both = ("--before", tmp_path / "x.npy", "--model", LLAMA)
     outside = pecli_cli("verify", tmp_path / "x.npy", *both, "--seq-axis", "1")
     assert (outside.code, "on one of the axes 0 … 0" in outside.err) == (2, True)
@@ -211,8 +212,17 @@ def test_options_of_a_rotation_need_one(pecli_cli, tmp_path) -> None:
 
 def test_what_python_refuses() -> None:
     q = np.ones((4, 128), np.float32)
-    with pytest.raises(ParameterError, match="positions"):
-        pecli.verify(q, "llama-2-7b", before=q, positions=[0, 1, 2, 3])
+    for tokens, problem in (
+        ({"positions": [0, 1, 2, 3], "shift": 1}, "leave out one"),
+        ({"positions": [0, 1, 2]}, r"it must be \(L,\) or \(batch, L\), with L = 4"),
+        ({"positions": np.zeros((2, 4), int)}, "its first axis is the batch"),
+        ({"attention_mask": [0, 1, 2, 1]}, "0 for padding and 1 for tokens"),
+        ({"shift": 1 << 50}, "shift is"),
+    ):
+        with pytest.raises(ParameterError, match=problem):
+            pecli.verify(q, "llama-2-7b", before=q, **tokens)
+    with pytest.raises(KindError, match="it holds integers"):
+        pecli.verify(q, "llama-2-7b", before=q, positions=[0.5, 1, 2, 3])
     for after, before in ((q + 1j, q), (q, q + 1j)):
         with pytest.raises(ParameterError, match="queries and keys are real; give two channels per pair"):
             pecli.verify(after, "llama-2-7b", before=before)

@@ -16,7 +16,7 @@ from tests.oracle import bits, rational, rounded
 
 f32 = np.float32
 TORCH = np.load(Path(__file__).with_name("torch_powers.npz"))
-"""Powers of PyTorch (make_torch_powers.py)."""
+"""Powers of PyTorch (make_data.py)."""
 
 
 def hold(angles: np.ndarray) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +12,6 @@ from flint import arb, ctx
 
 from pecli.engine import scalings
 from pecli.engine.schemes.rope import Rope
-from pecli.errors import ParameterError
 from tests import oracle
 
 DIM, BASE, LENGTH = 128, 10000.0, 2048
@@ -25,68 +24,16 @@ LONGROPE = {
 }
 
 
+def options_of(case: str) -> dict[str, Any]:
+    return {"scaling": case.split(",")[0], **CASES[case], **(LONGROPE if case.startswith("longrope") else {})}
+
+
 def rope(case: str, **more) -> Rope:
-    options = CASES[case] | (LONGROPE if case.startswith("longrope") else {}) | more
-    return Rope(16, DIM, BASE, scaling=case.split(",")[0], **options)
+    return Rope(16, DIM, BASE, **{**options_of(case), **more})
 
 
 def expected(case: str) -> tuple[list[arb], arb]:
-    """Inverse frequencies and attention factor, by the formulas."""
-    o = rope(case)
-    inverse = [arb(BASE) ** (arb(-2 * i) / DIM) for i in range(DIM // 2)]
-    kind, f = case.split(",")[0], arb(o.factor) if o.factor else None
-    if kind == "linear":
-        return [v / f for v in inverse], arb(1)
-    if kind in ("ntk", "dynamic"):
-        stretch = f if kind == "ntk" else f * max(o.length, 2048) / 2048 - (f - 1)
-        base = arb(BASE) * stretch ** (arb(DIM) / (DIM - 2))
-        return [base ** (arb(-2 * i) / DIM) for i in range(DIM // 2)], arb(1)
-    if kind == "yarn":
-        return yarn(o, inverse)
-    if kind == "longrope":
-        divisors = o.long_factor if o.length > 4096 else o.short_factor
-        return [v / arb(d) for v, d in zip(inverse, divisors, strict=True)], (
-            1 + arb(32).log() / arb(4096).log()
-        ).sqrt()
-    if kind == "llama3":
-        low, high = int(o.low_freq_factor), int(o.high_freq_factor)
-        return [llama3(v, f, o.original_max_position_embeddings, low, high) for v in inverse], arb(1)
-    if kind == "ntk-fixed":
-        return [(arb(BASE) * f) ** (arb(-2 * i) / DIM) / f ** (arb(2) / DIM) for i in range(DIM // 2)], arb(1)
-    return inverse, arb(1)
-
-
-def yarn(o: Rope, inverse: list[arb]) -> tuple[list[arb], arb]:
-    length, f = o.original_max_position_embeddings, arb(o.factor or 32)
-
-    def index(rotations: float) -> arb:
-        return DIM * (arb(length) / (2 * arb.pi() * rotations)).log() / (2 * arb(BASE).log())
-
-    low, high = index(o.beta_fast or 32), index(o.beta_slow or 1)
-    if o.truncate is not False:
-        low, high = arb(math.floor(float(low))), arb(math.ceil(float(high)))
-    low, high = max(low, arb(0), key=float), min(high, arb(DIM - 1), key=float)
-    if float(low) == float(high):
-        high += arb(1) / 1000
-    ramps = [max(arb(0), min(arb(1), (k - low) / (high - low)), key=float) for k in range(DIM // 2)]
-    blended = [v / f * r + v * (1 - r) for v, r in zip(inverse, ramps, strict=True)]
-
-    def g(m: float) -> arb:
-        return arb(m) * f.log() / 10 + 1
-
-    if o.attention_factor:
-        return blended, arb(o.attention_factor)
-    return blended, g(o.mscale) / g(o.mscale_all_dim) if o.mscale else g(1)
-
-
-def llama3(v: arb, f: arb, length: int, low: int, high: int) -> arb:
-    wavelength = 2 * arb.pi() / v
-    if wavelength > arb(length) / low:
-        return v / f
-    if wavelength < arb(length) / high:
-        return v
-    s = (length / wavelength - low) / (high - low)
-    return (1 - s) * v / f + s * v
+    return oracle.frequencies({"dim": DIM, "base": BASE, **options_of(case)})
 
 
 @pytest.fixture(autouse=True)
@@ -182,12 +129,6 @@ def test_rows_at_plain_positions() -> None:
     found, tables = made.at([3, 39, 0]), made.tables()
     for name in ("cos", "sin"):
         assert np.array_equal(found[name], tables[name][[3, 39, 0]])
-
-
-@pytest.mark.parametrize("ids", [[0.5], [-1], [2**40 + 1], [[1], [2]]])
-def test_positions_that_do_not_fit_are_refused(ids) -> None:
-    with pytest.raises(ParameterError, match=r"^position_ids is "):
-        Rope(4, 32, mrope_section=(8, 4, 4)).at(ids)
 
 
 def test_a_partial_factor_may_leave_an_odd_dim() -> None:

@@ -1,14 +1,9 @@
-"""Tables of nothing that pecli knows: `python -m tests.tools.unrelated_tables [--tables 500] [--seed 1]`.
-
-Not part of the test suite, which looks at 40 of them. Noise, weights, learned tables, images, other waves, and tables
-of one scheme compared with another: nothing may be claimed of them, by identify or by verify.
+"""Tables of nothing that pecli knows: noise, weights, learned tables, images, other waves, and tables of one scheme
+compared with another. Nothing may be claimed of them, by identify or by verify.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -117,15 +112,7 @@ def bent(rng: Rng, rows: int, dim: int) -> Array:
 
 
 KINDS: dict[str, Callable[[Rng, int, int], Array]] = {
-    "noise": noise,
-    "weights": weights,
-    "learned": learned,
-    "image": image,
-    "other waves": other_waves,
-    "vector": vector,
-    "mask": mask,
-    "signal": signal,
-    "bent": bent,
+    make.__name__: make for make in (noise, weights, learned, image, other_waves, vector, mask, signal, bent)
 }
 
 
@@ -161,22 +148,3 @@ def claims(seed: int, count: int) -> Iterator[tuple[str, list[Explanation]]]:
         else:
             table = KINDS[name](rng, rows, dim).astype(rng.choice([np.float32, np.float16, np.float64]))
             yield name, recognise({"x": np.ascontiguousarray(table)})
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tables", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    claimed: Counter[str] = Counter()
-    for k, (name, found) in enumerate(claims(given.seed, given.tables)):
-        if found:
-            claimed[name] += 1
-            print(k, name, [edit.as_json() for edit in found[0].edits], found[0].scheme, found[0].residual, flush=True)
-    silent = given.tables - claimed.total()
-    print(f"nothing is claimed of {silent} of {given.tables} unrelated tables: {silent / given.tables:.2%}")
-    return 0 if silent >= 0.995 * given.tables else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

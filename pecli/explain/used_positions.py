@@ -1,0 +1,194 @@
+"""Which positions rotated queries and keys were rotated by, solved row by row, told in runs, and named.
+
+The quotient of pairs after and before is a direction per row and frequency; the position is the integer at which all
+frequencies agree. Rows that follow on from the one before are checked at once, so that only the first row of a run is
+searched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.explain.edits import Edit, Explanation, Parameter, Positions
+from pecli.explain.forms import halved
+from pecli.explain.rotation import HeadRotation, Rotated
+from pecli.explain.sample import rms
+from pecli.explain.time_limit import check_time, limited
+
+UNKNOWN = -(1 << 62)  # stands for the position of a row that no position explains
+MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in units of the largest frequency
+MIN_ERROR = 0.02  # of the values, by which a head is rotated wrongly
+MARGIN = 4096  # positions beyond the expected ones that are searched
+MAX_CANDIDATES = 1 << 15
+SAMPLED_ROWS, MAX_HEADS = 128, 4  # that tell which heads are wrong, and by which positions
+MAX_RUNS = 64  # of a sequence; with more there is no pattern to tell
+SHOWN_RUNS = 6
+
+
+def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
+    """The position of each row (rows,) of directions (rows, pairs); `UNKNOWN` where none fits."""
+    size = np.abs(turned)
+    unit = turned / np.where(size > 0, size, 1.0)
+    weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
+    places = np.full(len(unit), UNKNOWN)
+    low, high = int(expected.min(initial=0)), int(expected.max(initial=0))
+    span = min(MARGIN + high - low, MAX_CANDIDATES // 2)
+    candidates = np.arange(low - span, high + span + 1)
+    waves: Complex | None = None
+    start = 0
+    for _ in range(MAX_RUNS):
+        if start == len(unit):
+            break
+        rest = np.arange(len(unit) - start)
+        first = places[start - 1] if start else 0
+
+        def run(place: int, step: int, start: int = start, rest: Indices = rest) -> tuple[int, int, int]:
+            return _fitting(unit[start:], weight[start:], frequencies, place + step * rest), place, step
+
+        guesses = ((int(expected[start]), 1), (first + 1, 1), (first, 0), (0, 1), (1, 0))
+        length, place, step = max((run(*guess) for guess in guesses), key=lambda found: found[0])
+        if not length:
+            check_time()
+            waves = np.exp(-1j * np.outer(candidates, frequencies)) if waves is None else waves
+            scores = (waves * (unit[start] * weight[start])).sum(axis=1).real
+            length, place, step = max(run(int(candidates[scores.argmax()]), step) for step in (0, 1))
+        places[start : start + length] = place + step * rest[:length]
+        start += max(1, length)
+    return places
+
+
+def _fitting(unit: Complex, weight: np.ndarray, frequencies: Floats, places: Indices) -> int:
+    """How many rows from the first on are at these places."""
+    for rows in (1, 64, len(unit)):
+        some = slice(0, rows)
+        off = np.abs(unit[some] - np.exp(1j * np.multiply.outer(places[some], frequencies))) * weight[some]
+        allowed = MAX_MISMATCH * np.minimum(weight[some].max(axis=1), 1) * weight[some].sum(axis=1)
+        wrong = np.flatnonzero(off.sum(axis=1) > allowed)
+        if len(wrong):
+            return int(wrong[0])
+    return len(unit)
+
+
+def runs(places: Indices) -> str:
+    """Positions as people write them: `0 × 9, then 0 … 14`."""
+    parts: list[str] = []
+    start = 0
+    while start < len(places):
+        stop, step = start + 1, int(places[start + 1] - places[start]) if start + 1 < len(places) else 2
+        while step in (0, 1) and stop < len(places) and places[stop] - places[stop - 1] == step:
+            stop += 1
+        if step == 0 and stop < len(places) and places[stop] == places[stop - 1] + 1 and places[start] == 0:
+            stop -= 1  # the zero from which counting starts is not padding
+        count, first = stop - start, int(places[start])
+        if first == UNKNOWN:
+            parts.append("unknown")
+        elif step == 1:
+            parts.append(f"{first:,} … {first + count - 1:,}")
+        else:
+            parts.append(f"{first:,} × {count:,}" if count > 1 else f"{first:,}")
+        start = stop
+    return ", then ".join([*parts[:SHOWN_RUNS], *["…"] * (len(parts) > SHOWN_RUNS)])
+
+
+Situation = Callable[[Indices, Indices, int], bool]
+"""Whether it is one, going by the positions expected and used, and how many rows of padding came before them."""
+
+
+def _follows_on(places: Indices) -> bool:
+    return bool((np.diff(places) == 1).all())
+
+
+SITUATIONS: dict[str, Situation] = {
+    "left padding is ignored": lambda expected, used, padding: padding > 0 and _follows_on(used),
+    "nothing is rotated": lambda expected, used, padding: not used.any(),
+    "every row is at one position": lambda expected, used, padding: (
+        len(used) > 1 and not np.ptp(used) and bool(np.ptp(expected))
+    ),
+    "the direction is reversed": lambda expected, used, padding: bool((used == -expected).all()),
+    "positions are not reset where a packed sequence begins": lambda expected, used, padding: (
+        _follows_on(used) and bool((np.diff(expected) < 0).any())
+    ),
+    "positions restart, as those of packed sequences": lambda expected, used, padding: (
+        _follows_on(expected) and bool((np.diff(used) < 0).any())
+    ),
+}
+"""The first that holds is the reason, after those of a constant distance."""
+
+
+def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
+    """What is wrong in one sequence, padding apart; empty where it is nothing that is known."""
+    expected, used = expected[padding:], used[padding:]
+    if not len(used) or (used == UNKNOWN).any():
+        return ""
+    if not np.ptp(expected) and not np.ptp(used) and len(used) > 1:  # a cache that is moved
+        by, should = int(used[0]), int(expected[0])
+        moved = {0: "it was not moved", 2 * should: "it was moved twice", -should: "it was moved back"}
+        other = f"it was moved by {by:,}, not {should:,}" if should else f"B is A moved by {by:,} positions"
+        return (moved.get(by, other) if should else other) if by != should else ""
+    for text, holds in SITUATIONS.items():
+        if holds(expected, used, padding):
+            return text
+    by = int(used[-1] - expected[-1])
+    return f"all {abs(by):,} too {'far' if by > 0 else 'low'}" if (used - expected == by).all() else ""
+
+
+def explain_positions(
+    before: Floats, after: Floats, plan: HeadRotation, places: Indices, seen: np.ndarray, atol: float, dtype: str
+) -> list[Explanation]:
+    """Why one sequence (heads, positions, channels) is not rotated by its places (axes, positions), if that is because
+    of them; rows of padding are not `seen`.
+    """
+    with limited():
+        shown = np.flatnonzero(seen)
+        some = shown[np.unique(np.linspace(0, len(shown) - 1, SAMPLED_ROWS).astype(np.intp))]
+        off = after[:, some] - plan.rotated(before[:, some], plan.waves(some))
+        heads = np.flatnonzero(
+            [rms(one) > MIN_ERROR * rms(other) for one, other in zip(off, after[:, some], strict=True)]
+        )
+        if not len(heads):
+            return []
+        few = heads[:MAX_HEADS]
+        both = Rotated(before[few], after[few], plan, atol, dtype)
+        for edit, other in _proposals(both, places, seen):
+            made = other.rotated(both.before, other.waves(both.rows))
+            left = both.errors(np.where(seen[:, None], made, both.after))
+            found = [*both.judge.accepted([Explanation((edit,), None, ("after",), left)])]
+            if found and len(heads) < len(before):
+                which = f"head {heads[0]}" if len(heads) == 1 else f"heads {', '.join(map(str, heads))}"
+                return [replace(found[0], tensors=(which,))]
+            if found:
+                return found
+    return []
+
+
+def _proposals(both: Rotated, places: Indices, seen: np.ndarray) -> Iterator[tuple[Edit, HeadRotation]]:
+    """The positions that were used; for M-RoPE, sections that are interleaved or not."""
+    plan = both.plan
+    rope: Any = plan.rope
+    sides = zip((both.before, both.after), plan.layouts, strict=True)
+    x, y = (np.array(halved(side[..., plan.channels(side.shape[-1])], layout)) for side, layout in sides)
+    before, after = x[0] + 1j * x[1], y[0] + 1j * y[1]
+    turned = (after * before.conj()).sum(axis=0) / np.maximum((np.abs(before) ** 2).sum(axis=0), 1e-300)
+    frequencies, owners = plan.frequencies(), np.array(rope.pair_axes)
+    used = np.array([solve(turned[:, owners == k], frequencies[owners == k], axis) for k, axis in enumerate(places)])
+    padding = int(seen.argmax())
+    if (used == places)[:, seen].all():
+        return
+    others: list[tuple[str, Indices]] = []
+    if len(places) > 1:
+        switched = None if rope.mrope_interleaved else True
+        other = replace(plan, rope=replace(rope, mrope_interleaved=switched))
+        yield Parameter("mrope_interleaved", bool(rope.mrope_interleaved), bool(switched)), other
+        orders = [*permutations(range(len(places)))][1:]
+        others = [("1-D positions are given to M-RoPE", np.broadcast_to(used[:1], places.shape))]
+        others += [(f"the axes are those of {order}", places[[*order]]) for order in orders]
+    others.append((situation(places[0], used[0], padding), np.where(used == UNKNOWN, places, used)))
+    for reason, rows in others:
+        expected, found = ("; ".join(dict.fromkeys(map(runs, each))) for each in (places, rows))
+        yield Positions(expected, found, reason), replace(plan, places=rows)

@@ -1,0 +1,264 @@
+"""Queries and keys whose tables are right and whose positions are not, by a rotation of the test's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+
+HEADS, LENGTH, DIM = 4, 24, 64
+MASK = np.array([[1] * LENGTH, [0] * 9 + [1] * (LENGTH - 9)])
+PLAIN = np.arange(LENGTH)
+COUNTED = np.maximum(MASK.cumsum(axis=1) - 1, 0)
+PACKED = np.r_[np.arange(16), np.arange(8)]
+IMAGE = np.stack([np.full(LENGTH, 5), 5 + PLAIN // 6, 5 + PLAIN % 6])
+
+
+def config(**more: Any) -> dict[str, Any]:
+    sizes = {"hidden_size": HEADS * DIM, "num_attention_heads": HEADS, "num_key_value_heads": 2, "head_dim": DIM}
+    return {"model_type": "llama", **sizes, "rope_theta": 10000.0, "max_position_embeddings": 4096, **more}
+
+
+QWEN2 = config(model_type="qwen2_vl", rope_scaling={"rope_type": "default", "mrope_section": [8, 12, 12]})
+QWEN3 = config(
+    model_type="qwen3_vl_text",
+    rope_scaling={"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True},
+)
+GPTJ = {"model_type": "gptj", "n_embd": HEADS * DIM, "n_head": HEADS, "rotary_dim": DIM, "n_positions": 4096}
+BLOCKED = np.repeat(np.arange(3), [8, 12, 12])
+BLOCKED3 = np.repeat(np.arange(3), [12, 10, 10])
+MIXED3 = np.array([k % 3 if k % 3 and k // 3 < (12, 10, 10)[k % 3] else 0 for k in range(32)])
+
+
+def rotated(x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np.ndarray | None = None) -> np.ndarray:
+    """x (batch, heads, L, D); places (L,), (batch, L), or (axes, L) with the axis that owns each frequency."""
+    inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
+    rows = np.asarray(places, float)
+    angles = rows[owner].T * inverse if owner is not None else rows[..., None] * inverse
+    angles = angles[:, None] if angles.ndim == 3 else angles
+    pairs = x.reshape(*x.shape[:-1], -1, 2) if layout == "interleaved" else np.stack(np.split(x, 2, -1), -1)
+    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
+    parts = np.stack([turned.real, turned.imag], -1)
+    return parts.reshape(x.shape) if layout == "interleaved" else np.concatenate([parts[..., 0], parts[..., 1]], -1)
+
+
+def stale(x: np.ndarray, layout: str) -> np.ndarray:
+    out = rotated(x, PLAIN, layout)
+    out[1, 1] = rotated(x, np.maximum(PLAIN - 1, 0), layout)[1, 1]
+    return out
+
+
+Turn = Callable[[np.ndarray, str], np.ndarray]
+SITUATIONS: dict[str, tuple[dict[str, Any], Turn, str, str]] = {
+    "right": ({"attention_mask": MASK}, lambda x, layout: rotated(x, COUNTED, layout), "", ""),
+    "padding filled with 1": (
+        {"attention_mask": MASK},
+        lambda x, layout: rotated(x, np.where(MASK, COUNTED, 1), layout),
+        "",
+        "",
+    ),
+    "left padding ignored": (
+        {"attention_mask": MASK},
+        lambda x, layout: rotated(x, PLAIN, layout),
+        "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored",
+        "",
+    ),
+    "packing not reset": (
+        {"positions": PACKED},
+        lambda x, layout: rotated(x, PLAIN, layout),
+        "expected 0 … 15, then 0 … 7: positions are not reset where a packed sequence begins",
+        "",
+    ),
+    "offset per sequence": (
+        {},
+        lambda x, layout: rotated(x, np.stack([PLAIN, PLAIN + 7]), layout),
+        "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far",
+        "",
+    ),
+    "cache moved": ({"shift": 5}, lambda x, layout: rotated(x, np.full(LENGTH, 5), layout), "", ""),
+    "cache not moved": ({"shift": 5}, lambda x, layout: x.copy(), "expected 5 × 24: it was not moved", ""),
+    "cache moved twice": (
+        {"shift": 5},
+        lambda x, layout: rotated(x, np.full(LENGTH, 10), layout),
+        "it was moved twice",
+        "",
+    ),
+    "cache moved back": (
+        {"shift": 5},
+        lambda x, layout: rotated(x, np.full(LENGTH, -5), layout),
+        "it was moved back",
+        "",
+    ),
+    "one head stale": ({}, stale, "sequence 1, head 1: positions are 0, then 0 … 22; expected 0 … 23", ""),
+    "M-RoPE right": ({"positions": IMAGE}, lambda x, layout: rotated(x, IMAGE, layout, BLOCKED), "", "qwen2"),
+    "M-RoPE fed 1-D": (
+        {"positions": IMAGE},
+        lambda x, layout: rotated(x, IMAGE[:1].repeat(3, axis=0), layout, BLOCKED),
+        "1-D positions are given to M-RoPE",
+        "qwen2",
+    ),
+    "axes swapped": (
+        {"positions": IMAGE},
+        lambda x, layout: rotated(x, IMAGE[[0, 2, 1]], layout, BLOCKED),
+        "the axes are those of (0, 2, 1)",
+        "qwen2",
+    ),
+    "M-RoPE interleaved right": (
+        {"positions": IMAGE},
+        lambda x, layout: rotated(x, IMAGE, layout, MIXED3),
+        "",
+        "qwen3",
+    ),
+    "sections blocked": (
+        {"positions": IMAGE},
+        lambda x, layout: rotated(x, IMAGE, layout, BLOCKED3),
+        "M-RoPE sections are blocked, where the model interleaves them",
+        "qwen3",
+    ),
+}
+"""Options, the rotation that was made, what is said of it, and the model where sections count."""
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "layout", "heads_first", "heads"),
+    [*product(SITUATIONS, ["float32", "bfloat16"], ["halves", "interleaved"], [True, False], [HEADS, 2])],
+)
+def test_position_situations(name: str, dtype: str, layout: str, heads_first: bool, heads: int) -> None:
+    options, turn, said, family = SITUATIONS[name]
+    if layout == "interleaved" and family:
+        pytest.skip("M-RoPE models rotate halves")
+    kind = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}[dtype]
+    before = np.random.default_rng(1).normal(size=(2, heads, LENGTH, DIM)).astype(kind)
+    after = turn(before.astype(np.float64), layout).astype(kind)
+    axes = {} if heads_first else {"seq_axis": 1}
+    if not heads_first:
+        before, after = before.swapaxes(1, 2), after.swapaxes(1, 2)
+    model = {"qwen2": QWEN2, "qwen3": QWEN3}.get(family) or (config() if layout == "halves" else GPTJ)
+    result = pecli.verify(after, model, before=before, atol=0.05 if dtype == "bfloat16" else 1e-4, **axes, **options)
+    assert bool(result) == (not said), result
+    assert said in " ".join(result.diagnosis), result
+
+
+def test_positions_on_the_command_line(pecli_cli, tmp_path) -> None:
+    before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    np.save(tmp_path / "q.npy", before)
+    np.save(tmp_path / "mask.npy", MASK)
+    (tmp_path / "config.json").write_text(json.dumps(config()))
+    words = ("--before", tmp_path / "q.npy", "--config", tmp_path / "config.json", "--atol", "1e-4")
+    np.save(tmp_path / "after.npy", rotated(before, COUNTED).astype(np.float32))
+    assert pecli_cli("verify", tmp_path / "after.npy", *words, "--attention-mask", tmp_path / "mask.npy").code == 0
+    ignored = pecli_cli("verify", tmp_path / "after.npy", *words)
+    assert (ignored.code, "expected 0 … 23" in ignored.out) == (1, True)
+    listed = ";".join(",".join(map(str, row)) for row in COUNTED)
+    assert pecli_cli("verify", tmp_path / "after.npy", *words, "--positions", listed).code == 0
+    np.save(tmp_path / "moved.npy", rotated(before, np.full(LENGTH, -3)).astype(np.float32))
+    assert pecli_cli("verify", tmp_path / "moved.npy", *words, "--shift", "-3").code == 0
+    assert pecli_cli("verify", tmp_path / "moved.npy", *words, "--positions", "1,2;3").code == 2
+
+
+def test_a_pass_that_cannot_see_padding_is_weak() -> None:
+    before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    before[1, :, :9] = before[1, :, :1]
+    after = rotated(before, PLAIN).astype(np.float32)
+    (line,) = pecli.verify(after, config(), before=before, atol=1e-4).weak
+    assert "sequence 1 begins with 9 equal rows, which look like padding" in line
+    assert pecli.verify(after, config(), before=before, atol=1e-4, positions=PLAIN).weak == ()
+
+
+WPE = np.random.default_rng(3).normal(size=(64, 32)).astype(np.float32)
+REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray], str]] = {
+    "unsloth#3699": (config(), {"attention_mask": MASK}, lambda x: rotated(x, PLAIN), "left padding is ignored"),
+    "transformers#22161": (
+        {"model_type": "gpt_neox", "hidden_size": HEADS * 256, "num_attention_heads": HEADS, "rotary_pct": 0.25},
+        {"attention_mask": MASK},
+        lambda x: np.concatenate([rotated(x[..., :DIM], PLAIN), x[..., DIM:]], -1),
+        "left padding is ignored",
+    ),
+    "LlamaFactory#7318": (config(), {"positions": PACKED}, lambda x: rotated(x, PLAIN), "positions are not reset"),
+    "llama.cpp#3825": (config(), {"shift": -8}, lambda x: rotated(x, np.full(LENGTH, -3)), "moved by -3, not -8"),
+    "Liger-Kernel#276": (
+        QWEN2,
+        {"positions": IMAGE},
+        lambda x: rotated(x, np.stack([PLAIN] * 3), owner=BLOCKED),
+        "1-D positions are given to M-RoPE",
+    ),
+    "MNN#4133": (QWEN3, {"positions": IMAGE}, lambda x: rotated(x, IMAGE, owner=BLOCKED3), "sections are blocked"),
+    "nnsight#673": (WPE, {"attention_mask": MASK}, lambda x: x + WPE[PLAIN], "left padding is ignored"),
+}
+"""The model or table, what tokens are given by, what was done instead, and what it is called."""
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_reports_of_wrong_positions(report: str) -> None:
+    model, options, turn, said = REPORTS[report]
+    shape = {"transformers#22161": (2, HEADS, LENGTH, 256), "nnsight#673": (2, LENGTH, 32)}.get(report)
+    before = np.random.default_rng(2).normal(size=shape or (2, HEADS, LENGTH, DIM)).astype(np.float32)
+    result = pecli.verify(turn(before.astype(float)).astype(np.float32), model, before=before, atol=1e-4, **options)
+    assert not result
+    assert said in " ".join(result.diagnosis), result
+
+
+def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
+    before = np.random.default_rng(2).normal(size=(2, LENGTH, 32)).astype(np.float32)
+    after = (before + WPE[COUNTED]).astype(np.float32)
+    assert pecli.verify(after, WPE, before=before, attention_mask=MASK, atol=1e-6)
+    filled = np.where(MASK[..., None], after, before + WPE[1])
+    assert pecli.verify(filled, WPE, before=before, attention_mask=MASK, atol=1e-6)
+    waves = np.outer(PLAIN, 10000.0 ** (-np.arange(16) / 16))
+    added = before + np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32).astype(np.float32)
+    assert pecli.verify(added, pecli.Sinusoidal(64, 32), before=before, atol=1e-6)
+    late = pecli.verify(added, pecli.Sinusoidal(64, 32), before=before, positions=PLAIN + 1, atol=1e-6)
+    assert "positions are 0 … 23; expected 1 … 24: all 1 too low" in late.diagnosis[0]
+    for name, array in {"x": before, "after": after, "wpe": WPE, "mask": MASK}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    words = ("verify", tmp_path / "after.npy", "--before", tmp_path / "x.npy", "--table", tmp_path / "wpe.npy")
+    assert pecli_cli(*words, "--attention-mask", tmp_path / "mask.npy", "--atol", "1e-6").code == 0
+    assert pecli_cli(*words, "--atol", "1e-6").code == 1
+    assert pecli_cli(*words, "--length", "4").code == 2
+    assert pecli_cli("verify", tmp_path / "after.npy", "--table", tmp_path / "wpe.npy").code == 2
+    for wrong in (WPE[:, :8], WPE[:4]):
+        with pytest.raises(pecli.ParameterError, match="table is of"):
+            pecli.verify(after, wrong, before=before)
+    with pytest.raises(pecli.KindError, match="seq_axis"):
+        pecli.verify(after, WPE, before=before, seq_axis=1)
+
+
+def test_rotated_tensors_without_those_before_get_a_hint() -> None:
+    q = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    assert "give --before FILE" in pecli.verify(q, config(), atol=1e-3).diagnosis[-1]
+    cos = np.tile(np.cos(np.outer(PLAIN, 9000.0 ** (-np.arange(32) / 32))), 2)[None, None].astype(np.float32)
+    assert "--before" not in " ".join(pecli.verify({"cos": cos}, config(), atol=1e-3).diagnosis)
+
+
+def test_a_cache_that_was_moved_against_another(pecli_cli, tmp_path) -> None:
+    cache = rotated(np.random.default_rng(1).normal(size=(1, HEADS, LENGTH, DIM)), PLAIN)
+    np.save(tmp_path / "a.npy", cache.astype(np.float32))
+    np.save(tmp_path / "b.npy", rotated(cache, np.full(LENGTH, 4)).astype(np.float32))
+    (tmp_path / "config.json").write_text(json.dumps(config()))
+    words = ("--model", tmp_path / "config.json", "--atol", "1e-4")
+    moved = pecli_cli("diff", tmp_path / "a.npy", tmp_path / "b.npy", *words)
+    assert (moved.code, "B is A moved by 4 positions" in moved.out) == (1, True)
+    assert pecli_cli("diff", tmp_path / "a.npy", tmp_path / "a.npy", *words).code == 0
+
+
+def test_apply_counts_an_attention_mask(pecli_cli, tmp_path) -> None:
+    x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    right = rotated(x.astype(float), COUNTED)
+    assert np.abs(pecli.apply(x, config(), attention_mask=MASK) - right).max() < 1e-6
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "mask.npy", MASK)
+    words = ("apply", "rope", tmp_path / "x.npy", "--attention-mask", tmp_path / "mask.npy", "-o", tmp_path / "y.npy")
+    assert pecli_cli(*words).code == 0
+    assert np.abs(np.load(tmp_path / "y.npy") - right).max() < 1e-6
+    assert pecli_cli(*words, "--offset", "1").code == 2
+    with pytest.raises(pecli.ParameterError, match="1 for tokens"):
+        pecli.apply(x, config(), attention_mask=MASK + 1)
+    with pytest.raises(pecli.ParameterError, match="leave it out"):
+        pecli.apply(x, config(), attention_mask=MASK, shift=1)

@@ -1,0 +1,51 @@
+"""Tensors of torch in and out: dtype, device and gradient stay. Skipped where torch is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+
+torch: Any = pytest.importorskip("torch")
+
+YARN = pecli.Rope(6, 16, scaling="yarn", factor=4, original_max_position_embeddings=64)  # its amplitude is 1.14
+IDS = np.array([[5, 4, 3, 2, 1, 0], [0, 0, 1, 1, 2, 2]])
+APPLIED = [
+    (pecli.Rope(6, 16), {"offset": 3}),
+    (YARN, {}),
+    (YARN, {"inverse": True}),
+    (YARN, {"layout": "deepseek"}),
+    (pecli.Rope(6, 8), {"trailing": True, "layout": "interleaved"}),
+    (pecli.Rope(6, 16), {"positions": IDS}),
+    (pecli.Rope(6, 16), {"shift": -7}),
+    (pecli.Rope(6, 16, recipe="float32"), {}),
+    (pecli.Sinusoidal(6, 16), {}),
+]
+
+
+@pytest.mark.parametrize(("encoding", "options"), APPLIED, ids=repr)
+def test_gradients_are_those_of_finite_differences(encoding: Any, options: Any) -> None:
+    x = torch.randn(2, 6, 16, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: pecli.apply(x, encoding, **options), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: pecli.apply(x, encoding, **options), (x,))
+
+
+def test_learned_tables_get_a_gradient() -> None:
+    x = torch.randn(2, 6, 4, dtype=torch.float64, requires_grad=True)
+    table = torch.nn.Parameter(torch.randn(9, 4, dtype=torch.float64))
+    assert torch.autograd.gradcheck(lambda x, table: pecli.apply(x, table, offset=2), (x, table))
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
+def test_dtype_and_values_stay(name: str) -> None:
+    x = torch.randn(2, 6, 16).to(getattr(torch, name))
+    rotated = pecli.apply(x, YARN)
+    assert (type(rotated), rotated.dtype, rotated.device) == (torch.Tensor, x.dtype, x.device)
+    by_numpy = pecli.apply(x.double().numpy(), YARN)
+    assert torch.equal(rotated, torch.from_numpy(by_numpy).to(x.dtype))
+    assert pecli.convert(x, "interleaved", "halves").dtype == x.dtype == pecli.resize(x[:1], 3).dtype
+    assert pecli.convert(x, dtype=torch.float16).dtype == torch.float16
+    assert pecli.Rope(6, 16, dtype=x.dtype).dtype == name

@@ -1,0 +1,257 @@
+"""Write pecli/models/class_defaults.json and class_tables.json from the classes of an installed transformers.
+
+    python -m tests.tools.make_class_data [defaults] [tables]
+
+Defaults: a configuration class is kept if its model_type is a family that pecli has a row for; of its fields, those
+that pecli reads as sizes, and its rotary settings where they scale, or tell layer types apart that the family's row
+does not. Then which keys its rotary module ignores: those that do not move its frequencies when they are given.
+
+Tables: each model is made from the defaults of its configuration class, without memory for its weights. Of the tensors
+whose names are about positions, those with as many rows as a key says (or as an image has patches), and a few more,
+become a rule; the others are kept with their shape. Model types that pecli has a family for are left out, and so are
+caches of cosines and sines, projections and norms. Tables of a model's parts are kept by shape.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pecli.models import families, layer_types, non_rotary, table_kinds
+from pecli.models.keys import plain_name
+from pecli.models.rope import LENGTHS
+
+FOLDER = Path(families.__file__).parent
+_MORE = """
+    embed_dim embedding_size global_head_dim swa_head_dim rotary_dim qk_rope_head_dim qk_nope_head_dim
+    memory_attention_downsample_rate image_size patch_size num_patches num_frames tubelet_size
+    num_position_embeddings max_target_positions max_speech_positions max_text_positions pad_token_id
+    no_rope_layer_interval compress_rope_theta attn_temperature_tuning floor_scale attn_scale
+"""
+KEYS = {
+    *layer_types.SIZES,
+    *layer_types.WIDTHS,
+    *layer_types.HEADS,
+    *LENGTHS,
+    *table_kinds.ROWS,
+    *_MORE.split(),
+    *(key for rows in non_rotary.class_tables().values() for row in rows if len(row) == 4 for key in (row[1], row[3])),
+} - {""}
+
+
+_GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
+NOT_FIELDS: dict[str, dict[str, Any]] = {name: {"global_head_dim": 512} for name in _GEMMAS}
+NOT_FIELDS["zamba2"] = {"attention_head_dim": 160}
+"""Defaults that a class has in its code."""
+
+
+PARTIAL_SETTINGS = ("moonshine_streaming", "nemotron3_5_transcribe_asr_audio")
+"""Classes whose partial factor goes when other settings come in its place."""
+
+
+def modules(kind: str) -> Iterator[Any]:
+    """The files of one kind of all models."""
+    import transformers.models
+
+    for module in pkgutil.iter_modules(transformers.models.__path__):
+        try:
+            yield importlib.import_module(f"transformers.models.{module.name}.{kind}_{module.name}")
+        except (ImportError, RuntimeError):
+            continue
+
+
+def classes() -> Iterator[Any]:
+    """Every configuration class with a model_type."""
+    from transformers import PretrainedConfig
+
+    for file in modules("configuration"):
+        for each in vars(file).values():
+            if inspect.isclass(each) and issubclass(each, PretrainedConfig) and each.__module__ == file.__name__:
+                yield each
+
+
+def sizes(config: Any) -> dict[str, Any]:
+    """The defaults of a class that pecli reads; the number of layers where some of them have no rope."""
+    given = {each.name: each.default for each in dataclasses.fields(config)}
+    keys = KEYS | ({"num_hidden_layers"} if "no_rope_layer_interval" in given else set())
+    found = {name: value for name, value in given.items() if name in keys and isinstance(value, (int, float, tuple))}
+    found |= settings(config) | NOT_FIELDS.get(config.model_type, {})
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(found.items())}
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """The rotary settings that a class fills in."""
+    try:
+        found = getattr(config(), "rope_parameters", None)
+    except (AttributeError, ImportError, TypeError, ValueError):  # of classes that need arguments, or other packages
+        return {}
+    family = families.family_of(config.model_type) or families.Family()
+    is_nested = any(isinstance(value, dict) for value in (found or {}).values())
+    has_row = family.local_theta is not None or family.scales_full_layers
+    is_plain = found and found.get("rope_type") in ("default", "axial")
+    if is_plain and family.partial is None and found.get("partial_rotary_factor", 1.0) != 1.0:
+        return {"rope_parameters": found} if config.model_type in PARTIAL_SETTINGS else {}
+    if not found or (has_row if is_nested else is_plain):
+        return {}
+    return {"rope_parameters": found}
+
+
+THETA = {"rope_theta": 54321.0}
+SCALED = {"rope_type": "linear", "factor": 3.0}
+GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "rope_theta": ({}, THETA),
+    "head_dim": ({}, {"head_dim": 48}),
+    "rotary_dim": ({}, {"rotary_dim": 16}),
+    "rope_scaling": (THETA, {**THETA, "rope_scaling": {**SCALED, **THETA}}),
+    "rope_parameters": ({}, {"rope_parameters": {**SCALED, **THETA}}),
+    "partial_rotary_factor": ({}, {"partial_rotary_factor": 0.75}),
+    "rope_parameters.partial_rotary_factor": (
+        {"rope_parameters": {"rope_type": "default", **THETA}},
+        {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.75, **THETA}},
+    ),
+}
+"""Keys, with two configurations that differ by them alone."""
+
+
+def rotary_modules() -> dict[str, Any]:
+    """The rotary modules of all models, by the name of the configuration class that their constructor takes."""
+    found: dict[str, Any] = {}
+    for file in modules("modeling"):
+        for name, each in vars(file).items():
+            if inspect.isclass(each) and name.endswith("RotaryEmbedding") and each.__module__ == file.__name__:
+                kind = inspect.signature(each.__init__).parameters.get("config")
+                said = getattr(kind and kind.annotation, "__name__", str(kind and kind.annotation))
+                found.setdefault(said.strip("'"), each)
+    return found
+
+
+def frequencies(config: Any, module: Any, given: dict[str, Any]) -> list[list[float]] | None:
+    """The frequencies of a module; None where it cannot be made."""
+    try:
+        made = module(config=config.from_dict({"model_type": config.model_type, **copy.deepcopy(given)}))
+    except Exception:  # whatever a class has against it
+        return None
+    return [values.flatten().tolist() for name, values in made.named_buffers() if name.endswith("inv_freq")]
+
+
+def ignored(config: Any, module: Any) -> list[str]:
+    """The keys that do not move the frequencies."""
+    found = []
+    for name, (without, given) in GIVEN.items():
+        plain, other = (frequencies(config, module, each) for each in (without, given))
+        if plain and plain == other:
+            found.append(name)
+    return found
+
+
+def defaults() -> dict[str, list[Any]]:
+    """The rows of all classes; those that need packages that are not there stay as they were."""
+    found: dict[str, list[Any]] = {}
+    rotary = rotary_modules()
+    for config in classes():
+        name = plain_name(config.model_type)
+        known = families.family_of(name, vision="vision" in name) or name in non_rotary.FAMILIES
+        known = known or non_rotary.tables_of(name)
+        if name and known and name not in found and set(values := sizes(config)) - {"pad_token_id"}:
+            found[name] = [config.__name__, values]
+            if config.__name__ in rotary and (keys := ignored(config, rotary[config.__name__])):
+                found[name].append(keys)
+    return json.loads((FOLDER / "class_defaults.json").read_text(encoding="utf-8")) | found
+
+
+NAMED = re.compile(r"pos_emb|position|rel_pos|relative|embed_positions|time_embed|shared_(image_)?embedding")
+OTHERS = re.compile(
+    r"position_ids|\.bias$|relative_position_index|layer_?norm|norm\d?\.|pos_conv|relative_coords|token_type|rotary"
+    r"|_proj\b|proj\.|\.gate$|no_memory|mlp|attn\.embed_positions|order_head|out_point|projection_layer|positional_encoder\.projector"
+)
+PARTS = re.compile(r"(text|vision|language|audio)_(model|tower|backbone)\.|visual\.|backbone\.|model\.")
+ROWS = """
+    max_position_embeddings n_positions max_seq_len max_sequence_length max_source_positions max_target_positions
+    max_encoder_position_embeddings max_decoder_position_embeddings num_position_embeddings block_size context_length
+"""
+DIMS = (
+    "hidden_size d_model embed_dim embedding_size input_embedding_size n_embd emb_dim encoder_embed_dim hidden_dim dim"
+)
+MAX_MORE, MAX_TABLES = 5, 6
+
+
+def models() -> Iterator[tuple[str, Any]]:
+    """Every model that can be made from class defaults, with its model_type."""
+    import torch
+    import transformers
+    from transformers.models.auto import configuration_auto, modeling_auto
+
+    maps = [value for name, value in vars(modeling_auto).items() if re.fullmatch(r"MODEL_.*MAPPING_NAMES", name)]
+    for name in configuration_auto.CONFIG_MAPPING_NAMES:
+        known = [each.get(name) for each in (modeling_auto.MODEL_MAPPING_NAMES, *maps)]
+        for kind in dict.fromkeys(each if isinstance(each, str) else each[0] for each in known if each):
+            try:
+                with torch.device("meta"):
+                    yield name, getattr(transformers, kind)(transformers.AutoConfig.for_model(name))
+            except Exception:  # whatever a class has against its own defaults
+                continue
+            break
+
+
+def rule(shape: list[int], config: Any) -> list[Any] | None:
+    """Which keys say how many rows and columns a table has."""
+    rows, columns = shape
+    given = {name: getattr(config, name, None) for name in (*ROWS.split(), *DIMS.split())}
+    dim = next((name for name in DIMS.split() if given[name] == columns), None)
+    for name in ROWS.split():
+        if dim and isinstance(given[name], int) and 0 <= rows - given[name] <= 2:
+            return [name, rows - given[name], dim]
+    image, patch = getattr(config, "image_size", None), getattr(config, "patch_size", None)
+    (height, width), (tall, wide) = (
+        each if isinstance(each, (list, tuple)) else (each, each) for each in (image, patch)
+    )
+    if dim is None or not all(isinstance(each, int) and each for each in (height, width, tall, wide)):
+        return None
+    more = rows - (height // tall) * (width // wide)
+    extra = (getattr(config, "num_detection_tokens", None) or 0) + MAX_MORE
+    return ["", more, dim] if 0 <= more <= extra else None
+
+
+def tables(model: Any) -> list[list[Any]]:
+    """The rows of a model."""
+    found: dict[str, Any] = {}
+    for name, each in (*model.named_parameters(), *model.named_buffers()):
+        found.setdefault(re.sub(r"\.\d+\.", ".N.", name), each)  # the first layer stands for all
+    kept = {name: each for name, each in found.items() if NAMED.search(name) and not OTHERS.search(name.lower())}
+    is_whole = not any(PARTS.match(name) for name in kept)
+    rows: list[list[Any]] = []
+    for name, tensor in kept.items():
+        shape = [size for size in tensor.shape if size != 1]
+        label = re.sub(r"\.weights?$|(?<=embeddings)\.positional_embedding$", "", name)
+        is_plain = is_whole and len(shape) == 2 and ".N." not in name and not re.search("rel|bias", name)
+        by_keys = rule(shape, model.config) if is_plain else None
+        if by_keys or len(shape) > 1:
+            rows.append([label, *by_keys] if by_keys else [label, " × ".join(map(str, shape))])
+    return rows[:MAX_TABLES]
+
+
+def all_tables() -> dict[str, list[Any]]:
+    known = {"roformer", *non_rotary.FAMILIES, *non_rotary.BESIDE}  # the first one's table is that of its rotation
+    named = {plain_name(model_type): tables(model) for model_type, model in models()}
+    return {name: rows for name, rows in named.items() if rows and name not in known}
+
+
+def main() -> None:
+    """Write the files, one model_type per line."""
+    for name, make in (("defaults", defaults), ("tables", all_tables)):
+        if name in (sys.argv[1:] or [name]):
+            rows = [f"{json.dumps(key)}: {json.dumps(row, ensure_ascii=False)}" for key, row in sorted(make().items())]
+            (FOLDER / f"class_{name}.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

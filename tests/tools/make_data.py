@@ -1,0 +1,302 @@
+"""Data files of the tests that other projects made: `python -m tests.tools.make_data NAME …`, or all without a name.
+
+    pip install torch==2.13.0 transformers==5.22.2 onnx==1.23.2 onnxscript safetensors gguf==0.19.0
+
+Made so on the CPU (torch_powers on x86-64 with AVX-512). The tests need none of these packages.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TESTS = Path(__file__).parents[1]
+LLAMA3 = {
+    "rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}  # fmt: skip
+
+
+def golden_transformers() -> None:
+    """cos and sin of presets by transformers' own rotary modules, in float32: one column per frequency, at the
+    positions of the golden suite's models. Presets whose module takes other arguments are left out.
+    """
+    from pecli.golden import DATA
+    from pecli.models.presets import presets
+
+    written = {}
+    for preset in DATA["presets"]:
+        try:
+            written[preset] = _rotary_tables(presets()[preset].config)
+        except (AttributeError, KeyError, StopIteration) as problem:
+            print(f"{preset}: left out, {problem}")
+    lines = ",\n".join(f'"{name}": {json.dumps(values)}' for name, values in written.items())
+    (TESTS / "golden_transformers.json").write_text(f"{{\n{lines}\n}}\n")
+
+
+def _rotary_tables(config: dict[str, Any]) -> dict[str, list[float]]:
+    import torch
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    from pecli.golden import FAR_AND_NEAR
+
+    given = {key: value for key, value in config.items() if key != "model_type"}
+    made = CONFIG_MAPPING[config["model_type"]](**given).get_text_config()
+    kind = made.model_type.removesuffix("_text")
+    module = importlib.import_module(f"transformers.models.{kind}.modeling_{kind}")
+    name = next(name for name in dir(module) if name.endswith("RotaryEmbedding") and "Vision" not in name)
+    rotary = getattr(module, name)(made)
+    pairs = len(rotary.inv_freq)
+    found = {}
+    for part, values in zip(("cos", "sin"), rotary(torch.zeros(1), torch.tensor([FAR_AND_NEAR])), strict=True):
+        rows = values[0]
+        halves = rows.shape[1] == pairs or torch.equal(rows[:, :pairs], rows[:, pairs:])
+        rows = rows[:, :pairs] if halves else rows[:, ::2]
+        found[part] = [float(f"{value:.9g}") for value in rows.flatten().tolist()]
+    return found
+
+
+def interpolate() -> None:
+    """Learned tables resized by torch; grids of one row are left out: with antialias it makes constant columns."""
+    import torch
+    from torch.nn.functional import interpolate
+
+    def encoded(array: Any) -> str:
+        return base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
+
+    grids = (((14, 14), (24, 24)), ((24, 24), (14, 14)), ((7, 5), (3, 11)), ((2, 3), (9, 2)), ((16, 16), (16, 16)))
+    cases = []
+    for number, (old, new) in enumerate(grids):
+        torch.manual_seed(number)
+        grid = torch.randn(1, 2, *old) * 0.02
+        for mode in ("bilinear", "bicubic"):
+            for antialias in (False, True):
+                made = interpolate(grid, size=new, mode=mode, align_corners=False, antialias=antialias)
+                cases.append({"mode": mode, "antialias": antialias, "old": old, "new": new})
+                cases[-1] |= {"given": encoded(grid[0].movedim(0, -1)), "made": encoded(made[0].movedim(0, -1))}
+    for old_length, new_length in ((50, 128), (128, 50), (3, 4)):
+        rows = torch.randn(1, 2, old_length) * 0.02
+        made = interpolate(rows, size=new_length, mode="linear", align_corners=False)
+        cases.append({"mode": "linear", "antialias": False, "old": (old_length, 1), "new": (new_length, 1)})
+        cases[-1] |= {"given": encoded(rows[0].T), "made": encoded(made[0].T)}
+    text = json.dumps({"torch": torch.__version__, "cases": cases}, indent=0)
+    (TESTS / "tensors/interpolate.json").write_text(text + "\n", encoding="ascii")
+
+
+POSITIONS = [0, 1, 2, 31, 100, 4097]
+SMALL = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024, "rope_theta": 10000.0}
+ROTATED: list[tuple[str, dict[str, Any]]] = [
+    ("llama", {**SMALL, "head_dim": 16}),
+    ("llama", {**SMALL, "head_dim": 16, "rope_parameters": YARN}),
+    ("gpt_neox", {"hidden_size": 128, "num_attention_heads": 2, "num_hidden_layers": 1}),
+    ("cohere", {**SMALL}),
+    ("glm", {**SMALL, "head_dim": 16}),
+    ("deepseek_v3", {**SMALL, "qk_rope_head_dim": 16, "qk_nope_head_dim": 8}),
+    ("gpt_oss", {**SMALL, "head_dim": 16}),
+]
+KEPT = """
+    model_type hidden_size num_attention_heads head_dim rope_parameters max_position_embeddings qk_rope_head_dim
+    qk_nope_head_dim kv_lora_rank rope_interleave partial_rotary_factor
+"""
+
+
+def queries(heads: int, rows: int, dim: int) -> list[list[list[float]]]:
+    """Numbers without a pattern that float32 holds exactly; the test writes them out again."""
+    count = iter(range(heads * rows * dim))
+    return [[[(next(count) * 37 % 101 - 50) / 32 for _ in range(dim)] for _ in range(rows)] for _ in range(heads)]
+
+
+def rotated() -> None:
+    """What transformers makes of q, by the rotary code of its own models; GPT-J makes its table by itself."""
+    import torch
+    from transformers import AutoConfig
+    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
+
+    def line(config: dict[str, Any], made: Any) -> str:
+        values = [float(f"{value:.9g}") for value in made.reshape(-1).tolist()]
+        row = {"config": config, "positions": POSITIONS, "shape": list(made.shape), "rotated": values}
+        return json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n"
+
+    lines = []
+    for family, settings in ROTATED:
+        config = AutoConfig.for_model(family, **settings)
+        module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+        embedding = next(value for name, value in vars(module).items() if name.endswith("RotaryEmbedding"))(config)
+        function = "apply_rotary_pos_emb" + "_interleave" * (family == "deepseek_v3")
+        width = config.hidden_size // config.num_attention_heads
+        dim = settings.get("qk_rope_head_dim") or getattr(config, "head_dim", None) or width
+        q = torch.tensor([queries(2, len(POSITIONS), dim)], dtype=torch.float32)
+        made, _ = getattr(module, function)(q, q, *embedding(q, torch.tensor([POSITIONS])))
+        saved = json.loads(config.to_json_string())
+        lines.append(line({key: saved[key] for key in KEPT.split() if saved.get(key) is not None}, made))
+    rotary, dim = 8, 16
+    table = create_sinusoidal_positions(max(POSITIONS) + 1, rotary)[torch.tensor([POSITIONS])]
+    sin, cos = torch.split(table, rotary // 2, dim=-1)
+    rows = torch.tensor([queries(2, len(POSITIONS), dim)], dtype=torch.float32).permute(0, 2, 1, 3)
+    made = torch.cat([apply_rotary_pos_emb(rows[..., :rotary], sin, cos), rows[..., rotary:]], dim=-1)
+    gptj = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "rotary_dim": rotary, "n_positions": 2048}
+    (TESTS / "tensors/data/rotated.jsonl").write_text("".join([*lines, line(gptj, made.permute(0, 2, 1, 3))]))
+
+
+def tiny_gguf() -> None:
+    """Tensors of every float type, and one that is quantised."""
+    import gguf
+
+    writer = gguf.GGUFWriter(TESTS / "files/data/tiny.gguf", "llama")
+    writer.add_context_length(4096)
+    writer.add_embedding_length(16)
+    writer.add_head_count(2)
+    writer.add_rope_dimension_count(8)
+    writer.add_rope_freq_base(500000.0)
+    writer.add_token_list([f"token {number}" for number in range(100)])
+    writer.add_tensor("rope_freqs.weight", np.array([1, 2, 4, 8], np.float32))
+    table = np.arange(6, dtype=np.float32).reshape(2, 3)
+    writer.add_tensor("matrix", table)
+    writer.add_tensor("half", table.astype(np.float16))
+    kinds = gguf.GGMLQuantizationType
+    for name, array, kind in (
+        ("brain", table, kinds.BF16),
+        ("blk.0.attn_q.weight", np.ones((2, 32), np.float32), kinds.Q4_0),
+    ):
+        writer.add_tensor(name, gguf.quantize(array, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def tiny_llama() -> None:
+    """One random Llama in every form that people have one in; its inv_freq is saved, as before transformers 4.32."""
+    import onnx
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    here = TESTS / "files/data/tiny_llama"
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 131072}
+    parameters = {**LLAMA3, "rope_theta": 500000.0}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, **heads, rope_parameters=parameters, use_cache=False)).eval()
+    rotary = model.model.rotary_emb
+    rotary.register_buffer("inv_freq", rotary.inv_freq, persistent=True)
+    model.save_pretrained(here / "one_file")
+    model.save_pretrained(here / "shards", max_shard_size="10KB")
+    for name in ("bin", "onnx", "onnx_external"):
+        (here / name).mkdir(exist_ok=True)
+        model.config.save_pretrained(here / name)
+    torch.save(model.state_dict(), here / "bin" / "pytorch_model.bin")
+    tokens = torch.zeros(1, 4, dtype=torch.long)
+    plain = {"optimize": False, "external_data": False}  # optimised, cos and sin of four positions are all that is left
+    torch.onnx.export(model, (tokens,), here / "onnx" / "model.onnx", **plain)
+    exported = onnx.load(here / "onnx" / "model.onnx")
+    for node in exported.graph.node:
+        del node.metadata_props[:]  # the exporter's stack traces
+    exported.graph.ClearField("value_info")
+    onnx.save(exported, here / "onnx" / "model.onnx")
+    external = {"save_as_external_data": True, "location": "model.onnx.data", "size_threshold": 0}
+    onnx.save(exported, here / "onnx_external" / "model.onnx", **external)
+    for extra in here.glob("*/generation_config.json"):
+        extra.unlink()
+    for file in here.glob("*/*"):
+        file.chmod(0o644)
+
+
+def torch_powers() -> None:
+    """Powers as PyTorch computes them in float32."""
+    import torch
+
+    bases, dims = (0.5, 7.7, 25000.3, 77123.25, 150000.0, 1e20), (6, 64, 80, 256)
+    found = {f"{base!r},{dim}": base ** (torch.arange(0, dim, 2).float() / dim) for base in bases for dim in dims}
+    file = TESTS / "engine/numerics/torch_powers.npz"
+    np.savez_compressed(file, **{name: each.numpy() for name, each in found.items()})
+
+
+FAR_POSITIONS = [0, 1, 2, 255, 257, 4095, 131071, 1048575, 16777217]
+FAR_YARN = {"rope_type": "yarn", "factor": 10.0, "original_max_position_embeddings": 2048}
+GPT_OSS = {**FAR_YARN, "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
+FACTORS = {"short_factor": [1.0 + k / 7 for k in range(16)], "long_factor": [1.0 + k * 1.7 for k in range(16)]}
+ROPES: list[tuple[int, float, dict[str, Any]]] = [
+    (128, 10000.0, {}),
+    (64, 500000.0, {}),
+    (96, 1e6, {}),
+    (64, 10000.0, {"rope_type": "linear", "factor": 3.0}),
+    (128, 10000.0, FAR_YARN),
+    (64, 150000.0, GPT_OSS),
+    (32, 10000.0, {**FAR_YARN, "rope_type": "longrope", **FACTORS}),
+    (32, 1e6, {"rope_type": "proportional", "partial_rotary_factor": 0.5, "factor": 3.0}),
+    (128, 500000.0, LLAMA3),
+]
+
+
+def torch_rope() -> None:
+    """What transformers' own rotary embedding computes: the bits of float32, in hexadecimal."""
+    import torch
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    def hexadecimal(values: Any) -> list[str]:
+        return [f"{int(bits) & 0xFFFFFFFF:08x}" for bits in values.contiguous().view(torch.int32).flatten()]
+
+    cases = []
+    for dim, base, scaling in ROPES:
+        parameters = {"rope_type": "default", "rope_theta": base, **scaling}
+        sizes = {"hidden_size": dim, "num_attention_heads": 1, "max_position_embeddings": 20480}
+        layer = LlamaRotaryEmbedding(LlamaConfig(**sizes, rope_parameters=parameters))
+        tables = layer(torch.zeros(1, dtype=torch.float32), torch.tensor([FAR_POSITIONS]))
+        cos, sin = ([hexadecimal(row) for row in table[0, :, : dim // 2]] for table in tables)
+        row = {"dim": dim, "base": base, "scaling": scaling, "inv_freq": hexadecimal(layer.inv_freq)}
+        cases.append({**row, "cos": cos, "sin": sin})
+    text = json.dumps({"positions": FAR_POSITIONS, "cases": cases})
+    text = text.replace('[["', '[\n["').replace('"], ["', '"],\n["').replace("}, {", "},\n{")
+    (TESTS / "engine/schemes/torch_rope.json").write_text(text + "\n")
+
+
+def torch_views() -> None:
+    """What torch saves of tensors that share, slice and repeat storages."""
+    import torch
+
+    numbers = torch.arange(24.0)
+    views = {
+        "matrix": numbers.reshape(4, 6),
+        "transposed": numbers.reshape(4, 6).T,
+        "permuted": numbers.reshape(2, 3, 4).permute(1, 0, 2),
+        "sliced": numbers.reshape(4, 6)[1:, ::2],
+        "every_third": numbers[::3],
+        "expanded": numbers[:3].expand(5, 3),
+        "scalar": numbers[7],
+        "empty": numbers.reshape(4, 6)[:, :0],
+        "parameter": torch.nn.Parameter(numbers[:2].clone()),
+        "nested": {"list": [numbers[:1].double(), numbers[1:2].half()], 3: numbers[2:4].bfloat16()},
+        "bool": numbers[:3] > 1,
+        "complex": numbers[:2] * 1j,
+        "uint16": numbers[:2].to(torch.uint16),
+        "float8": numbers[:2].to(torch.float8_e4m3fn),
+        "beside": [None, True, 1.5, -5, 10**30, "text", torch.float32, torch.device("cpu"), torch.Size([1])],
+    }
+    torch.save(views, TESTS / "files/data/torch_views.pt")
+
+
+MAKERS = {
+    make.__name__: make
+    for make in (
+        golden_transformers,
+        interpolate,
+        rotated,
+        tiny_gguf,
+        tiny_llama,
+        torch_powers,
+        torch_rope,
+        torch_views,
+    )
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or MAKERS:
+        MAKERS[name]()
