@@ -8,9 +8,12 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
+from functools import reduce
+from importlib.util import find_spec
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,74 +22,35 @@ from pecli.checks.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, reorder
 from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name
 from pecli.engine.table import results_in_order
-from pecli.errors import FileError, PecliError, bracketed, listed
+from pecli.errors import FileError, ParameterError, PecliError, bracketed, listed
 from pecli.files.load import load_file
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import config_file, find_model
-from pecli.models.keys import plain_name
+from pecli.models.tensor_names import canonical
 from pecli.tensors.convert import heads_of
 from pecli.tensors.head_layout import ORDERS, Heads, Weight, projection
 
-if TYPE_CHECKING:
-    from pecli.files.load import Given
-
 HUGGING_FACE, META, GGUF = "Hugging Face", "Meta", "GGUF"
 FORMS = {"config.json": HUGGING_FACE, "params.json": META}
-_NAMES = """
-token_embd embed_tokens tok_embeddings embed_in
-output lm_head embed_out output
-output_norm norm final_layer_norm final_layernorm
-attn_norm input_layernorm attention_norm
-attn_q self_attn.q_proj attention.wq
-attn_k self_attn.k_proj attention.wk
-attn_v self_attn.v_proj attention.wv
-attn_qkv self_attn.qkv_proj attention.query_key_value
-attn_output self_attn.o_proj attention.wo attention.dense self_attn.dense
-attn_q_norm self_attn.q_norm attention.q_norm
-attn_k_norm self_attn.k_norm attention.k_norm
-ffn_norm post_attention_layernorm ffn_norm pre_feedforward_layernorm
-ffn_gate mlp.gate_proj feed_forward.w1
-ffn_up mlp.up_proj feed_forward.w3 mlp.gate_up_proj mlp.dense_h_to_4h mlp.fc1 mlp.c_fc
-ffn_down mlp.down_proj feed_forward.w2 mlp.dense_4h_to_h mlp.fc2 mlp.c_proj
-ffn_gate_inp mlp.gate block_sparse_moe.gate
-ffn_gate_exps mlp.experts.gate_proj block_sparse_moe.experts.w1
-ffn_up_exps mlp.experts.up_proj block_sparse_moe.experts.w3
-ffn_down_exps mlp.experts.down_proj block_sparse_moe.experts.w2
-post_ffw_norm post_feedforward_layernorm
-"""
-NAMES = {word: row.split()[0] for row in _NAMES.strip().split("\n") for word in row.split()[1:]}
-"""GGUF's names by those of Hugging Face and Meta."""
-AFTER_ATTENTION = frozenset(("gemma2", "gemma3", "gemma3_text", "olmo2", "olmo3"))
-"""Families whose post_attention_layernorm is just that, and not the norm before the feed-forward layer."""
-NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))
-"""Architectures whose norms GGUF keeps with 1 added."""
-SETTINGS = re.compile(
-    r"(?:^|\.)(?:rope_(?:freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|attention\.bias)$"
-)
-"""Tensors that belong to the encodings, or to a mask."""
-_NAME = re.compile(r"(?:(?:model|language_model|gpt_neox|transformer)\.)*(?:(?:layers|h)\.(\d+)\.)?(.+)\.(weight|bias)")
+NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))  #: in GGUF
+SETTINGS = re.compile(r".*(?:rope_(?:freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|attention\.bias)")
 
-BITS = {
-    **dict.fromkeys(("Q4_0", "Q4_1", "Q4_K"), (4, 32)),
-    **dict.fromkeys(("Q5_0", "Q5_1", "Q5_K"), (5, 32)),
-    **{"Q8_0": (8, 32), "Q6_K": (6, 16), "Q3_K": (3, 16), "Q2_K": (2, 16)},
-}
+_BITS = "Q4_0 4 32, Q4_1 4 32, Q4_K 4 32, Q5_0 5 32, Q5_1 5 32, Q5_K 5 32, Q8_0 8 32, Q6_K 6 16, Q3_K 3 16, Q2_K 2 16"
+BITS = {name: (int(bits), int(shared)) for name, bits, shared in map(str.split, _BITS.split(","))}
 """Bits of an element, and how many elements share a scale, of the quantised types that are compared."""
 SUPER_BLOCK, SCALE_SHARE = 256, 1 / 40
 """The scales of K-quants are multiples of one of 256 elements, whose rounding is below this share of the largest."""
 MAX_STEPS = 4  #: that one element may be off, where its row as a whole is off by less than one
 ROUNDING = {"float16": (2.0**-10, 2.0**-24), "bfloat16": (2.0**-7, 0.0)}  #: relative, and absolute
-PIECE = 1 << 20  #: elements that are compared at once
+PIECE = 1 << 17  #: elements that are compared at once
 SAMPLED = 256  #: columns that tell what happened to a tensor
-MAX_LISTED = 6
 SAME_FREQUENCY = 1e-5  #: relative: GGUF keeps bases and factors in float32
 KEYS = {
-    GGUF: {"base": "rope.freq_base", "rotary dimension": "rope.dimension_count", "llama3": "rope_freqs.weight"}
-    | {"longrope": "rope_factors_long.weight", "linear": "rope.scaling.type", "yarn": "rope.scaling.type"}
-    | {"kv heads": "attention.head_count_kv"},
+    GGUF: {"base": "rope.freq_base", "rotary dimension": "rope.dimension_count", "llama3": "rope_freqs.weight"},
     META: {"base": "rope_theta", "llama3": "use_scaled_rope", "kv heads": "n_kv_heads"},
     HUGGING_FACE: {"base": "rope_theta", "kv heads": "num_key_value_heads"},
 }
+KEYS[GGUF] |= {"longrope": "rope_factors_long.weight", "kv heads": "attention.head_count_kv"}
 """What is missing where a form has the default instead."""
 
 
@@ -115,12 +79,12 @@ class Stored(NamedTuple):
             from gguf import GGMLQuantizationType
             from gguf.quants import dequantize
 
-            values: AnyArray = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.kind])
-            return values
+            return np.asarray(dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.kind]))
+        if self.kind == "bfloat16":  # the upper half of a float32
+            return (rows.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
         return rows if rows.dtype == np.float64 else rows.astype(np.float32)
 
     def sample(self) -> AnyArray:
-        """The first columns of every row."""
         share = min(1.0, SAMPLED / self.shape[-1]) if len(self.shape) > 1 else 1
         return self.floats(self.rows[:, : round(self.rows.shape[1] * share)])
 
@@ -138,25 +102,17 @@ class Stored(NamedTuple):
         return steps
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """A model in one form; tensors have GGUF's names."""
 
     label: str  #: A or B
     kind: str
+    architecture: str
     encodings: ModelEncodings
+    layout: str  #: how weights of queries and keys have their pairs
     heads: Heads | None
     tensors: Mapping[str, Stored]
     unknown: Sequence[str]  #: tensors whose names are not known, or whose types are not read
-
-    @property
-    def layout(self) -> str:
-        """How weights of queries and keys have their pairs."""
-        return next((LAYOUTS[each.layout][0] for each in self.encodings.ropes() if each.layout), "halves")
-
-    @property
-    def architecture(self) -> str:
-        return self.encodings.model_type or self.kind
 
 
 class Pair(NamedTuple):
@@ -169,7 +125,6 @@ class Pair(NamedTuple):
     added: int
 
     def compared(self, allowed: Tolerance) -> Comparison:
-        """All rows, piece by piece."""
         ours, theirs = self.ours, self.theirs
         result = Comparison(self.name, theirs.shape, math.prod(theirs.shape), ours.kind, theirs.kind)
         result.mismatched, result.max_abs_error = 0, 0.0
@@ -177,32 +132,39 @@ class Pair(NamedTuple):
         for start in range(0, len(theirs.rows), step):
             places = slice(start, start + step) if self.order is None else self.order[start : start + step]
             one, other = ours.rows[places], theirs.rows[start : start + step]
-            if ours.kind == theirs.kind and not self.added and np.array_equal(one, other):
+            if (
+                ours.kind == theirs.kind
+                and not self.added
+                and np.array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{one.itemsize}"))
+            ):
                 continue
             bad, error = self.bad_rows(ours.floats(one) + np.float32(self.added), theirs.floats(other), allowed)
-            result.max_abs_error = max(result.max_abs_error, float(error.max(initial=0)))
+            largest = float(error.max(initial=0))
+            result.max_abs_error = max(result.max_abs_error, math.inf if math.isnan(largest) else largest)
             result.mismatched += int(bad.sum()) * error.shape[1]
         return result
 
     def bad_rows(self, ours: AnyArray, theirs: AnyArray, allowed: Tolerance) -> tuple[AnyArray, AnyArray]:
         """Which rows are out of tolerance, and absolute errors."""
         quantised = [each for each in self[1:3] if each.kind in BITS]
+        rounded = bool(self.added) or self.ours.kind != self.theirs.kind
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.abs(ours - theirs)
-            limit = np.maximum.reduce([each.steps(theirs) for each in quantised or self[1:3]])
-            limit += np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours)
+            limit = reduce(np.maximum, (each.steps(theirs) for each in quantised or self[1:3])) * np.float32(rounded)
+            if allowed.atol or allowed.rtol:
+                limit += np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours)
             if not quantised:
                 return ~(error <= limit).all(axis=1), error
-            within = np.square(error).mean(axis=1) <= np.square(limit).mean(axis=1)
+            within = np.einsum("ij,ij->i", error, error) <= np.einsum("ij,ij->i", limit, limit)
             return ~(within & (error.max(axis=1) <= MAX_STEPS * limit.max(axis=1))), error
 
 
-def diff_forms(a: Given, b: Given, allowed: Tolerance) -> dict[str, Any] | None:
+def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
     """How two forms of a model differ: the fields of a `Difference`; None where these are no two forms."""
     found = [_described(each) for each in (a, b)]
-    if not all(kind for kind, _ in found) or (found[0][0] == found[1][0] != GGUF):
+    if not all(kind for kind, *_ in found) or (found[0][0] == found[1][0] != GGUF):
         return None
-    forms = [_form(os.fspath(path), label, *each) for path, label, each in zip((a, b), "AB", found, strict=True)]
+    forms = [_form(label, *each) for label, each in zip("AB", found, strict=True)]
     one, other = sorted(forms, key=lambda form: form.kind != HUGGING_FACE)  # which defines the model
     pairs, problems = _pairs(one, other)
     results = [*results_in_order(lambda pair: pair.compared(allowed), pairs)]
@@ -212,25 +174,23 @@ def diff_forms(a: Given, b: Given, allowed: Tolerance) -> dict[str, Any] | None:
     rounded = f"{len(pairs) - equal - len(changed)} within the rounding"
     kinds = ", ".join(sorted({stored.kind for pair in pairs for stored in pair[1:3]}))
     return {
-        "diagnosis": (*_encodings(one, other), *_heads(one, other), *_joined(problems, other.label)),
+        "diagnosis": (*_encodings(one, other), *_joined(problems, other.label)),
         "tensors": tuple(result for _, result in changed),
-        "weak": tuple(
-            f"not compared: {listed(each.unknown, MAX_LISTED)} ({each.label})" for each in forms if each.unknown
-        ),
+        "weak": tuple(f"not compared: {listed(form.unknown, 6)} ({form.label})" for form in forms if form.unknown),
         "forms": f"{len(pairs)} tensors, {one.kind} and {other.kind}: {equal} equal, {rounded} of {kinds}",
     }
 
 
-def _described(given: Given) -> tuple[str, str]:
-    """Which form a path is, and the file that describes it; empty where it is none."""
+def _described(given: Any) -> tuple[str, str, str]:
+    """Which form a path is, the path, and the file that describes it; empty where it is none."""
     if not isinstance(given, (str, os.PathLike)) or not os.path.exists(path := os.fspath(given)):
-        return "", ""
+        return "", "", ""
     weights = os.path.isfile(path) and path.endswith((".safetensors", ".bin", ".pth", ".pt"))
     found = config_file(os.path.dirname(path) or os.curdir if weights else path)
-    return GGUF if found.endswith(".gguf") else FORMS.get(os.path.basename(found), ""), found
+    return GGUF if found.endswith(".gguf") else FORMS.get(os.path.basename(found), ""), path, found
 
 
-def _form(path: str, label: str, kind: str, described: str) -> Form:
+def _form(label: str, kind: str, path: str, described: str) -> Form:
     encodings = find_model(described)
     try:
         heads = heads_of(described, None, {})
@@ -239,50 +199,24 @@ def _form(path: str, label: str, kind: str, described: str) -> Form:
     shards = sorted(os.listdir(path)) if kind == META and os.path.isdir(path) else []
     shards = [os.path.join(path, name) for name in shards if re.fullmatch(r"consolidated\.\d+\.pth", name)]
     first, *rest = [load_file(file) for file in shards or [described if kind == GGUF else path]]
-    known = {name: name if kind == GGUF else canonical(name, encodings.model_type) for name in first.tensors}
-    wanted = [name for name in first.tensors if not SETTINGS.search(name)]
-    tensors = {
-        known[name]: Stored.of(first.tensors[name], [file.tensors[name] for file in rest])
-        for name in wanted
-        if known[name]
-    }
+    tensors, unknown = {}, []
+    for name in (name for name in first.tensors if not SETTINGS.fullmatch(name)):
+        if known := name if kind == GGUF else canonical(name, encodings.model_type):
+            tensors[known] = Stored.of(first.tensors[name], [file.tensors[name] for file in rest])
+        else:
+            unknown.append(name)
     for each in first.unread:
         if each.dtype in BITS and each.blocks is not None:
             tensors[each.name] = Stored(each.dtype, each.shape, each.blocks.reshape(-1, each.blocks.shape[-1]))
-    if any(stored.kind in BITS for stored in tensors.values()):
-        try:
-            import gguf  # noqa: F401
-        except ImportError:
-            rule = "holds quantised tensors, which the package gguf dequantises"
-            raise FileError(path, rule, "pip install 'pecli-posenc[gguf]'") from None
-    for name in [name for name in tensors if "_exps." in name and kind == GGUF]:  # each expert by itself
-        whole = tensors.pop(name)
-        for expert, rows in enumerate(np.split(whole.rows, whole.shape[0])):
-            tensors[f"{name}[{expert}]"] = Stored(whole.kind, whole.shape[1:], rows)
-    unread = [each.name for each in first.unread if each.name not in known and each.dtype not in BITS]
-    return Form(label, kind, encodings, heads, tensors, [*unread, *(name for name in wanted if not known[name])])
+        else:
+            unknown.append(each.name)
+    if any(stored.kind in BITS for stored in tensors.values()) and find_spec("gguf") is None:
+        raise FileError(path, "holds quantised tensors, which the gguf package reads", "pip install gguf")
+    layout = next((LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves")
+    return Form(label, kind, encodings.model_type or kind, encodings, layout, heads, tensors, unknown)
 
 
-def canonical(name: str, model_type: str | None) -> str:
-    """GGUF's name of a tensor of Hugging Face's or Meta's; empty where it is not known.
-
-    >>> canonical("model.layers.3.self_attn.q_proj.weight", "llama"), canonical("layers.3.attention.wq.weight", None)
-    ('blk.3.attn_q.weight', 'blk.3.attn_q.weight')
-    """
-    parts = _NAME.fullmatch(name)
-    layer, stem, suffix = parts.groups() if parts else (None, "", "")
-    expert = re.search(r"\.experts(\.\d+)\.", stem)
-    known = NAMES.get(stem.replace(expert[1], "", 1) if expert else stem)
-    if stem == "post_attention_layernorm" and plain_name(model_type) in AFTER_ATTENTION:
-        known = "post_attention_norm"
-    place = f"[{expert[1][1:]}]" if expert else ""
-    return f"{f'blk.{layer}.' if layer else ''}{known}.{suffix}{place}" if known else ""
-
-
-Problem = tuple[str, str]  #: a tensor, and what is wrong with it
-
-
-def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[Problem]]:
+def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
     """The tensors of both, and those that are missing or of another shape."""
     sides = [dict(form.tensors) for form in (one, other)]
     for side in sides:  # tied weights are kept once
@@ -296,11 +230,11 @@ def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[Problem]]:
             continue
         theirs = sides[1][name].fitted(sides[0][name].shape)
         ours = sides[0][name].fitted(theirs.shape)
-        if ours.shape != theirs.shape:
-            problems.append((name, f"is {bracketed(theirs.shape)}, not {bracketed(ours.shape)}"))
-            continue
         added = plus[1] - plus[0] if name.endswith("norm.weight") else 0
-        pairs.append(Pair(name, ours, theirs, _order(name, ours, one, other), added))
+        if ours.shape == theirs.shape:
+            pairs.append(Pair(name, ours, theirs, _order(name, ours, one, other), added))
+        else:
+            problems.append((name, f"is {bracketed(theirs.shape)}, not {bracketed(ours.shape)}"))
     return pairs, problems
 
 
@@ -316,7 +250,8 @@ def _order(name: str, ours: Stored, one: Form, other: Form) -> Indices | None:
         if len(rows) % len(slots) == 0:
             order = rows.reshape(len(slots), -1)[np.argsort([*map("qkv".index, slots)], kind="stable")].reshape(-1)
     if one.layout != other.layout and named.kind != "latent":
-        order = order[heads.move(Weight(name, ours.rows[:, 0]), one.layout, other.layout).order]
+        with suppress(ParameterError):  # rows that are not those of so many heads are compared as they are
+            order = order[heads.move(Weight(name, ours.rows[:, 0]), one.layout, other.layout).order]
     return order if (order != rows).any() else None
 
 
@@ -330,33 +265,32 @@ def _row_orders(pair: Pair, one: Form, other: Form) -> Iterator[tuple[str, Indic
     if named is None or one.heads is None or named.norm:
         return
 
-    def permuted(rows: Indices, heads: int, source: str = "halves", target: str = "interleaved") -> Indices:
-        return rows.reshape(heads, -1)[:, reorder(len(rows) // heads, source, target)].reshape(-1)
+    def permuted(rows: Indices, heads: int) -> Indices:
+        return rows.reshape(heads, -1)[:, reorder(len(rows) // heads, "halves", "interleaved")].reshape(-1)
 
     heads, kv_heads = one.heads.heads, one.heads.kv_heads or one.heads.heads
     form = f"{other.architecture} in {other.kind} form"
     if named.kind == "qkv":
-        size = len(same) // (heads + 2 * kv_heads)
-        q, k, v, _ = np.split(expected, np.cumsum([heads, kv_heads, kv_heads]) * size)
-        yield f"is in the order of {one.label}; {form} has {ORDERS['blocks'].words}", same
-        yield f"is permuted in q and k; {form} is not", np.concatenate([permuted(q, heads), permuted(k, kv_heads), v])
-        yield "has its k and v exchanged", np.concatenate([q, v, k])
+        if len(same) % (heads + 2 * kv_heads) == 0:
+            size = len(same) // (heads + 2 * kv_heads)
+            q, k, v = np.split(expected, [heads * size, (heads + kv_heads) * size])
+            yield f"is in the order of {one.label}; {form} has {ORDERS['blocks'].words}", same
+            turned = np.concatenate([permuted(q, heads), permuted(k, kv_heads), v])
+            yield f"is permuted in q and k; {form} is not", turned
+            yield "has its k and v exchanged", np.concatenate([q, v, k])
         return
     own, word = (heads, "heads") if named.kind == "q" else (kv_heads, "kv heads")
     if pair.order is not None:
         yield f"is not permuted; {form} is", same
         yield "is permuted twice", expected[expected]
         yield "is permuted the wrong way, from interleaved to halves", np.argsort(expected)
-    for count in {own: 0, heads: 0, kv_heads: 0} | {2**k: 0 for k in range(10)}:
-        if len(same) % (2 * count) == 0:
-            said = (
-                f"in {count} heads; the model has {own} {word} (llama.cpp#3364)" if count != own else f"; {form} is not"
-            )
-            yield f"is permuted {said}".replace(" ;", ";"), permuted(same, count)
+    for count in (own, heads, kv_heads, *(2**k for k in range(10))):
+        if len(same) % (2 * count) == 0 and (count != own or pair.order is None):
+            other_count = f" in {count} heads; the model has {own} {word} (llama.cpp#3364)"
+            yield f"is permuted{f'; {form} is not' if count == own else other_count}", permuted(same, count)
 
 
 def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tolerance) -> str:
-    """What happened to a tensor."""
     ours, theirs = pair.ours.sample(), pair.theirs.sample()
     loose = replace(allowed, rtol=allowed.rtol + 1e-3)  # for numbers that are told in a few digits
 
@@ -375,26 +309,25 @@ def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tol
         (f"is 1 too large: {norms}", expected + np.float32(1)),
         (f"is multiplied by {factor:.4g}", expected * np.float32(f"{factor:.4g}")),
     ):
-        if explains(sample, loose):
+        if words != "is multiplied by 1" and explains(sample, loose):
             return words
     layer, last = _parts(pair.name)
     for name, tensor in one.tensors.items():
         number, short = _parts(name)
         stored = tensor.fitted(pair.ours.shape)
         if (number == layer) != (short == last) and stored.shape == pair.ours.shape:
-            order = _order(name, stored, one, other)
-            if explains((stored.sample() if order is None else stored.sample()[order]) + np.float32(pair.added)):
+            turn = _order(name, stored, one, other)
+            if explains((stored.sample() if turn is None else stored.sample()[turn]) + np.float32(pair.added)):
                 return f"is {f'layer {number}' if short == last else short} of {one.label}"
     return f"is off by up to {result.max_abs_error:.3g}, beyond the rounding of {result.dtype}"
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """The layer, and a short name."""
     layer, rest = name[4:].split(".", 1) if name.startswith("blk.") else ("", name)
     return layer, re.sub(r"^attn_(?=[qkv]+[.])", "", rest).replace(".weight", "").replace(".bias", " bias")
 
 
-def _joined(problems: Sequence[Problem], label: str) -> list[str]:
+def _joined(problems: Sequence[tuple[str, str]], label: str) -> list[str]:
     """One line for all tensors with the same problem, with the layers that have it."""
     layers: dict[tuple[str, str], list[int]] = {}
     for name, words in problems:
@@ -409,7 +342,7 @@ def _joined(problems: Sequence[Problem], label: str) -> list[str]:
         where = f" of layer{'s' * (not ranges.isdigit())} {ranges}" if ranges else ""
         if len(names) > 1:
             words = words.replace("is ", "are ", 1).replace("has its ", "have their ", 1)
-        lines.append(f"{label}: {' and '.join(names) if len(names) == 2 else listed(names, MAX_LISTED)}{where} {words}")
+        lines.append(f"{label}: {' and '.join(names) if len(names) == 2 else listed(names, 6)}{where} {words}")
     return lines
 
 
@@ -418,30 +351,21 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(f"{run[0][1]}–{run[-1][1]}" if len(run) > 1 else f"{run[0][1]}" for run in runs)
 
 
-def _heads(one: Form, other: Form) -> list[str]:
-    if one.heads is None or other.heads is None:
-        return []
-    counts = [{"heads": each.heads, "kv heads": each.kv_heads or each.heads} for each in (one.heads, other.heads)]
-    return [
-        _changed(name, counts[0][name], counts[1][name], other)
-        for name in counts[0]
-        if counts[0][name] != counts[1][name]
-    ]
-
-
 def _changed(name: str, ours: Any, theirs: Any, other: Form, *, missing: bool = False) -> str:
-    key = KEYS[other.kind].get(name)
-    why = "" if key is None else f": {key} is missing" if missing else f" ({key})"
+    key = KEYS[other.kind].get(name, "its key")
+    why = f": {key} is missing" if missing else f" ({key})"
     return f"{other.label}: {name} {ours:g} → {theirs:g}{why}"
 
 
 def _encodings(one: Form, other: Form) -> list[str]:
-    """Where frequencies or attention factors differ, and which parameter is another."""
     ours, theirs = one.encodings.ropes(), other.encodings.ropes()
-    if not ours or not theirs:
-        return [f"{(other if ours else one).label}: no rotary encoding"] if ours or theirs else []
+    if bool(ours) != bool(theirs):
+        return [f"{(other if ours else one).label}: no rotary encoding"]
     length = max(form.encodings.context or 1 for form in (one, other))
     lines = []
+    counts = [(form.heads.heads, form.heads.kv_heads or form.heads.heads) for form in (one, other) if form.heads]
+    for name, before, after in zip(("heads", "kv heads"), counts[0], counts[-1], strict=True) if counts else ():
+        lines += [_changed(name, before, after, other)] if before != after else []
     for encoding in ours:
         twin = next((each for each in theirs if each.layer_type == encoding.layer_type), theirs[0])
         where = f" ({encoding.layer_type})" if encoding.layer_type else ""
@@ -462,7 +386,7 @@ def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[st
         lines.append(f"{other.label}: M-RoPE sections {bracketed(sections[0])} → {bracketed(sections[1])}")
     kind = given["scaling"]
     if kind != "none" == found["scaling"]:
-        key = KEYS[other.kind].get(kind, "rope_scaling")
+        key = KEYS[other.kind].get(kind, "rope.scaling.type" if other.kind == GGUF else "rope_scaling")
         return [*lines, f"{other.label}: {key} is missing: the {kind} scaling is lost"]
     for at in (None, length) if not lines else ():
         when = f" at {at:,} positions" if at else ""
@@ -470,9 +394,7 @@ def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[st
         off = np.flatnonzero(~np.isclose(ours, theirs, rtol=SAME_FREQUENCY, atol=0)).tolist()
         factors = [each.attention_factor(at) or 1.0 for each in (one, two)]
         if off:
-            same = kind == found["scaling"] and given.get("factor") != found.get("factor")
-            why = f": factor {given.get('factor')} → {found.get('factor')}" if same else ""
-            return [f"{other.label}: frequencies of pairs {_ranges(off)} differ{when}{why}"]
+            return [f"{other.label}: frequencies of pairs {_ranges(off)} differ{when}"]
         if not math.isclose(*factors, rel_tol=SAME_FREQUENCY):
             return [f"{other.label}: attention factor {factors[0]:.6g} → {factors[1]:.6g}{when}"]
     return lines

@@ -175,11 +175,10 @@ def read(contents: Contents) -> LoadedFile:
             tensors[name] = contents.array(DTYPES[place.kind], place.shape, header.data + place.offset)
         else:
             kind = QUANTISED.get(place.kind, (f"ggml type {place.kind}",))[0]
-            *rows, _ = place.shape or (0,)
-            whole = size and size % max(1, math.prod(rows)) == 0
-            shape = (*rows, size // math.prod(rows)) if whole else None
-            blocks = contents.array("uint8", shape, header.data + place.offset) if shape else None
-            unread.append(UnreadTensor(name, kind, place.shape, size, blocks))
+            rows = place.shape[:-1]
+            blocks = size and not size % math.prod(rows) and (*rows, size // math.prod(rows))
+            array = contents.array("uint8", blocks, header.data + place.offset) if blocks else None
+            unread.append(UnreadTensor(name, kind, place.shape, size, array))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
 
 

@@ -6,24 +6,23 @@ GPT-NeoX's rows regrouped. Q4_K, which the gguf package reads and does not write
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import struct
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gguf
-import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 import pecli
-from pecli.checks.model_forms import canonical
+from pecli.checks import model_forms
+from pecli.cli.app import run
+from pecli.errors import FileError
 
 Arrays = dict[str, np.ndarray]
 HIDDEN, HEADS, KV, LAYERS, VOCABULARY, INNER = 256, 8, 2, 3, 32, 256
@@ -305,3 +304,138 @@ def test_mistakes_are_named(made: Callable[[str], Path], tmp_path: Path, model: 
     assert not found
     assert re.search(expected, "\n".join(found.diagnosis)), found
     assert len(str(found).splitlines()) < 24
+
+
+def test_two_right_files_of_one_model(tmp_path: Path) -> None:
+    """F16 against Q8_0, without a folder of Hugging Face's."""
+    for kind in ("F16", "Q8_0"):
+        write_gguf(tmp_path / f"{kind}.gguf", "llama", *converted("llama", weights("llama")), kind)
+    assert pecli.diff(tmp_path / "F16.gguf", tmp_path / "Q8_0.gguf")
+
+
+META = {"embed_tokens": "tok_embeddings", "lm_head": "output", "model.": "", "self_attn": "attention"}
+META |= {"q_proj": "wq", "k_proj": "wk", "v_proj": "wv", "o_proj": "wo", "mlp": "feed_forward", "gate_proj": "w1"}
+META |= {
+    "up_proj": "w3",
+    "down_proj": "w2",
+    "input_layernorm": "attention_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+PARAMS = {"dim": HIDDEN, "n_heads": HEADS, "n_kv_heads": KV, "n_layers": LAYERS, "vocab_size": VOCABULARY}
+PARAMS |= {"norm_eps": 1e-5, "rope_theta": 5e5, "use_scaled_rope": True}
+ROW_PARALLEL = ("wo", "w2", "tok_embeddings")
+
+
+def meta(tensors: Arrays) -> Arrays:
+    """Meta's names, and its interleaved rows."""
+    made = {}
+    for name, array in tensors.items():
+        heads = {"q_proj": HEADS, "k_proj": KV}.get(name.split(".")[-2])
+        for word, other in META.items():
+            name = name.replace(word, other)
+        made[name] = permute(array, heads) if heads else array
+    return made
+
+
+def torch_save(path: Path, tensors: Arrays) -> None:
+    """An archive like that of torch.save: a pickle that rebuilds float32 tensors, and their storages."""
+
+    def text(word: str) -> bytes:
+        return b"X" + struct.pack("<I", len(word)) + word.encode()
+
+    def numbers(values: tuple[int, ...]) -> bytes:
+        return b"(" + b"".join(b"J" + struct.pack("<i", value) for value in values) + b"t"
+
+    pickled = b"\x80\x02}("
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, (name, array) in enumerate(tensors.items()):
+            storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(str(number)) + text("cpu")
+            storage += numbers((array.size,))[1:] + b"Q"
+            strides = tuple(stride // 4 for stride in np.ascontiguousarray(array).strides)
+            rebuilt = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00" + numbers(array.shape)
+            pickled += text(name) + rebuilt + numbers(strides) + b"\x89ccollections\nOrderedDict\n)RtR"
+        archive.writestr("consolidated/data.pkl", pickled + b"u.")
+        for number, array in enumerate(tensors.values()):
+            archive.writestr(f"consolidated/data/{number}", array.tobytes())
+
+
+def write_meta(folder: Path, tensors: Arrays, params: dict[str, Any], shards: int) -> None:
+    folder.mkdir()
+    (folder / "params.json").write_text(json.dumps(params))
+    for shard in range(shards):
+        parts = {}
+        for name, array in tensors.items():
+            axis = any(word in name for word in ROW_PARALLEL)
+            parts[name] = array if "norm" in name else np.split(array, shards, axis=int(axis))[shard]
+        torch_save(folder / f"consolidated.{shard:02}.pth", parts)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_right_pair_of_metas(made: Callable[[str], Path], tmp_path: Path, shards: int) -> None:
+    write_meta(tmp_path / "meta", meta(weights("llama")), PARAMS, shards)
+    assert pecli.diff(made("llama"), tmp_path / "meta")
+    write_gguf(tmp_path / "model.gguf", "llama", *converted("llama", weights("llama")), "Q8_0")
+    assert pecli.diff(tmp_path / "meta", tmp_path / "model.gguf")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "change", "params", "expected"),
+    [
+        ("wk", lambda array: permute(unpermute(array, KV), HEADS), {}, "k of layers 0–2 is permuted in 8 heads"),
+        ("w[qk]", lambda array: unpermute(array, len(array) // SIZE), {}, "q and k of layers 0–2 are not permuted"),
+        ("1.*wq", lambda array: permute(array, HEADS), {}, "q of layer 1 is permuted twice"),
+        ("norm", lambda array: array, {"rope_theta": 1e4}, r"base 500000 → 10000 \(rope_theta\)"),
+        ("norm", lambda array: array, {"use_scaled_rope": False}, "use_scaled_rope is missing: the llama3 scaling"),
+        ("norm", lambda array: array, {"n_kv_heads": 4}, r"kv heads 2 → 4 \(n_kv_heads\)"),
+    ],
+)
+def test_metas_mistakes(
+    made: Callable[[str], Path],
+    tmp_path: Path,
+    pattern: str,
+    change: Callable[[np.ndarray], np.ndarray],
+    params: dict[str, Any],
+    expected: str,
+) -> None:
+    tensors = meta(weights("llama"))
+    on(pattern, change)(tensors, {})
+    write_meta(tmp_path / "meta", tensors, PARAMS | params, 1)
+    found = pecli.diff(made("llama"), tmp_path / "meta")
+    assert not found
+    assert re.search(expected, "\n".join(found.diagnosis)), found
+
+
+def test_the_command(made: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    write_gguf(tmp_path / "right.gguf", "llama", tensors, keys, "Q8_0")
+    on("attn_k", lambda array: unpermute(array, KV))(tensors, keys)
+    write_gguf(tmp_path / "wrong.gguf", "llama", tensors, keys, "Q8_0")
+    assert run(["diff", str(made("llama")), str(tmp_path / "right.gguf")]) == 0
+    assert capsys.readouterr().out.startswith("same model")
+    assert run(["diff", str(made("llama")), str(tmp_path / "wrong.gguf"), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["diagnosis"] == ["B: k of layers 0–2 is not permuted; llama in GGUF form is"]
+    assert [each["name"] for each in found["tensors"]] == [f"blk.{k}.attn_k.weight" for k in range(LAYERS)]
+
+
+def test_unknown_names_and_a_missing_package_are_said(
+    made: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "Q8_0")
+    strange = {**weights("llama"), "model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
+    write_hugging_face(tmp_path / "hf", "llama", strange)
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert (bool(found), found.weak) == (True, ("not compared: model.layers.0.adapter.weight (A)",))
+    monkeypatch.setattr(model_forms, "find_spec", lambda name: None)
+    with pytest.raises(FileError, match="pip install gguf"):
+        pecli.diff(made("llama"), tmp_path / "model.gguf")
+
+
+def test_one_element_beyond_the_rounding_is_seen(made: Callable[[str], Path], tmp_path: Path) -> None:
+    for kind, error in (("F32", 1e-6), ("F16", 1e-3), ("Q8_0", 0.1)):
+        tensors, keys = converted("llama", weights("llama"))
+        tensors["blk.1.ffn_up.weight"][3, 5] += error
+        write_gguf(tmp_path / f"{kind}.gguf", "llama", tensors, keys, kind)
+        (line,) = pecli.diff(made("llama"), tmp_path / f"{kind}.gguf").diagnosis
+        assert line.startswith("B: ffn_up of layer 1 is off by up to"), (kind, line)
