@@ -4,7 +4,6 @@ into the other where they differ.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
+<<<<<<< HEAD
 from pecli.checks.compare import READ_BYTES, Comparison, Part, absolute_errors, problems_of, slabs, where_json
 from pecli.checks.model_forms import diff_forms
+=======
+from pecli.checks.compare import Comparison, Part, problems_of, where_json
+>>>>>>> main
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, dtype_name
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.errors import PecliError, bracketed
 from pecli.explain.forms import Form, halved
 from pecli.files import LoadedFile
@@ -38,7 +41,6 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
-MAX_MAP = 512  #: rows and columns of a map of errors
 
 Pair = tuple[str, Array, Array]  #: a name, and one table as A and as B have it
 
@@ -177,6 +179,7 @@ class Fit:
         for one, other in _SIDES if self.reads_a else ():
             sides = vars(result)
             sides[one], sides[other] = sides[other], sides[one]
+        result.sides_swapped = self.reads_a
         return result
 
     def pairs(self) -> list[Pair]:
@@ -355,36 +358,3 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
     named = {(name if name in known else single): (name, other) for name, _, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found]
-
-
-@dataclass(frozen=True)
-class ErrorMap:
-    """The largest |A − B| by position and channel, over all other axes; a vector is one row."""
-
-    name: str
-    positions: int
-    channels: int
-    cells: Floats
-
-
-def error_maps(a: LoadedFile, b: LoadedFile, result: Difference, most: int) -> list[ErrorMap]:
-    """The errors of the tensors that can be drawn, the worst first."""
-    pairs = zip(result.tensors, fits_of(a, b) if most else [None] * len(result.tensors), strict=True)
-    off = [(found, fit.reading) for found, fit in pairs if fit and found.worst_index is not None]
-    off.sort(key=lambda each: -(each[0].max_abs_error or 0.0))
-    return [_error_map(found.name, reading.parts[0]) for found, reading in off[:most] if reading is not None]
-
-
-def _error_map(name: str, part: Part) -> ErrorMap:
-    shape = part.expected.shape
-    positions, width = (shape[-2], shape[-1]) if len(shape) > 1 else (math.prod(shape), 1)
-    down, across = min(positions, MAX_MAP), min(width, MAX_MAP)
-    cells = np.zeros((down, across))
-    columns = np.unique(-(-np.arange(across) * width // across))  # where each group of columns begins
-    for index, start, count in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
-        ours = part.rows(index, start, count)
-        lines = np.arange(start, start + count) % positions * down // positions
-        for at in np.ndindex(part.copies):
-            error = absolute_errors(ours, part.found[(*at, *index)].reshape(count, width))[1]
-            np.maximum.at(cells, lines, np.maximum.reduceat(error, columns, axis=1))
-    return ErrorMap(name, positions, width, cells) if len(shape) > 1 else ErrorMap(name, 1, positions, cells.T)

@@ -67,7 +67,7 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: int | None
     options.JSON,
 )
 def models(words: list[str] | None, json: bool) -> int:
-    """List the presets that --model takes, by family: well-known models, each with where its settings were read.
+    """List the presets that --model takes, by family; --json says where their settings were read.
 
     Words are looked for in names, families, repositories and encodings. Exit code 1: no model has them all.
 

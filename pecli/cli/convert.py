@@ -16,8 +16,7 @@ from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
 from pecli.views import counting, screen
 
-MAX_SCORE_CHANGE = 1e-9
-"""What float64 arithmetic may lose, relative to the largest score."""
+MAX_SCORE_CHANGE = 1e-9  #: What float64 arithmetic may lose, relative to the largest score
 
 _PAIRS = "Layout of pairs"
 _CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."

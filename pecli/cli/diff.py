@@ -5,15 +5,17 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
+<<<<<<< HEAD
 from pecli.checks.diff import diff_models, diff_open, error_maps
+=======
+from pecli.checks.diff import diff_open
+>>>>>>> main
 from pecli.checks.verify import verify
 from pecli.cli import Exit, command, command_line, options
 from pecli.engine import __version__
 from pecli.errors import ParameterError
 from pecli.files import open_tensors
 from pecli.views import check_results, screen
-
-MAX_PANELS = 4
 
 
 @command(
@@ -24,7 +26,7 @@ MAX_PANELS = 4
     *options.model_options("A model whose rotated queries or keys A and B are: is B moved against A?"),
     *options.TOLERANCES,
     options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
-    options.picture("Draw the errors to"),
+    options.picture("Draw A, B and their difference to"),
     *options.ANSWER,
 )
 def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any) -> int:
@@ -50,26 +52,42 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
             screen.say_json(moved.as_json())
         elif not quiet:
             check_results.show_verification(moved)
+        if output is not None:
+            _draw(output, moved, command_line(["diff", a, b], {**named, **allowed}))
         return Exit.DONE if moved.passed else Exit.CHECK_FAILED
     if a.split(":")[0] == b.split(":")[0] == "-":
         raise ParameterError("A and B", "- and -", "standard input can be read once only")
     with ExitStack() as stack:
+<<<<<<< HEAD
         result = diff_models(a, b, tolerance)
         if result is None:
             files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
             result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet)
+=======
+        files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
+        result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet or output is not None)
+>>>>>>> main
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
             check_results.show_difference(result)
         drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
+<<<<<<< HEAD
         maps = [] if result.forms else error_maps(*files, result, MAX_PANELS if output is not None else int(drawn))
+=======
+>>>>>>> main
     if drawn:
-        for errors in maps[:1]:
-            check_results.show_errors(errors)
+        from pecli.views.pictures import mistakes
+
+        mistakes.show(result.tensors)
     if output is not None:
-        about = {"command": command_line(["diff", a, b], allowed), "version": __version__}
-        check_results.save_errors(output, maps, (a, b), tolerance.atol or 0.0, about)
+        _draw(output, result, command_line(["diff", a, b], allowed))
         if not (json or quiet):
             screen.say_written(output)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
+
+
+def _draw(output: str, result: Any, command: str) -> None:
+    from pecli.views.pictures import mistakes
+
+    mistakes.save(output, [result], {"command": command, "version": __version__})

@@ -38,8 +38,7 @@ def _rope_of(source: Any, length: int | None, interleaved: bool) -> tuple[Rope, 
     return rope, source.dim, interleaved, False
 
 
-_Rotated = tuple[tuple[int, ...] | None, Positions]
-"""What was rotated: the shape, and the position of each row."""
+_Rotated = tuple[tuple[int, ...] | None, Positions]  #: What was rotated: the shape, and the position of each row
 _NOTHING: _Rotated = (None, range(0))
 
 

@@ -25,8 +25,7 @@ _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".np
 REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII)
 """`name` or `org/name`, and a branch, tag or commit after an @."""
 MAX_REF = 256
-MAX_CONFIG_BYTES = 4 << 20
-"""Bytes; a hostile file becomes forty times as many in memory."""
+MAX_CONFIG_BYTES = 4 << 20  #: Bytes; a hostile file becomes forty times as many in memory
 MAX_JSON_DEPTH = 32
 
 
@@ -49,7 +48,6 @@ class Description:
     gguf_path: str = ""
 
     def encodings(self) -> ModelEncodings:
-        """What they ask for."""
         if not self.gguf_path:
             return read_object(self.values, self.label)
         from pecli.models.dialects import gguf
@@ -92,17 +90,13 @@ class NamedModel:
     """A model by the name that it was asked for by."""
 
     name: str
-    option: str
-    """The option of commands that takes the name."""
+    option: str  #: The option of commands that takes the name
     encodings: ModelEncodings
-    given: Model
-    """What it was asked for by; functions that take a model take it."""
+    given: Model  #: What it was asked for by; functions that take a model take it
 
     @property
     def label(self) -> str:
-        """A short name."""
-        path = self.name.rstrip(os.sep)
-        folder, file = os.path.split(path)
+        folder, file = os.path.split(self.name.rstrip(os.sep))
         return os.path.basename(folder) if file in CONFIGS and folder else file
 
 
@@ -166,7 +160,6 @@ def config_file(path: str) -> str:
 
 
 def _read(path: str, label: str) -> Description:
-    """A configuration, or the header of a .gguf file."""
     try:
         with open(path, "rb") as file:
             start = file.read(len(GGUF))
@@ -293,7 +286,6 @@ def cached_snapshot(name: str) -> str | None:
 
 
 def _commit(path: str) -> str:
-    """The commit in a ref; empty where there is none."""
     try:
         if not os.path.isfile(path):  # opening a pipe would wait for ever
             return ""

@@ -16,8 +16,7 @@ from pecli.views import screen
 if TYPE_CHECKING:
     from pecli.files.contents import UnreadTensor
 
-MAX_SHOWN = 100_000
-"""Elements shown at once."""
+MAX_SHOWN = 100_000  #: Elements shown at once
 STATISTICS = ("min", "max", "mean", "std")
 
 

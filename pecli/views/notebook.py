@@ -24,8 +24,7 @@ from pecli.views.report import described, drawn_picture, text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_ROWS = 4096
-"""Rows of a table that a display shows."""
+MAX_ROWS = 4096  #: Rows of a table that a display shows
 
 
 def plot(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, ParameterError, spelled
+from pecli.errors import FileError, ParameterError, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views.pictures.panels import Subject
-from pecli.views.screen import counted, number
+from pecli.views.screen import counted
 
 if TYPE_CHECKING:
     from pecli.files import LoadedFile
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
-MAX_LETTERS = 40
-"""Letters for parameters in a title."""
+MAX_LETTERS = 40  #: Letters for parameters in a title
 
 
 def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None) -> list[Subject]:

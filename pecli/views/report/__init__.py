@@ -41,10 +41,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_ROWS = 256
-MAX_COLUMNS = 4096
-"""Rows and columns of a tensor that a page shows."""
-AUDITED_ROWS = 4096
-"""Positions that drift is measured over; the command beside it takes others."""
+MAX_COLUMNS = 4096  #: Rows and columns of a tensor that a page shows
+AUDITED_ROWS = 4096  #: Positions that drift is measured over; the command beside it takes others
 
 
 def report(

@@ -164,7 +164,7 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
     values = 10.0 ** -np.arange(1.0, 9.0)[:, None] * np.ones((8, 8))
     panel = HeatmapPanel("e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=("tolerance", 1e-3))
     figure = mpl_render.render(Picture("t", [panel]))
-    assert {"error, line: tolerance 0.001", "1e-5"} <= set(assert_readable(figure))
+    assert {"error, line: tolerance 0.001", "1e−5"} <= set(assert_readable(figure))
     bar = figure.axes[1]
     assert bar.get_ylim() == pytest.approx((1e-9, 0.1))
     assert [line.get_ydata()[0] for line in bar.lines] == pytest.approx([1e-3, 1e-3])

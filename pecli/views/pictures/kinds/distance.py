@@ -10,28 +10,20 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, number
 from pecli.views.pictures.downsample import check_width, stride
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, attention_factor, informative_pairs
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels, chosen
-from pecli.views.screen import number
 
-MAX_SAMPLES = 512
-"""Positions of a similarity matrix."""
-MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24
-"""Positions whose distances are looked at, and their elements."""
+MAX_SAMPLES = 512  #: Positions of a similarity matrix
+MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24  #: Positions whose distances are looked at, and their elements
 MAX_WIDTH = 16384
-MAX_MAP_POINTS = 1 << 18
-"""Points of a grid that are drawn."""
+MAX_MAP_POINTS = 1 << 18  #: Points of a grid that are drawn
 MAX_POINTS = 1200
-MAX_POSITIONS, MAX_TURNS = 2000, 8.0
-"""Positions of a spiral, and turns of the pairs that are chosen for one."""
-MIN_WEIGHT = 1e-9
-"""Weights below this are not drawn."""
-MANY_HEADS, FEW_HEADS = 8, 3
-"""Heads that are chosen of one subject, and of each of several."""
-DEFAULT_KEYS = 1024
-"""Keys that a query sees where nobody says how many."""
+MAX_POSITIONS, MAX_TURNS = 2000, 8.0  #: Positions of a spiral, and turns of the pairs that are chosen for one
+MIN_WEIGHT = 1e-9  #: Weights below this are not drawn
+MANY_HEADS, FEW_HEADS = 8, 3  #: Heads that are chosen of one subject, and of each of several
+DEFAULT_KEYS = 1024  #: Keys that a query sees where nobody says how many
 
 
 def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:

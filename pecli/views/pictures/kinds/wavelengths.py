@@ -12,8 +12,8 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.rope import Rope
+from pecli.errors import number
 from pecli.views.pictures.panels import Band, Chart, Curve, Picture, PlotRequest, Subject
-from pecli.views.screen import number
 
 CONTEXT, WINDOW = "context", "sliding window"
 MAX_LINES, MAX_LETTERS = 2, 24
