@@ -158,8 +158,7 @@ class LearnedPosEmbedding(_Additive):
         batch in float64, rounded once, and zero in the rows that were not used.
         """
         grad = gradient(grad, self._shape)
-        batch = grad if grad.ndim == 3 else grad[None]
-        rows = batch.sum(axis=0, dtype=np.float64)
+        rows = (grad if grad.ndim == 3 else grad[None]).sum(axis=0, dtype=np.float64)
         table = np.zeros_like(self.weight)
         table[self._offset : self._offset + len(rows)] = round_to(rows, dtype_name(table.dtype))
         return grad.copy(), table

@@ -388,13 +388,6 @@ def test_no_reason_is_invented(table: np.ndarray) -> None:
     assert not pecli.identify(table).identified
 
 
-@pytest.mark.parametrize(
-    "vector", [np.ones(1_000_000), np.exp(-np.arange(60_000) / 5000), np.linspace(1, 0, 100_000)], ids=len
-)
-def test_long_vectors_are_no_frequencies(vector: np.ndarray) -> None:
-    assert recognise({"x": vector}) == []
-
-
 def test_time_that_is_up_ends_a_search() -> None:
     with time_limit(-1.0):
         with pytest.raises(OutOfTimeError):

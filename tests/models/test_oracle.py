@@ -43,19 +43,6 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
         assert not [warning for warning in model.warnings if warning.startswith("model_type ")]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "llama3" in c["case"]], ids=lambda case: case["case"])
-def test_where_float32_cancels_float64_agrees(case: dict[str, Any]) -> None:
-    """Llama 3.1's formula in float64."""
-    encoding = one(case["config"])
-    inverse = encoding.parameters["base"] ** (-np.arange(0, encoding.rotary_dim, 2) / encoding.rotary_dim)
-    given = case["config"].get("rope_scaling") or case["config"]["rope_parameters"]
-    low, high = given["low_freq_factor"], given["high_freq_factor"]
-    turns = given["original_max_position_embeddings"] * inverse / (2 * np.pi)
-    keep = np.clip((turns - low) / (high - low), 0, 1)
-    expected = (1 - keep) * inverse / given["factor"] + keep * inverse
-    assert encoding.inverse_frequencies() == pytest.approx(expected.tolist(), rel=1e-12)
-
-
 @pytest.mark.parametrize("case", [c for c in CASES if c["case"].endswith("/rope_parameters")], ids=lambda c: c["case"])
 def test_the_old_spelling_is_equal(case: dict[str, Any]) -> None:
     new = case["config"]

@@ -96,7 +96,7 @@ def settings(config: Any) -> dict[str, Any]:
         return {}
     family = families.family_of(config.model_type) or families.Family()
     is_nested = any(isinstance(value, dict) for value in (found or {}).values())
-    has_row = family.local_theta is not None or family.scales_full_layers
+    has_row = family.local_theta is not None
     is_plain = found and found.get("rope_type") in ("default", "axial")
     if is_plain and family.partial is None and found.get("partial_rotary_factor", 1.0) != 1.0:
         return {"rope_parameters": found} if config.model_type in PARTIAL_SETTINGS else {}
