@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-<<<<<<< HEAD
-from pecli.checks.compare import READ_BYTES, Comparison, Part, absolute_errors, problems_of, slabs, where_json
-from pecli.checks.model_forms import diff_forms
-=======
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
->>>>>>> main
+from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of

@@ -5,11 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-<<<<<<< HEAD
-from pecli.checks.diff import diff_models, diff_open, error_maps
-=======
-from pecli.checks.diff import diff_open
->>>>>>> main
+from pecli.checks.diff import diff_models, diff_open
 from pecli.checks.verify import verify
 from pecli.cli import Exit, command, command_line, options
 from pecli.engine import __version__
@@ -58,24 +54,15 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     if a.split(":")[0] == b.split(":")[0] == "-":
         raise ParameterError("A and B", "- and -", "standard input can be read once only")
     with ExitStack() as stack:
-<<<<<<< HEAD
         result = diff_models(a, b, tolerance)
         if result is None:
             files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
-            result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet)
-=======
-        files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
-        result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet or output is not None)
->>>>>>> main
+            result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet or output is not None)
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
             check_results.show_difference(result)
         drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
-<<<<<<< HEAD
-        maps = [] if result.forms else error_maps(*files, result, MAX_PANELS if output is not None else int(drawn))
-=======
->>>>>>> main
     if drawn:
         from pecli.views.pictures import mistakes
 
