@@ -78,7 +78,6 @@ class Match:
 
     @property
     def command(self) -> str:
-        """What to type to make the table again."""
         return command_of(self.scheme, len(self.tensors))
 
     def as_json(self) -> dict[str, Any]:

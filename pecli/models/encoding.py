@@ -96,8 +96,7 @@ class Encoding:
         if self.follows_length or given.get("runtime", "none") != "none":
             given["length"] = length
         if "mscales" in self.extra:
-            plain = Rope(**{**given, "attention_factor": 1.0})
-            at = length if length is not None else plain.effective_length
+            at = length if length is not None else Rope(**{**given, "attention_factor": 1.0}).effective_length
             given["attention_factor"] = self.extra["mscales"][at > given["original_max_position_embeddings"]]
         section = tuple(int(count) for count in self.extra.get("mrope_section", ()))
         if section and sum(section) == Rope(1, **self.parameters).rotary_dim // 2:  # a warning speaks of others
@@ -150,13 +149,10 @@ class Encoding:
         return self.axis_dim and self.axis_dim * (1 if together else self.extra.get("axes", 1))
 
     def described(self) -> dict[str, Any]:
-        """Parameters and what goes beyond them, as plain data."""
-        extra = {name: value for name, value in self.extra.items() if name != "order"}
-        both = {**self.parameters, **extra}
+        both = {**self.parameters, **{name: value for name, value in self.extra.items() if name != "order"}}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in both.items()}
 
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
-        """The encoding as plain data, read at a length."""
         parameters = self.described()
         if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len
@@ -214,7 +210,6 @@ class ModelEncodings:
         return ropes[0]
 
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
-        """The model as plain data, read at a length."""
         return {
             "file": self.file,
             "model_type": self.model_type,

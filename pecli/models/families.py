@@ -66,7 +66,6 @@ class Family:
 
     @property
     def source(self) -> str:
-        """Where values come from that the family implies."""
         return f"family default ({self.name})"
 
 
@@ -219,8 +218,7 @@ def model_type_of(architecture: str) -> str | None:
     >>> model_type_of("Qwen2_5_VLForConditionalGeneration"), model_type_of("GPTNeoXForCausalLM")
     ('qwen2_5_vl', 'gpt_neox')
     """
-    letters = ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", "")
-    return _by_letters().get(letters)
+    return _by_letters().get(ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", ""))
 
 
 @cache

@@ -161,7 +161,6 @@ class RotaryParameters(Positioned):
         self.check_rows(self.offset + self.seq_len)
 
     def check_rows(self, last: int) -> None:
-        """Refuse positions for which the runtime has no values."""
         rows = None if self.runtime == "none" else self.runtime_reading.rows
         if rows is not None and last > rows:
             rule = f"{self.runtime} has {rows:,} positions for these parameters, and the table ends at {last:,}"
@@ -227,7 +226,6 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def scaling_value(self) -> Scaling:
-        """The scaling with its parameters, as the runtime takes them if one is given."""
         return self.defined_scaling if self.runtime == "none" else self.runtime_reading.scaling
 
     @property

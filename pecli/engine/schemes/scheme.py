@@ -146,7 +146,6 @@ class Scheme(ABC):
         """Rules that concern several parameters."""
 
     def wrong(self, name: str, rule: str, advice: str = "") -> ParameterError:
-        """The error of a parameter whose value breaks a rule."""
         value = getattr(self, name)
         given = repr(value) if isinstance(value, str) else "missing" if value is None else spelled(value)
         given = f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given
@@ -159,8 +158,7 @@ class Scheme(ABC):
         hints = get_type_hints(cls, include_extras=True)
         parameters = {}
         for field in sorted(fields(cls), key=lambda f: (f.name == "dtype", f.kw_only, f.name == "recipe")):
-            extras = get_args(hints[field.name])
-            (parameters[field.name],) = (extra for extra in extras if isinstance(extra, Parameter))
+            (parameters[field.name],) = (extra for extra in get_args(hints[field.name]) if isinstance(extra, Parameter))
         return parameters
 
     @classmethod

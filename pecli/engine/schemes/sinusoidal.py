@@ -223,8 +223,7 @@ class Sinusoidal(Positioned):
         """In halves, the columns of the first and of the second part of each block of pairs."""
         whole = self.grid_style is None or self.grid_style.sines_first
         pairs = [self.rotating_pairs] if whole else [block.pairs for block in self.axis_blocks]
-        starts = accumulate((2 * size for size in pairs), initial=0)
-        blocks = zip(starts, pairs, strict=False)
+        blocks = zip(accumulate((2 * size for size in pairs), initial=0), pairs, strict=False)
         return [(slice(start, start + size), slice(start + size, start + 2 * size)) for start, size in blocks]
 
     def _padding_rows(self, first: int, count: int) -> Indices:

@@ -140,7 +140,6 @@ def _inherited(parent: str | None, label: str, is_text: bool) -> str | None:
 
 
 def _own(part: Part, warnings: list[str]) -> list[Encoding]:
-    """The encodings that a part's own keys ask for."""
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
     tables = non_rotary.tables_of(part.model_type)
@@ -169,8 +168,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         warnings.append(f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read")
     beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or NOTHING
     warnings.extend(beside.notes(keys))
-    others = beside.encodings(keys)
-    return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *others]
+    return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside.encodings(keys)]
 
 
 def _said(keys: Keys) -> str:
