@@ -55,13 +55,23 @@ def report(
     rtol: float | None = None,
     max_ulp: int | None = None,
     runtime: str = "none",
-) -> str:
+) -> Page:
     """A page about models (all that `load_model` takes) and files of tensors; written where `output` says.
 
     Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
     carry, and compared with the first file.
     """
-    return written(sources, output, tolerance_of(tolerance, max_ulp, atol, rtol), runtime).html
+    return Page(written(sources, output, tolerance_of(tolerance, max_ulp, atol, rtol), runtime).html)
+
+
+class Page(str):
+    """The text of a page, which a notebook shows as such."""
+
+    def __repr__(self) -> str:
+        return f"<Page of {size(len(self))} of HTML>"
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self)}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
 
 class Report(NamedTuple):
