@@ -77,7 +77,6 @@ class Comparison:
 
     @classmethod
     def impossible(cls, name: str, shape: tuple[int, ...], problem: str) -> Comparison:
-        """The result for a tensor whose values cannot be compared."""
         return cls(name, shape, math.prod(shape), "", "", None, None, None, None, problem=problem)
 
     @classmethod
@@ -127,7 +126,6 @@ class Part:
         return numpy_dtype(expected) if isinstance(expected, str) else expected, self.found.dtype
 
     def decoded(self, values: AnyArray) -> AnyArray:
-        """What values of the tensor stand for."""
         if self.step:
             return np.multiply(values, self.step, dtype=np.float64)
         if self.masked and values.dtype.kind in "fV":
@@ -270,7 +268,6 @@ class _Errors:
             result.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
 
     def _fail(self, places: Indices) -> None:
-        """Elements at these places, in order, are out of tolerance."""
         self.result.mismatched = (self.result.mismatched or 0) + places.size
         width, size = self.columns.size, self.rows.size * self.columns.size
         copies, first = np.unique(places // size, return_index=True)
@@ -281,7 +278,6 @@ class _Errors:
         self.columns[within % width] = True
 
     def conclude(self, parts: Sequence[Part], array: Array) -> None:
-        """Where in the tensor the errors are."""
 
         def index_of(place: int) -> Index:
             number, within = divmod(place, parts[0].found.size)

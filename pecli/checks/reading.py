@@ -77,8 +77,7 @@ class Target:
 
 def fixed(expected: Mapping[str, Expected], scheme: Scheme | None = None, **others: Any) -> Target:
     """One table, or cosines and sines, which have their shape."""
-    shape = next(iter(expected.values())).shape
-    return Target((*expected,), shape, lambda rows: (scheme, expected), **others)
+    return Target((*expected,), next(iter(expected.values())).shape, lambda rows: (scheme, expected), **others)
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,6 @@ class Reading:
 
     @property
     def is_learned(self) -> bool:
-        """Whether the values are learned, so that little can be right or wrong about them."""
         return self.encoding is not None and self.scheme is None
 
     def compared(self, tolerance: Tolerance, *, name: str, any_dtype: bool) -> Comparison:
@@ -145,7 +143,6 @@ class Reading:
 
     @property
     def is_near(self) -> bool:
-        """Whether its values are those expected, roughly."""
         return self.distance < MAX_DISTANCE
 
     @cached_property
@@ -311,7 +308,6 @@ def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]
 
 
 def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:
-    """How a tensor was read."""
     words = [target.words]
     if len(target.names) > 1:
         words.append(ARRANGEMENTS[arrangement].format(*(PLURALS.get(name, name) for name in target.names)))

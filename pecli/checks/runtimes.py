@@ -107,8 +107,7 @@ def runtimes(
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
     found = find_model(None, model)
-    rule = "it has no rotary table, and runtimes are described for that alone"
-    encodings = rotary_layers(found, layer_type, rule)
+    encodings = rotary_layers(found, layer_type, "it has no rotary table, and runtimes are described for that alone")
     served = LENGTH.check("length", (found.context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [NAME.check("names", name) for name in names]
@@ -182,7 +181,6 @@ def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
 
 
 def _rows(rope: Rope, places: Positions) -> ByPosition:
-    """Cosines and sines at these positions, by pair."""
     frequencies = list(rope.angular_frequencies())
     count = len(frequencies)
 

@@ -71,8 +71,7 @@ class Table:
         if self.gathers:
             self.fill(rows, out)
             return out
-        breaks = (np.flatnonzero(np.diff(rows) != 1) + 1).tolist()
-        for low, high in pairwise([0, *breaks, len(rows)]):
+        for low, high in pairwise([0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]):
             if high > low:
                 self.fill(int(rows[low]), out[low:high])
         return out

@@ -171,7 +171,7 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
         Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
     )
     every = [*judge.accepted(proposals), *_other_scheme(prior, judge)]
-    yield from sorted(every, key=lambda each: each.residual)
+    yield from sorted(every, key=lambda each: (len(each.edits), each.residual))
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:

@@ -80,8 +80,7 @@ def save(
         save_scheme(path, tables, header=header)
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        made = [table_of(name, numbers(name, array)) for name, array in named.items()]
-        save_tables(path, made, None, header=header)
+        save_tables(path, [table_of(name, numbers(name, array)) for name, array in named.items()], None, header=header)
 
 
 def save_tables(

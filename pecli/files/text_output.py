@@ -155,8 +155,7 @@ def _check_real(table: Table, suffix: str) -> None:
 
 def _text_blocks(table: Table, rows: RowTexts) -> Iterator[tuple[Array, list[bytes]]]:
     """The table in small blocks, with their rows as text, which threads make."""
-    blocks = table.blocks(max(1, ELEMENTS // max(1, table.width)))
-    return results_in_order(lambda block: (block, rows(block)), blocks)
+    return results_in_order(lambda block: (block, rows(block)), table.blocks(max(1, ELEMENTS // max(1, table.width))))
 
 
 def _write_nested(output: Output, table: Table, texts: RowTexts, brackets: bytes, on_block: OnBlock) -> None:

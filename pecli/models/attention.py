@@ -101,8 +101,7 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
         chosen = found.one(layer_type)
         return chosen if chosen.is_rotary else None
     ropes = [each for each in found.ropes() if not each.part and "axes" not in each.extra]
-    shapes = {(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}
-    if len(shapes) > 1:
+    if len({(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}) > 1:
         names = ", ".join(f"{each.layer_type!r} (heads of {each.head_dim})" for each in ropes)
         advice = "name one, and its tensors with `include`"
         raise ParameterError("layer_type", "missing", f"{found.file} has layers that differ: {names}", advice)
@@ -110,7 +109,6 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
 
 
 def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:
-    """The keys of the language model, and its model_type."""
     for name in TEXTS:
         if isinstance(keys.data.get(name), Mapping) and (inner := keys.part(name)) is not None:
             said = inner.word("model_type")

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name
 
@@ -65,7 +66,6 @@ class Family:
 
     @property
     def source(self) -> str:
-        """Where values come from that the family implies."""
         return f"family default ({self.name})"
 
 
@@ -194,6 +194,12 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
 
 
 @cache
+def class_parts() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The text model of each larger one at class defaults: its model_type, and what it has otherwise than its class."""
+    return dict(json.loads((Path(__file__).parent / "class_parts.json").read_text(encoding="utf-8")))
+
+
+@cache
 def _classes() -> dict[str, ClassDefaults]:
     data = json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
     return {
@@ -212,8 +218,7 @@ def model_type_of(architecture: str) -> str | None:
     >>> model_type_of("Qwen2_5_VLForConditionalGeneration"), model_type_of("GPTNeoXForCausalLM")
     ('qwen2_5_vl', 'gpt_neox')
     """
-    letters = ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", "")
-    return _by_letters().get(letters)
+    return _by_letters().get(ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", ""))
 
 
 @cache

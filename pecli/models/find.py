@@ -48,7 +48,6 @@ class Description:
     gguf_path: str = ""
 
     def encodings(self) -> ModelEncodings:
-        """What they ask for."""
         if not self.gguf_path:
             return read_object(self.values, self.label)
         from pecli.models.dialects import gguf
@@ -97,9 +96,7 @@ class NamedModel:
 
     @property
     def label(self) -> str:
-        """A short name."""
-        path = self.name.rstrip(os.sep)
-        folder, file = os.path.split(path)
+        folder, file = os.path.split(self.name.rstrip(os.sep))
         return os.path.basename(folder) if file in CONFIGS and folder else file
 
 
@@ -163,7 +160,6 @@ def config_file(path: str) -> str:
 
 
 def _read(path: str, label: str) -> Description:
-    """A configuration, or the header of a .gguf file."""
     try:
         with open(path, "rb") as file:
             start = file.read(len(GGUF))
@@ -290,7 +286,6 @@ def cached_snapshot(name: str) -> str | None:
 
 
 def _commit(path: str) -> str:
-    """The commit in a ref; empty where there is none."""
     try:
         if not os.path.isfile(path):  # opening a pipe would wait for ever
             return ""

@@ -196,7 +196,6 @@ def head_size(keys: Keys, layer: str = "", *, several: bool = False) -> Value:
 
 
 def _size_of_layer(keys: Keys, layer: str) -> Value | None:
-    """What `per_layer_config` says for layers of that type."""
     layers, types = keys.section("per_layer_config"), keys.words("layer_types")
     for name, value in layers.data.items() if layers and layer else ():
         index = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1

@@ -131,7 +131,6 @@ def _theta(layer: Layer) -> Value:
 
 
 def _scaling_values(layer: Layer, scaling: str) -> dict[str, Value]:
-    """The parameters that the scaling uses."""
     own = layer.own
     found: dict[str, Value | None] = {}
     for name in (*SCALINGS[scaling].required(), *SCALINGS[scaling].optional()):
@@ -226,8 +225,7 @@ def _layout(keys: Keys, family: Family) -> Value:
     interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     latent = "qk_rope_head_dim" in keys
     if interleave is not None:
-        into = (DEEPSEEK if latent else INTERLEAVED) if interleave.value else HALVES
-        return Value(into, interleave.source)
+        return Value((DEEPSEEK if latent else INTERLEAVED) if interleave.value else HALVES, interleave.source)
     if family.name:
         return Value(family.layout, family.source)
     if latent and "kv_lora_rank" in keys:
@@ -249,7 +247,6 @@ def _warn_of_contradictions(layer: Layer) -> None:
 
 
 def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
-    """Warn of settings that runtimes treat differently, that are inconsistent, or that act outside the table."""
     own, given, warn = layer.own, encoding.parameters, layer.warnings.append
     if encoding.sources.get("attention_factor", "").endswith(".attention_factor"):
         warn(

@@ -23,11 +23,9 @@ class Kind:
     note: str = ""  #: A warning about what the encoding cannot tell; `{rows}` and `{dim}` are patches and width
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """The encodings that the configuration then asks for."""
         return []
 
     def notes(self, keys: Keys) -> list[str]:
-        """Warnings."""
         sizes = {"rows": _patches(keys).value, "dim": _dim(keys, ()).value} if "{" in self.note else {}
         return [self.note.format(**sizes)] if self.note else []
 
@@ -41,7 +39,6 @@ NOTHING = Unsupported()
 
 
 def _patch_grid(keys: Keys) -> Value:
-    """Rows and columns of the patches of an image."""
     image, patch = keys.pair("image_size"), keys.pair("patch_size")
     sides = (side // part for side, part in zip(image.value, patch.value, strict=True))
     return Value(GridSize(sides), f"{image.source} // {patch.source}")
@@ -73,7 +70,6 @@ class _Rows(Kind):
     name: str = ""
 
     def sizes(self, keys: Keys) -> tuple[Value, Value]:
-        """The number of positions, and the width of a row."""
         dim = _dim(keys, self.dim)
         if not self.rows:
             return _patches(keys), dim

@@ -205,7 +205,6 @@ class Converted:
 
     @property
     def moved(self) -> list[Weight]:
-        """The tensors that move, as they were."""
         return [Weight(name, self.arrays[name]) for name in self.moves]
 
     def table(self, name: str) -> Table:

@@ -97,7 +97,6 @@ def _added_table(spec: Any) -> Any:
 def _verify_added(
     given: Given, table: Any, tolerance: Tolerance, reasons: bool, options: dict[str, Any]
 ) -> Verification:
-    """Inputs after a table was added to those `before`."""
     from pecli.checks.verify.added import verify_added
     from pecli.checks.verify.token_positions import TokenPositions
 

@@ -60,7 +60,6 @@ class Place:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Place:
-        """As the options of a check say."""
         for name in given:
             if name not in PLACES or name == "seq_axis":
                 raise KindError(name, "given", "a model has no such option", "leave it out")
@@ -71,7 +70,6 @@ class Place:
         return cls(**known, own=own)
 
     def rope(self, encoding: Encoding, count: int, **others: Any) -> Rope:
-        """The rotary scheme of an encoding for so many rows."""
         rows = self.own or {"seq_len": count, "offset": self.offset or 0}
         return encoding.rope(**rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others)
 
@@ -106,7 +104,6 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
 def _wave_targets(
     names: tuple[str, ...], shape: tuple[int | None, ...], make: Callable[[int], Making], layout: str
 ) -> Iterator[Target]:
-    """Cosines, sines, and both in one array."""
     cos, sin = names
     for some in ((cos,), (sin,), (cos, sin), (sin, cos)):
         yield Target(some, shape, make, waves=True, transposable=True, layout=layout, quantised=True)

@@ -56,7 +56,6 @@ class Verification(Answer):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Everything that is wrong, in words."""
         return (*self.problems, *self.diagnosis)
 
     def words(self) -> tuple[str, ...]:
@@ -88,7 +87,6 @@ class Checked:
 
     @classmethod
     def of(cls, tensor: str, label: str, reading: Reading, tolerance: Tolerance, **others: Any) -> Checked:
-        """A tensor, under that label, compared with what it is read as."""
         scheme, found = reading.explained()
         result = compared(label, reading, tolerance, any_dtype=others.pop("any_dtype", True))
         doubtful = ""
@@ -100,8 +98,7 @@ class Checked:
 def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: bool = True) -> Comparison:
     """The comparison alone; learned values can only be numbers that differ."""
     if reading.is_learned:
-        unknown = Comparison.impossible(label, reading.array.shape, _learned_problem(reading.array))
-        return replace(unknown, mismatched=0)
+        return replace(Comparison.impossible(label, reading.array.shape, _learned_problem(reading.array)), mismatched=0)
     result = reading.compared(tolerance, name=label, any_dtype=any_dtype)
     if result.mismatched and not result.problem:  # perhaps in some copies along a batch or head axis alone
         names = [name for name in ("batch", "heads") if name in result.where]
@@ -112,7 +109,6 @@ def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: b
 
 
 def _learned_problem(values: Array) -> str:
-    """What is wrong with a learned table, whatever its values should be."""
     low, high = np.inf, -np.inf
     for rows in np.array_split(values, max(1, values.size >> 22)):
         wide = widened(rows)

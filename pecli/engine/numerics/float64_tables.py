@@ -100,7 +100,6 @@ class Float64Tiles:
         return np.not_equal(high, product)
 
     def _turned(self, large: int) -> Directions:
-        """The anchors of a large step, times the amplitude."""
         position = np.array([[large * self._anchors * self._rows]], np.uint64)
         cosines, sines = cos_sin_double_double(self._limbs, position)
         factor = self._waves.factor

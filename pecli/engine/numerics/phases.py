@@ -100,8 +100,7 @@ class Waves:
         error = 4 if callable(amplitude) else int(Fraction(height, 1 << places) != amplitude)
 
         def more(extra: int) -> Waves:
-            finer = frequencies.more(extra)
-            return cls.of(finer, scale=scale, amplitude=amplitude, extra=extra, in_turns=in_turns)
+            return cls.of(frequencies.more(extra), scale=scale, amplitude=amplitude, extra=extra, in_turns=in_turns)
 
         return cls(turns, bits, height, places, error, more)
 

@@ -76,7 +76,6 @@ class Scaling:
 
     @property
     def attention_value(self) -> float:
-        """The same as float64."""
         return self.attention(200) / (1 << 200)
 
     def known_mistakes(self) -> tuple[Scaling, ...]:

@@ -65,7 +65,6 @@ class Rope(RotaryParameters):
     is_configured = True
 
     def frequencies(self) -> Frequencies:
-        """The inverse frequencies, exact, after scaling."""
         if self.axis_blocks:
             frequencies = self.block_frequencies()
             return numerics.in_radians(frequencies) if self.in_turns else frequencies

@@ -71,13 +71,17 @@ class WaveTable(NamedTuple):
 
 
 class AxisBlock(NamedTuple):
-    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on."""
+    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on; where the law is linear,
+    of 1 + (base − 1)·i/denominator, and of zeros where it is still. NTK stretches the base by a factor.
+    """
 
     axis: int
     channels: int
     denominator: Fraction
     start: int = 0
     step: int = 1
+    law: str = ""
+    factor: float = 1.0
 
     @property
     def pairs(self) -> int:
@@ -142,7 +146,6 @@ class Scheme(ABC):
         """Rules that concern several parameters."""
 
     def wrong(self, name: str, rule: str, advice: str = "") -> ParameterError:
-        """The error of a parameter whose value breaks a rule."""
         value = getattr(self, name)
         given = repr(value) if isinstance(value, str) else "missing" if value is None else spelled(value)
         given = f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given
@@ -155,8 +158,7 @@ class Scheme(ABC):
         hints = get_type_hints(cls, include_extras=True)
         parameters = {}
         for field in sorted(fields(cls), key=lambda f: (f.name == "dtype", f.kw_only, f.name == "recipe")):
-            extras = get_args(hints[field.name])
-            (parameters[field.name],) = (extra for extra in extras if isinstance(extra, Parameter))
+            (parameters[field.name],) = (extra for extra in get_args(hints[field.name]) if isinstance(extra, Parameter))
         return parameters
 
     @classmethod

@@ -36,7 +36,6 @@ class Dialect:
     inside: str = ""  #: An object that may hold the keys instead
 
     def recognises(self, config: Mapping[str, Any]) -> bool:
-        """Whether a configuration is written so."""
         if self.model_types is not None and config.get("model_type") not in (None, *self.model_types):
             return False
         inner = config.get(self.inside)
@@ -51,7 +50,6 @@ class Dialect:
         return False
 
     def read(self, keys: Keys, warnings: list[str]) -> list[Encoding]:
-        """The encodings that the keys ask for."""
         module, function = self.reader.split(".")
         found: list[Encoding] = getattr(import_module(f"{__name__}.{module}"), function)(keys, warnings)
         return found
@@ -96,8 +94,7 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     """The encodings of a configuration that is read already."""
     keys = Keys(config, label)
     warnings: list[str] = []
-    dialect = next(each for each in DIALECTS if each.recognises(config))
-    found = dialect.read(keys, warnings)
+    found = next(each for each in DIALECTS if each.recognises(config)).read(keys, warnings)
     said = keys.word("model_type", "_class_name")
     model_type = said.value if said else None
     parts = [keys, *(inner for name in TEXTS if (inner := keys.part(name)))]
