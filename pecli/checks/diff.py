@@ -13,6 +13,7 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
+from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
@@ -52,6 +53,7 @@ class Difference(Answer):
     readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, how its axes were read where they differ
     weak: tuple[str, ...] = ()
     """Where the values agree within a tolerance, known mistakes in B that would have done so, too."""
+    forms: str = ""  #: of two forms of a model, what was compared; `tensors` are then those that differ
 
     @property
     def passed(self) -> bool:
@@ -64,6 +66,7 @@ class Difference(Answer):
     def as_json(self) -> dict[str, Any]:
         return {
             **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
+            **({"forms": self.forms} if self.forms else {}),
             "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
             "where": where_json(self.tensors),
         }
@@ -82,11 +85,19 @@ def diff(
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
     which transform explains it, unless no `reasons` are asked for."""
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    if (forms := diff_models(a, b, allowed)) is not None:
+        return forms
     first = opened(a)
     with first[1]:
         second = opened(b)
         with second[1]:
             return diff_open(first, second, allowed, reasons=reasons)
+
+
+def diff_models(a: Given, b: Given, tolerance: Tolerance) -> Difference | None:
+    """How two forms of one model differ, such as a Hugging Face folder and a .gguf file; None for other files."""
+    forms = diff_forms(a, b, tolerance)
+    return None if forms is None else Difference(str(a), str(b), **forms)
 
 
 def diff_open(

@@ -89,6 +89,12 @@ def command_of(name: str, run: Run, options: Iterable[Parameter], shown: Sequenc
 class SchemeGroup(typer.core.TyperGroup):
     """A command that has one for each scheme."""
 
+    def get_help_option(self, ctx: Any) -> Any:
+        """`--help`, not listed: a box for it alone would say little."""
+        option: Any = super().get_help_option(ctx)
+        option.hidden = True
+        return option
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in self.commands:
             known = [name for name, command in self.commands.items() if not command.hidden]

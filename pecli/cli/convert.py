@@ -31,7 +31,6 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
     options.argument("file", "FILE", "A file, or FILE:NAME for one tensor of it."),
     options.output("Where to write; the suffix picks the format. (required)", ""),
     options.text("--dtype", "NAME", _CAST, rule=DTYPE),
-    options.NO_HEADER,
     options.text("--from", "NAME", _NOW, _PAIRS, name="source"),
     options.text("--to", "NAME", "The layout they are to have.", _PAIRS, rule=PAIRS),
     *options.model_options(_MODEL, _PAIRS, "Layers of this type, where heads of a model differ."),
@@ -43,6 +42,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
     options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
     options.flag("--check", "Check on random inputs that attention scores are unchanged.", _PAIRS),
+    options.NO_HEADER,
     *options.WORK,
 )
 def convert(

@@ -83,6 +83,7 @@ class UnreadTensor:
     dtype: str
     shape: tuple[int, ...]
     nbytes: int | None
+    blocks: Array | None = None  #: the bytes of each row, where they are quantised
 
 
 class LazyTensors(Mapping[str, Array]):

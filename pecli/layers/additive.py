@@ -13,7 +13,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.layers.input_checks import compute_dtype, float_name, floating, gradient, shape_error
+from pecli.layers.input_checks import compute_dtype, float_name, floating, gradient, layer_repr, shape_error
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 _MAX_LEN, _LEARNED_DIM, _SEED = (LearnedInit.parameters()[name] for name in ("max_len", "dim", "seed"))
@@ -39,6 +39,7 @@ class _Additive:
     """A layer that adds what is constant: the gradient of its input is that of its last output."""
 
     _shape: tuple[int, ...] | None = None
+    __repr__ = layer_repr
 
     def backward(self, grad: ArrayLike) -> Any:
         """The gradient for the last input, given that for the last output: the same, since the table is constant."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, number
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
@@ -61,7 +61,7 @@ def cell(value: Any) -> str:
 
 
 def _ends(values: Sequence[float]) -> str:
-    shown = [cell(float(f"{value:.6g}")) for value in values]
+    shown = [number(value, 6) for value in values]
     if len(shown) > sum(SHOWN):
         shown = [*shown[: SHOWN[0]], "…", *shown[-SHOWN[1] :]]
     return " ".join(shown)

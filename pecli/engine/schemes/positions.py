@@ -181,7 +181,12 @@ class Positioned(Scheme):
     grid: Annotated[GridSize | None, GridParameter("one row per grid point, row-major", **PLACED)] = None
     keep: Annotated[
         int | None,
-        Whole("rows for other tokens beside a grid, at the origin or as the style has it", low=0, high=2**20, **PLACED),
+        Whole(
+            "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it",
+            low=0,
+            high=2**20,
+            **PLACED,
+        ),
     ] = None
     grid_base: Annotated[
         tuple[float, ...] | None, _sizes("points that an axis of the grid is resampled from", **PLACED)

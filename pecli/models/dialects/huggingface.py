@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.encoding import Encoding
-from pecli.models.families import TEXTS, Family, class_defaults, family_of, model_type_of
+from pecli.models.families import TEXTS, Family, class_defaults, class_parts, family_of, model_type_of
 from pecli.models.keys import NO_CLASS, Keys, plain_name
 from pecli.models.layer_types import EVIDENCE, HEADS, SETTINGS, SIZES, THETAS, WIDTHS
 from pecli.models.rope import rope_encodings
@@ -114,6 +114,14 @@ def _parts_of(part: Part) -> list[Part]:
         each = Part.of(keys, label, model_type, is_text=is_text)
         if is_text or keys.any("model_type", *EVIDENCE) or each.keys.resolves(*WIDTHS, "embed_dim"):
             found.append(each)
+    named = class_parts().get(plain_name(part.model_type))
+    if named and not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS):  # the text model is that of the class
+        keys = Keys({}, part.keys.path, "text_config.", account=part.keys.account)
+        each = Part.of(keys, "text", named[0], is_text=True)
+        defaults = each.keys.defaults
+        name = f"{part.model_type} for {defaults.name}"
+        defaults = replace(defaults, name=name, values={**defaults.values, **named[1]})
+        found.append(replace(each, keys=replace(each.keys, defaults=defaults)))
     return found
 
 
