@@ -41,8 +41,7 @@ class Part:
     @classmethod
     def of(cls, keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> Part:
         """A part whose class, if it is a known one, says what its keys leave out. Whether it reads images is told by
-        names; `granite4_vision_text` is the language model of one that does.
-        """
+        names; `granite4_vision_text` is the language model of one that does."""
         name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
         vision = any(word in label or word in name for word in ("vision", "visual"))
         keys = replace(keys, defaults=class_defaults(model_type, vision=vision))
@@ -51,8 +50,7 @@ class Part:
 
 def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """The encodings of a whole configuration, the language model first. Where a model_type is missing, `architectures`
-    may lead to it.
-    """
+    may lead to it."""
     said = keys.word("model_type")
     name = said.value if said else next(filter(None, map(model_type_of, keys.words("architectures"))), None)
     top = Part.of(keys, "", name, is_text=True)
@@ -186,8 +184,7 @@ def _said(keys: Keys) -> str:
 
 def _kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does. The length
-    that MosaicBERT makes its bias for asks for ALiBi, too.
-    """
+    that MosaicBERT makes its bias for asks for ALiBi, too."""
     kind = non_rotary.FAMILIES.get(plain_name(model_type))
     if isinstance(kind, Choice):
         kind = kind.chosen(keys)
