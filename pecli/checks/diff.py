@@ -13,6 +13,7 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
+from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
@@ -52,6 +53,7 @@ class Difference(Answer):
     readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, how its axes were read where they differ
     weak: tuple[str, ...] = ()
     """Where the values agree within a tolerance, known mistakes in B that would have done so, too."""
+    forms: str = ""  #: of two forms of a model, what was compared; `tensors` are then those that differ
 
     @property
     def passed(self) -> bool:
@@ -64,6 +66,7 @@ class Difference(Answer):
     def as_json(self) -> dict[str, Any]:
         return {
             **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
+            **({"forms": self.forms} if self.forms else {}),
             "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
             "where": where_json(self.tensors),
         }
@@ -80,14 +83,21 @@ def diff(
     reasons: bool = True,
 ) -> Difference:
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
-    which transform explains it, unless no `reasons` are asked for.
-    """
+    which transform explains it, unless no `reasons` are asked for."""
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    if (forms := diff_models(a, b, allowed)) is not None:
+        return forms
     first = opened(a)
     with first[1]:
         second = opened(b)
         with second[1]:
             return diff_open(first, second, allowed, reasons=reasons)
+
+
+def diff_models(a: Given, b: Given, tolerance: Tolerance) -> Difference | None:
+    """How two forms of one model differ, such as a Hugging Face folder and a .gguf file; None for other files."""
+    forms = diff_forms(a, b, tolerance)
+    return None if forms is None else Difference(str(a), str(b), **forms)
 
 
 def diff_open(
@@ -180,8 +190,7 @@ _SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected
 
 def fits_of(a: LoadedFile, b: LoadedFile) -> list[Fit]:
     """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
-    them; or those of one name, and of the others those that alone hold the same by their names.
-    """
+    them; or those of one name, and of the others those that alone hold the same by their names."""
     kinds = [[dtype_name(array.dtype) for array in file.tensors.values()] for file in (a, b)]
     one_kind, other_kind = (next((kind for kind in some if kind in SIGNIFICAND_BITS), "float64") for some in kinds)
     ours, theirs = a.read_as(other_kind).tensors, b.read_as(one_kind).tensors  # a .csv has no dtypes of its own
@@ -298,8 +307,7 @@ def _explained(
     changed: Sequence[tuple[Fit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
-    be. Last places that are off have no reason.
-    """
+    be. Last places that are off have no reason."""
     from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
     from pecli.explain.time_limit import time_limit

@@ -83,6 +83,7 @@ class UnreadTensor:
     dtype: str
     shape: tuple[int, ...]
     nbytes: int | None
+    blocks: Array | None = None  #: the bytes of each row, where they are quantised
 
 
 class LazyTensors(Mapping[str, Array]):
@@ -110,8 +111,7 @@ def outline(dtype: str, shape: tuple[int, ...]) -> Array:
 @dataclass(frozen=True)
 class LoadedFile:
     """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts. Nothing is
-    held open: a mapping goes with its arrays.
-    """
+    held open: a mapping goes with its arrays."""
 
     path: str
     format: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, problems_of
@@ -63,7 +64,11 @@ def show_difference(result: Difference) -> None:
     """The verdict, one line per finding, one per tensor."""
     exact = all(tensor.worst_index is None for tensor in result.tensors)
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
+    verdict = "same model" if result.passed and result.forms else verdict
     screen.say_labelled(verdict, "bold green" if result.passed else "bold red", f"  A: {result.a}  B: {result.b}")
+    if result.forms:
+        screen.say_wrapped(f"  {result.forms}")
+        result = replace(result, tensors=())  # whose lines are joined by layers
     say_findings(result)
     if not (result.passed or result.diagnosis):
         screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
