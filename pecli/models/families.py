@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name
 
@@ -190,6 +191,12 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
         if suffix is None:
             return None
         name = name.removesuffix(suffix)
+
+
+@cache
+def class_parts() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The text model of each larger one at class defaults: its model_type, and what it has otherwise than its class."""
+    return dict(json.loads((Path(__file__).parent / "class_parts.json").read_text(encoding="utf-8")))
 
 
 @cache

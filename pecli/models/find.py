@@ -102,8 +102,7 @@ class NamedModel:
 
 def named_model(given: Model) -> NamedModel | None:
     """The model of a name that may also be one of a file or a folder of tensors; None where it is. What is no name is
-    the model itself, which commands take as the file config.json.
-    """
+    the model itself, which commands take as the file config.json."""
     if isinstance(given, ModelEncodings):
         return NamedModel(given.file, "--config", given, given)
     if not isinstance(given, (str, os.PathLike)):
@@ -143,8 +142,7 @@ def describe(given: Any, name: str = "model") -> Description:
 
 def config_file(path: str) -> str:
     """The file that describes a model: the path itself, or what a folder holds, or that of an index; empty where there
-    is none. Of a folder only files count: opening a pipe would wait for ever.
-    """
+    is none. Of a folder only files count: opening a pipe would wait for ever."""
     if path.endswith(INDEX):
         path = os.path.dirname(path) or os.curdir
     if not os.path.isdir(path):
@@ -190,8 +188,7 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
 
 def _parse_json(path: str, data: bytes) -> Any:
     """Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit":
-    [0.0, Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here.
-    """
+    [0.0, Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

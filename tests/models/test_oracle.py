@@ -163,6 +163,24 @@ def test_rotary_tables_of_class_defaults() -> None:
     assert set(wrong) <= set(QUIRKS)
 
 
+def test_a_larger_model_has_the_text_model_of_its_class() -> None:
+    """A model_type alone: count, second and last of the frequencies that transformers 5.22.2 makes of text_config."""
+    wrong = set()
+    for name, tables in stored("class_parts_made.json").items():
+        try:
+            found = {
+                each.layer_type: each for each in load_config({"model_type": name}) if each.is_rotary and not each.part
+            }
+        except pecli.PecliError:
+            found = {}
+        for layer, (count, *ends) in tables.items():
+            encoding = found.get(layer) or next(iter(found.values()), None)
+            values = (encoding and encoding.inverse_frequencies()) or [0.0, 0.0]
+            if (len(values), values[1], values[-1]) != pytest.approx((count, *ends), rel=2e-5, abs=1e-30):
+                wrong.add(name)
+    assert wrong <= {"musicflamingo", "mistral_large4"}  # a rotation of its own comes first; the class makes zeros
+
+
 def shapes(config: dict[str, Any]) -> set[tuple[int, ...]]:
     return {sizes[1:] for sizes in by_layer(config).values() if sizes[0] in ("learned", "sinusoidal")}
 

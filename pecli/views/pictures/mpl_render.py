@@ -23,6 +23,7 @@ MIN_SCALE = 0.15  #: Of letters, below which nobody reads them
 MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns
 MAX_FINE_RATIO = 1000.0
 """Largest number of a logarithmic axis over the smallest, up to which 2 and 5 times powers of ten are numbered, too."""
+CLOSE = 2.0  #: The ratio of two levels of a logarithmic axis, below which only one of them has its word above it
 MARKERS = "os^Dv<>p"  #: Of points that no line joins, open ones, so that those below are seen
 BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other
 
@@ -138,6 +139,8 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
         extent=(-0.5, columns - 0.5, top + rows, top),
     )
     axes.spines[:].set_visible(False)
+    if rows == columns and panel.rows != "position":
+        axes.set_box_aspect(1)
     down, across = REDUCED[panel.reduce]
     name = axis_name(panel.rows, rows / len(values), down)
     axes.set_ylabel(name if len(name) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
@@ -193,7 +196,8 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
         axes.axhline(level, color=grey, linestyle="--", linewidth=1, zorder=1)
         place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": "small"}
         paper = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-        axes.annotate(word, (0, level), (3, 2), color=grey, bbox=paper, **place)
+        below = any(level < other < level * CLOSE for _, other in chart.levels)  # whose word would be on this one
+        axes.annotate(word, (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place)
     _set_axes(axes, chart, inches[1])
     if len(names) > 1 and any(names):
         _add_legend(axes, handles, names, title, inches[0])

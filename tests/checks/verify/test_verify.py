@@ -182,21 +182,6 @@ def test_arrays_that_are_refused() -> None:
 CONFIG = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "rope_theta": 10000.0}
 
 
-class Config:
-    """What transformers' configurations do."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return CONFIG
-
-
-@pytest.mark.parametrize(
-    "model", [CONFIG, Config(), *map(pecli.load_config, (CONFIG, Config())), pecli.load_config(CONFIG).one()]
-)
-def test_a_model_in_every_form(model) -> None:
-    assert pecli.verify(BOTH, model, atol=1e-6).passed
-    assert not pecli.verify(BOTH, model, atol=1e-6, offset=1).passed
-
-
 def test_a_model_by_name_or_path(tmp_path) -> None:
     inv_freq = {"inv_freq": np.array([math.pow(500000.0, -i / 64) for i in range(64)], np.float32)}
     assert pecli.verify(inv_freq, "llama-3-8b").passed

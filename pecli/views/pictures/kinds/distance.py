@@ -36,14 +36,15 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         every = stride(table.rows, min(request.rows, MAX_SAMPLES))
         sampled = directions(widened(table.pick(np.arange(0, table.rows, every))))
         words = [subject.label if several else "", "" if several else "all pairs of positions"]
+        cosines = sampled @ sampled.T
         panels.append(
             HeatmapPanel(
                 ", ".join(filter(None, [words[0], "pairs of sampled positions"] if every > 1 else words)),
-                sampled @ sampled.T,
+                cosines,
                 columns="position",
                 first_row=subject.first,
                 table_shape=(table.rows, table.rows),
-                limits=(-1.0, 1.0),
+                limits=_limits(cosines),
                 reduce="sample",
             )
         )
@@ -55,6 +56,12 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     panels.append(Chart(f"mean by distance{note}", curves, x="distance", y="cosine similarity"))
     across = 2 if len(subjects) in (1, 2, 4) else min(3, len(subjects))
     return Picture("cosine similarity of positions", panels, across)
+
+
+def _limits(cosines: Floats) -> tuple[float, float]:
+    """All that cosines can be; those of the data where none is negative, or little of the colours would be used."""
+    low = float(np.nanmin(cosines)) if np.isfinite(cosines).any() else -1.0
+    return (low, 1.0) if 0 <= low < 1 else (-1.0, 1.0)
 
 
 def vectors(subject: Subject) -> Table:
@@ -115,7 +122,7 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
         values = alike.reshape(rows.shape)
         panels.append(
-            HeatmapPanel(title, values, "row", "column", limits=(-1.0, 1.0), meaning="cosine similarity"),
+            HeatmapPanel(title, values, "row", "column", limits=_limits(values), meaning="cosine similarity"),
         )
     return Picture("similarity of one patch to all others", panels, min(2, len(panels)))
 

@@ -45,7 +45,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
                 columns=axes.names[-1],
                 first_row=subject.first if rows == "position" else 0,
                 table_shape=(table.rows, table.width),
-                meaning="|bias|, none: blank" if biased else "",
+                meaning="|bias|, logarithmic, none: blank" if biased else "",
                 log=biased,
             )
             panels.append(panel)
