@@ -182,8 +182,7 @@ exact value and the one found; and the first row that equals the one before, if 
 
 def _errors(table: Array, exact: Array, before: int) -> _Errors:
     """|table − exact| after that many rows, in float32 where both are: the difference of two close floats has no error
-    of its own.
-    """
+    of its own."""
     rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])  # most rows differ in their first number
     rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
     rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]

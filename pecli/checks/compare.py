@@ -18,18 +18,7 @@ import numpy as np
 from pecli.checks import plain, plain_fields
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import (
-    SIGNIFICAND_BITS,
-    AnyArray,
-    Array,
-    Flags,
-    Floats,
-    Indices,
-    dtype_name,
-    numpy_dtype,
-    round_to,
-    widened,
-)
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, dtype_name, numpy_dtype, round_to, widened
 from pecli.engine.table import Table, work_through
 from pecli.errors import bracketed
 
@@ -241,7 +230,7 @@ class _Errors:
                 with np.errstate(all="ignore"):
                     self._add(ours[places], theirs[places], places + start)
 
-    def _add(self, ours: Array, theirs: Array, places: Indices) -> None:
+    def _add(self, ours: Array, theirs: Array, places: Array) -> None:
         tolerance, result = self.tolerance, self.result
         expected, found = widest(ours), widest(theirs)
         alike, error, ulps = _element_errors(ours, theirs)
@@ -267,7 +256,7 @@ class _Errors:
             result.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
             result.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
 
-    def _fail(self, places: Indices) -> None:
+    def _fail(self, places: Array) -> None:
         self.result.mismatched = (self.result.mismatched or 0) + places.size
         width, size = self.columns.size, self.rows.size * self.columns.size
         copies, first = np.unique(places // size, return_index=True)
@@ -314,18 +303,18 @@ def copy_axes(part: Part, array: Array) -> list[int]:
     return [axis for axis, pair in enumerate(zip(array.shape, array.strides, strict=True)) if pair in copies]
 
 
-def _flags(length: int, numbers: Sequence[int]) -> Flags:
+def _flags(length: int, numbers: Sequence[int]) -> Array:
     flags = np.zeros(length, bool)
     flags[numbers] = True
     return flags
 
 
-def _ranges(flags: Flags) -> Ranges:
+def _ranges(flags: Array) -> Ranges:
     edges = np.flatnonzero(np.diff(np.r_[False, flags, False])).tolist()
     return [(low, high - 1) for low, high in zip(edges[::2], edges[1::2], strict=True)][:MAX_RANGES]
 
 
-def _differing(ours: Array, theirs: Array) -> Indices:
+def _differing(ours: Array, theirs: Array) -> Array:
     """The elements whose bits differ (no NaN is unlike itself); all of them where the dtypes do."""
     if ours.dtype != theirs.dtype:
         return np.arange(ours.size)
@@ -334,7 +323,7 @@ def _differing(ours: Array, theirs: Array) -> Indices:
     return np.flatnonzero(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
 
 
-def _element_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, AnyArray | None]:
+def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats, AnyArray | None]:
     """Which elements are alike, their absolute errors, and the units of the last place between them, for floats."""
     if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
         a, b = (each.view(np.uint8) if each.dtype.kind == "b" else each for each in (ours, theirs))
@@ -357,7 +346,7 @@ def _element_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, AnyArray
     return alike, error, units
 
 
-def absolute_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats]:
+def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
     """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
     expected, found = widest(ours), widest(theirs)
     alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another

@@ -83,8 +83,7 @@ def diff(
     reasons: bool = True,
 ) -> Difference:
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
-    which transform explains it, unless no `reasons` are asked for.
-    """
+    which transform explains it, unless no `reasons` are asked for."""
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
     if (forms := diff_models(a, b, allowed)) is not None:
         return forms
@@ -191,8 +190,7 @@ _SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected
 
 def fits_of(a: LoadedFile, b: LoadedFile) -> list[Fit]:
     """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
-    them; or those of one name, and of the others those that alone hold the same by their names.
-    """
+    them; or those of one name, and of the others those that alone hold the same by their names."""
     kinds = [[dtype_name(array.dtype) for array in file.tensors.values()] for file in (a, b)]
     one_kind, other_kind = (next((kind for kind in some if kind in SIGNIFICAND_BITS), "float64") for some in kinds)
     ours, theirs = a.read_as(other_kind).tensors, b.read_as(one_kind).tensors  # a .csv has no dtypes of its own
@@ -309,8 +307,7 @@ def _explained(
     changed: Sequence[tuple[Fit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
-    be. Last places that are off have no reason.
-    """
+    be. Last places that are off have no reason."""
     from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
     from pecli.explain.time_limit import time_limit

@@ -205,8 +205,7 @@ def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
 
 def _by_first_rows(name: str, array: Array) -> Match | None:
     """What makes a table of many rows, where the first of them tell it, and all others are bit for bit what they should
-    be. That takes a fraction of a search in all of them.
-    """
+    be. That takes a fraction of a search in all of them."""
     dtype = dtype_name(array.dtype)
     if array.ndim != 2 or not MIN_ELEMENTS <= array.size <= MAX_FULL_READ or dtype not in _DTYPES:
         return None
@@ -261,8 +260,7 @@ def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
     """Matches of one law, which differ by rows and layout alone, made into one, of all their tensors: frequencies
-    belong to their table, slopes to the bias.
-    """
+    belong to their table, slopes to the bias."""
     merged: list[Match] = []
     for match in matches:
         for number, other in enumerate(merged):

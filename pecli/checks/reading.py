@@ -206,8 +206,7 @@ def _distance(part: Part) -> float:
 
 def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = False) -> Reading | None:
     """The nearest of all readings of a tensor. Where none is near, its values may be anything, and one whose copies are
-    alike counts; the rows of a .csv (`lines`) have no other axes.
-    """
+    alike counts; the rows of a .csv (`lines`) have no other axes."""
     found = [each for target in targets for each in readings(array, target, lines=lines)]
     near = [each for each in found if each.is_near]
     if near:
@@ -293,8 +292,7 @@ def _in_form(
 
 def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]:
     """Which axes are those of the table; the others are copies. Rows of a table are never taken for copies of one row:
-    where the table has one, so has the tensor.
-    """
+    where the table has one, so has the tensor."""
     flat = all(length == 1 for length in leading)
     if len(leading) < len(wanted):
         wanted = tuple(length for length in wanted if length != 1)

@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["LoadedFile", "format_of", "load_file", "open_output", "open_tensors", "save", "save_scheme", "save_tables"]
 
 _WRITERS = {
-    "npy": "npy.prepare",
-    "npz": "npz.prepare",
-    "safetensors": "safetensors.prepare",
-    "csv": "text_output.prepare_csv",
-    "json": "text_output.prepare_json",
-    "h": "text_output.prepare_header",
+    **{name: f"{name}.prepare" for name in ("npy", "npz", "safetensors")},
+    **{"csv": "text_output.prepare_csv", "json": "text_output.prepare_json", "h": "text_output.prepare_header"},
     "zarr": "zarr_store",
 }
 """Functions of this folder that check what is to be written, and return what writes it."""

@@ -111,8 +111,7 @@ def outline(dtype: str, shape: tuple[int, ...]) -> Array:
 @dataclass(frozen=True)
 class LoadedFile:
     """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts. Nothing is
-    held open: a mapping goes with its arrays.
-    """
+    held open: a mapping goes with its arrays."""
 
     path: str
     format: str

@@ -30,14 +30,9 @@ SHARD_KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", 
 NOT_WEIGHTS = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "optimizer.bin"})
 """What trainers leave beside a checkpoint."""
 READERS = {
-    "npy": "npy.read",
-    "npz": "npz.read",
-    "safetensors": "safetensors.read",
-    "csv": "text_input.read_csv",
-    "json": "text_input.read_json",
-    "torch": "torch_file.read",
-    "gguf": "gguf_file.read",
-    "onnx": "onnx_file.read",
+    **{name: f"{name}.read" for name in ("npy", "npz", "safetensors")},
+    **{name: f"text_input.read_{name}" for name in ("csv", "json")},
+    **{name: f"{name}_file.read" for name in ("torch", "gguf", "onnx")},
 }
 """Functions of this folder that take the contents of a file, by format."""
 _RAW = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")

@@ -27,13 +27,9 @@ CSV_WORDS: Mapping[bytes, bytes] = {b"nan": b"nan", b"-inf": b"-inf", b"inf": b"
 JSON_WORDS = {b"nan": b'"NaN"', b"-inf": b'"-Infinity"', b"inf": b'"Infinity"'}
 C_WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}  #: What stands for numbers that are not finite
 C_TYPES = {
-    "float64": "double",
-    "float32": "float",
-    "float16": "uint16_t",
-    "bfloat16": "uint16_t",
-    "float8_e4m3fn": "uint8_t",
-    "float8_e5m2": "uint8_t",
-    "bool": "uint8_t",
+    **{"float64": "double", "float32": "float"},
+    **dict.fromkeys(("float16", "bfloat16"), "uint16_t"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "bool"), "uint8_t"),
 }
 """What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
 

@@ -155,8 +155,7 @@ class LearnedPosEmbedding(_Additive):
 
     def backward(self, grad: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """The gradients for the last input, the same as `grad`, and for the whole table, in its dtype: summed over the
-        batch in float64, rounded once, and zero in the rows that were not used.
-        """
+        batch in float64, rounded once, and zero in the rows that were not used."""
         grad = gradient(grad, self._shape)
         rows = (grad if grad.ndim == 3 else grad[None]).sum(axis=0, dtype=np.float64)
         table = np.zeros_like(self.weight)

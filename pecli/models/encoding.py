@@ -156,18 +156,10 @@ class Encoding:
         parameters = self.described()
         if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len
-        return {
-            "layer_type": self.layer_type,
-            "scheme": self.scheme,
-            "parameters": parameters,
-            "inv_freq": self.inverse_frequencies(seq_len),
-            "attention_factor": self.attention_factor(seq_len),
-            "rotary_dim": self.rotary_dim,
-            "head_dim": self.head_dim,
-            "layout": self.layout,
-            "trailing": self.trailing,
-            "sources": dict(self.sources),
-        }
+        numbers = {"inv_freq": self.inverse_frequencies(seq_len), "attention_factor": self.attention_factor(seq_len)}
+        others = {name: getattr(self, name) for name in ("rotary_dim", "head_dim", "layout", "trailing")}
+        about = {"layer_type": self.layer_type, "scheme": self.scheme, "parameters": parameters}
+        return {**about, **numbers, **others, "sources": dict(self.sources)}
 
 
 @dataclass(frozen=True)
@@ -210,10 +202,6 @@ class ModelEncodings:
         return ropes[0]
 
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "model_type": self.model_type,
-            "context": self.context,
-            "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
-            "warnings": list(self.warnings),
-        }
+        encodings = [encoding.as_json(seq_len) for encoding in self.encodings]
+        about = {"file": self.file, "model_type": self.model_type, "context": self.context}
+        return {**about, "encodings": encodings, "warnings": list(self.warnings)}

@@ -206,8 +206,7 @@ class Keys:
         self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None] | None = None
     ) -> Keys:
         """The same, with what a dialect spells otherwise under Hugging Face's names: settings of `rope_scaling`, and
-        other keys; None where there is none.
-        """
+        other keys; None where there is none."""
         inner = {name: value for name, value in settings.items() if value is not None}
         outer = {name: value for name, value in (others or {}).items() if value is not None}
         data = {**self.data, **{name: value.value for name, value in outer.items()}}

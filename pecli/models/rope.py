@@ -201,8 +201,7 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
 
 def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
     """How many frequencies follow time, rows and columns, whether these are interleaved, and in which order they are
-    kept: even ones for rows, then odd ones for columns; then those of time, which only Ernie 4.5 VL has.
-    """
+    kept: even ones for rows, then odd ones for columns; then those of time, which only Ernie 4.5 VL has."""
     found: dict[str, Value] = {}
     section = next(filter(None, map(own.numbers, MROPE)), None)
     if family.order:

@@ -235,6 +235,11 @@ class Several(Kind):
         return [each for part in known or self.parts for each in part.encodings(keys)]
 
 
+def several(*parts: _Rows, note: str = "") -> Several:
+    """Encodings of these parts."""
+    return Several(note, parts)
+
+
 @dataclass(frozen=True)
 class Choice(Kind):
     """One kind where a key has a value, another one where it has not; None stands for a rotary encoding."""
@@ -254,3 +259,8 @@ class Choice(Kind):
         said = within.value(last) if within else None
         kind = self.then if (said.value if said else self.default) == self.value else self.otherwise
         return kind.chosen(keys) if isinstance(kind, Choice) else kind
+
+
+def when(key: str, then: Kind | None, otherwise: Kind | None = None, value: Any = True, default: Any = None) -> Choice:
+    """One kind where a key has a value, which it has by default or not, another one elsewhere."""
+    return Choice("", key, value, then, otherwise, default)

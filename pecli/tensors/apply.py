@@ -116,8 +116,7 @@ def _same_kind(
     first: int = 0,
 ) -> Any:
     """forward(x) in the library of x. For torch it has a gradient: `transposed` of the result's, or that itself where
-    something is added; rows of `weight`, from the first on, get that, too.
-    """
+    something is added; rows of `weight`, from the first on, get that, too."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
         return like(x, forward(numbers("x", x)))

@@ -322,7 +322,6 @@ def in_radians(frequencies: Frequencies) -> Frequencies:
 
 def bits_for(smallest: float) -> int:
     """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
-    position.
-    """
+    position."""
     zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
     return -(-(POSITION_BITS + 120 + min(zeros, 1100)) // 32) * 32

@@ -133,8 +133,7 @@ class Tile:
 
     def fill(self, first: int, out: Array) -> Iterator[tuple[Indices, Indices]]:
         """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows and columns of
-        elements that are in doubt, wherever there are any.
-        """
+        elements that are in doubt, wherever there are any."""
         usual = np.setbufsize(_BUFFER)
         try:
             row = 0
@@ -196,8 +195,7 @@ class Tile:
 
     def _views(self, start: int, many: int) -> Views:
         """So many rows of the work from `start` on: all values in a line, the columns that are wanted, and the bits
-        of all.
-        """
+        of all."""
         values = self._work[0].view(np.float64)
         values = values.reshape(self.factors.height, -1)[start : start + many]
         return values.reshape(-1), values[:, : self.columns], values.reshape(-1).view(np.uint64)
@@ -215,8 +213,7 @@ class Tile:
 
 def _zeros(bits: Ints, first: int) -> Indices:
     """Where the zeros are, of which the first is known. There are seldom more: the rest is searched as often as one
-    is found, which is cheaper than to look at each element.
-    """
+    is found, which is cheaper than to look at each element."""
     found = [first]
     while len(found) < _MAX_ZEROS:
         rest = bits[found[-1] + 1 :]

@@ -66,8 +66,7 @@ class Scaling:
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         """The frequencies in float64, from unscaled ones b^(−i/half): for searches, which ask thousands of times. A
-        parameter that is a column of numbers gives a row of frequencies for each of them; none may be left out.
-        """
+        parameter that is a column of numbers gives a row of frequencies for each of them; none may be left out."""
         return plain
 
     def attention(self, bits: int) -> int:

@@ -277,8 +277,7 @@ class Positioned(Scheme):
 
     def place_neighbours(self, others: Mapping[str, GridStyle]) -> Iterator[Neighbour | None]:
         """Known mistakes in where rows are: rows and columns exchanged, rows beside the grid missing or added, the size
-        it was resampled from left out, another project's style, axes of positions in another order.
-        """
+        it was resampled from left out, another project's style, axes of positions in another order."""
         style = self.grid_style
         if self.grid is not None:
             yield self.neighbour(grid=GridSize((*self.grid[:-2], self.grid[-1], self.grid[-2])))
@@ -350,8 +349,7 @@ class Positioned(Scheme):
 
     def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
         """The frequencies and the amplitude, in integers, over positions in multiples of a unit: what exact tables are
-        made from; with so many bits more than usual.
-        """
+        made from; with so many bits more than usual."""
         raise NotImplementedError
 
     def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:

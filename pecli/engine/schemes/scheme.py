@@ -43,8 +43,7 @@ class Axes(NamedTuple):
 
 class Neighbour(NamedTuple):
     """A known mistake: what is wrong, as plain data in the words of an explanation's `edits`, and the scheme that it
-    makes of the right one.
-    """
+    makes of the right one."""
 
     edits: tuple[Mapping[str, Any], ...]
     scheme: Scheme
@@ -72,8 +71,7 @@ class WaveTable(NamedTuple):
 
 class AxisBlock(NamedTuple):
     """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on; where the law is linear,
-    of 1 + (base − 1)·i/denominator, and of zeros where it is still. NTK stretches the base by a factor.
-    """
+    of 1 + (base − 1)·i/denominator, and of zeros where it is still. NTK stretches the base by a factor."""
 
     axis: int
     channels: int
@@ -356,8 +354,7 @@ class Scheme(ABC):
 
     def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
         """A field of its waves that is another than expected, as a parameter and its two values; without a name where
-        no parameter tells it.
-        """
+        no parameter tells it."""
         return ("exponent_dim", 2 * expected, 2 * found) if field == "exponent" else (field, expected, found)
 
     def applied_to(self, x: ArrayLike) -> Array:
@@ -382,8 +379,7 @@ class Scheme(ABC):
 
     def blocks(self, name: str | None = None, rows: int | None = None) -> Iterator[Array]:
         """A tensor some rows at a time; without a name, the first. Whatever the size of the blocks, the values are
-        the same. Rows are the last axis: heads and queries are run through in order, and a vector comes in vectors.
-        """
+        the same. Rows are the last axis: heads and queries are run through in order, and a vector comes in vectors."""
         by_name = {table.name: table for table in self.tensors()}
         if name is not None and name not in by_name:
             raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")

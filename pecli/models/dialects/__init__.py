@@ -21,6 +21,8 @@ _EXECUTORCH = (
     *("partial_rotary_factor", "qk_norm_before_rope", "model_architecture", "attention_qkv_bias", "bos_idx"),
 )
 _NEOX = ("pos_emb", "pipe_parallel_size", "model_parallel_size", "rotary_pct", "no_weight_tying", "gpt_j_residual")
+_MOSHI = ("positional_embedding", "depformer_dim", "max_period")
+_OLMO_TYPES = ("olmo", "hf_olmo", "llada", "mmada")
 _OLMO = ("rope", "alibi", "block_type", "layer_norm_type", "mlp_ratio", "mlp_hidden_size")
 
 
@@ -41,11 +43,7 @@ class Dialect:
         inner = config.get(self.inside)
         for values in (config, inner if isinstance(inner, Mapping) else {}):
             names = {plain_name(name) for name, value in values.items() if value is not None}
-            if (
-                names.issuperset(self.has)
-                and names.isdisjoint(self.lacks)
-                and all(map(names.intersection, self.has_one))
-            ):
+            if names >= {*self.has} and not names & {*self.lacks} and all(map(names.intersection, self.has_one)):
                 return True
         return False
 
@@ -61,20 +59,8 @@ DIALECTS = (
     Dialect("own_code.gpt_oss", has_one=(("initial_context_length", "rope_ntk_alpha", "rope_ntk_beta"),)),
     Dialect("own_code.deepseek", ("dim",), (_LATENT, _DEEPSEEK), lacks=("yarn",)),
     Dialect("own_code.executorch", ("dim", "n_heads"), (_EXECUTORCH,), lacks=("hidden_size", "kv_lora_rank")),
-    Dialect(
-        "own_code.moshi",
-        ("dim", "num_heads"),
-        (("positional_embedding", "depformer_dim", "max_period"),),
-        model_types=None,
-    ),
-    Dialect(
-        "own_code.olmo",
-        ("d_model", "n_heads"),
-        (_OLMO,),
-        lacks=("rope_parameters",),
-        model_types=("olmo", "hf_olmo", "llada", "mmada"),
-        inside="model",
-    ),
+    Dialect("own_code.moshi", ("dim", "num_heads"), (_MOSHI,), model_types=None),
+    Dialect("own_code.olmo", ("d_model", "n_heads"), (_OLMO,), ("rope_parameters",), _OLMO_TYPES, inside="model"),
     Dialect("own_code.neox", ("hidden_size", "num_attention_heads"), (_NEOX,), lacks=("architectures",)),
     Dialect("own_code.meta", ("dim", "n_heads"), lacks=("hidden_size",)),
     Dialect("huggingface.read", model_types=None),

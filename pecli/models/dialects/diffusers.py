@@ -122,8 +122,4 @@ def _cogvideox(keys: Keys) -> Encoding:
     )
 
 
-TABLES = {
-    "CogVideoXTransformer3DModel": _cogvideox,
-    "SD3Transformer2DModel": _sd3,
-    "PixArtTransformer2DModel": _pixart,
-}
+TABLES = {"CogVideoXTransformer3DModel": _cogvideox, "SD3Transformer2DModel": _sd3, "PixArtTransformer2DModel": _pixart}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
@@ -40,8 +41,7 @@ class Part:
     @classmethod
     def of(cls, keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> Part:
         """A part whose class, if it is a known one, says what its keys leave out. Whether it reads images is told by
-        names; `granite4_vision_text` is the language model of one that does.
-        """
+        names; `granite4_vision_text` is the language model of one that does."""
         name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
         vision = any(word in label or word in name for word in ("vision", "visual"))
         keys = replace(keys, defaults=class_defaults(model_type, vision=vision))
@@ -50,14 +50,21 @@ class Part:
 
 def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """The encodings of a whole configuration, the language model first. Where a model_type is missing, `architectures`
-    may lead to it.
-    """
+    may lead to it."""
     said = keys.word("model_type")
     name = said.value if said else next(filter(None, map(model_type_of, keys.words("architectures"))), None)
     top = Part.of(keys, "", name, is_text=True)
     found = _read(top, warnings, MAX_DEPTH)
     _warn_of_nothing(top, found, warnings)
+    if found and _text_of_class(top) and (tables := non_rotary.tables_of(name)):
+        warnings.extend(tables.notes(keys))
     return found
+
+
+def _text_of_class(part: Part) -> tuple[str, dict[str, Any]] | None:
+    """The text model that the class of a larger one has where the file has none."""
+    is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
+    return class_parts().get(plain_name(part.model_type)) if is_bare else None
 
 
 def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
@@ -116,8 +123,7 @@ def _parts_of(part: Part) -> list[Part]:
         each = Part.of(keys, label, model_type, is_text=is_text)
         if is_text or keys.any("model_type", *EVIDENCE) or each.keys.resolves(*WIDTHS, "embed_dim"):
             found.append(each)
-    named = class_parts().get(plain_name(part.model_type))
-    if named and not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS):  # the text model is that of the class
+    if named := _text_of_class(part):
         keys = Keys({}, part.keys.path, "text_config.", account=part.keys.account)
         each = Part.of(keys, "text", named[0], is_text=True)
         defaults = each.keys.defaults
@@ -178,8 +184,7 @@ def _said(keys: Keys) -> str:
 
 def _kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does. The length
-    that MosaicBERT makes its bias for asks for ALiBi, too.
-    """
+    that MosaicBERT makes its bias for asks for ALiBi, too."""
     kind = non_rotary.FAMILIES.get(plain_name(model_type))
     if isinstance(kind, Choice):
         kind = kind.chosen(keys)
