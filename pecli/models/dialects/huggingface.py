@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
@@ -55,7 +56,15 @@ def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     top = Part.of(keys, "", name, is_text=True)
     found = _read(top, warnings, MAX_DEPTH)
     _warn_of_nothing(top, found, warnings)
+    if found and _text_of_class(top) and (tables := non_rotary.tables_of(name)):
+        warnings.extend(tables.notes(keys))
     return found
+
+
+def _text_of_class(part: Part) -> tuple[str, dict[str, Any]] | None:
+    """The text model that the class of a larger one has where the file has none."""
+    is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
+    return class_parts().get(plain_name(part.model_type)) if is_bare else None
 
 
 def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
@@ -114,8 +123,7 @@ def _parts_of(part: Part) -> list[Part]:
         each = Part.of(keys, label, model_type, is_text=is_text)
         if is_text or keys.any("model_type", *EVIDENCE) or each.keys.resolves(*WIDTHS, "embed_dim"):
             found.append(each)
-    named = class_parts().get(plain_name(part.model_type))
-    if named and not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS):  # the text model is that of the class
+    if named := _text_of_class(part):
         keys = Keys({}, part.keys.path, "text_config.", account=part.keys.account)
         each = Part.of(keys, "text", named[0], is_text=True)
         defaults = each.keys.defaults
