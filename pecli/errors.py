@@ -154,8 +154,7 @@ def translated(problem: Exception) -> PecliError:
     return DefectError(problem)
 
 
-MAX_QUOTED = 60
-"""Maximum length of a value quoted in an error."""
+MAX_QUOTED = 60  #: Maximum length of a value quoted in an error
 
 
 def quoted(value: object) -> str:
@@ -177,6 +176,20 @@ def shown(number: float) -> str:
     """A number in few digits, unless that would make another of it."""
     short = f"{number:g}"
     return short if float(short) == number or math.isnan(number) else repr(number)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number in a few digits, those before the point all the same, up to a million.
+
+    >>> number(0.6000000000000001), number(-1.0), number(1048576), number(1.5e-7), number(65536), number(0.00123, 2)
+    ('0.6', '-1', '1.049e6', '1.5e-7', '65536', '0.0012')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    if 1e-3 <= abs(value) < 1e6:
+        return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"
 
 
 def spelled(value: Any) -> str:

@@ -8,6 +8,7 @@ treated as such.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -318,3 +319,13 @@ def _yarn(given: Mapping[str, Any], inverse: list[arb], dim: int, base: arb, fac
     if "attention_factor" in given:
         amplitude = rational(given["attention_factor"])
     return [value / factor * ramp + value * (1 - ramp) for value, ramp in zip(inverse, clipped, strict=True)], amplitude
+
+
+def get_slopes(heads: int, max_bias: Fraction = Fraction(8)) -> list[Fraction]:
+    """The paper's function, as its authors wrote it, in exponents: a slope is 2 to minus one of these."""
+    power = math.log2(heads)
+    if power.is_integer():
+        first = max_bias / heads  # start = ratio = 2 ** −(2 ** −(log2(n) − 3)), for a max_bias of 8
+        return [first * (i + 1) for i in range(heads)]
+    closest = 2 ** math.floor(power)
+    return get_slopes(closest, max_bias) + get_slopes(2 * closest, max_bias)[0::2][: heads - closest]

@@ -203,13 +203,7 @@ def sinusoidal_rows(given: Mapping[str, Any]) -> list[list[arb]]:
 
 
 def slopes(heads: int) -> list[arb]:
-    """The paper's: powers of two for the next lower power of two of heads, then every other one of twice as many."""
-
-    def powers(count: int) -> list[arb]:
-        return [arb(2) ** (arb(-8 * (k + 1)) / count) for k in range(count)]
-
-    below = 1 << (heads.bit_length() - 1)
-    return powers(below) + powers(2 * below)[::2][: heads - below]
+    return [arb(2) ** rational(-exponent) for exponent in oracle.get_slopes(heads)]
 
 
 def biases(given: Mapping[str, Any]) -> list[arb | None]:

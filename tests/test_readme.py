@@ -1,15 +1,25 @@
-"""The README, the reference and the samples tell the same story as the code."""
+"""The README, the reference, the gallery, docstrings, hooks and workflows tell the same story as the code."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import os
 import re
+import shlex
 import subprocess
 import sys
+import venv
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import yaml
 
 from pecli.cli.app import COMMANDS
+from tests.pixels import assert_alike, decoded
 from tests.readme import README, REFERENCE, environment, written
 
 ROOT = README.parent
@@ -61,3 +71,145 @@ def test_every_sample_runs(sample: Path, tmp_path: Path, tmp_path_factory: pytes
     result = subprocess.run(words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     assert result.stdout
+
+
+def test_examples_in_docstrings_run() -> None:
+    shown = 0
+    for path in sorted(ROOT.glob("pecli/**/*.py")):
+        if ">>> " in path.read_text(encoding="utf-8"):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            failed, tried = doctest.testmod(importlib.import_module(name))
+            assert failed == 0, name
+            shown += tried
+    assert shown > 20
+
+
+GALLERY = README.parent / "samples" / "gallery"
+SCRIPT = (GALLERY / "gallery.sh").read_text(encoding="utf-8")
+DRAWN = re.findall(r"^pecli .*$", SCRIPT, re.M)
+PICTURES = sorted(GALLERY.glob("*.png"))
+
+
+def test_every_picture_has_its_command_and_every_command_its_picture() -> None:
+    assert sorted(command.rsplit(" ", 1)[1] for command in DRAWN) == [picture.name for picture in PICTURES]
+    others = {line for line in SCRIPT.splitlines() if line not in DRAWN and not line.startswith("#")}
+    assert others == {"set -e"}
+
+
+@pytest.mark.parametrize("command", DRAWN, ids=lambda command: command.rsplit(" ", 1)[1])
+def test_its_commands_draw_the_pictures(command: str, pecli_cli, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, *words = shlex.split(command)
+    assert pecli_cli(*words).code == 0
+    assert_alike((tmp_path / words[-1]).read_bytes(), (GALLERY / words[-1]).read_bytes())
+
+
+def test_the_readme_shows_every_picture_and_its_command() -> None:
+    text = README.read_text(encoding="utf-8")
+    for command in DRAWN:
+        assert f"samples/gallery/{command.rsplit(' ', 1)[1]}" in text
+        assert f"`{command}`" in text
+
+
+def test_pictures_are_small_and_told_apart() -> None:
+    assert all(len(picture.read_bytes()) < 250_000 for picture in PICTURES)
+    assert {decoded(picture.read_bytes()).shape for picture in PICTURES} == {(1000, 1600, 3), (1300, 1600, 3)}
+    for one, other in zip(PICTURES, PICTURES[1:] + PICTURES[:1], strict=True):
+        with pytest.raises(AssertionError):
+            assert_alike(one.read_bytes(), other.read_bytes())
+
+
+HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+
+
+@pytest.fixture
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a manifest of one table."""
+    monkeypatch.chdir(tmp_path)
+    angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
+    np.save("cos.npy", np.cos(angles))
+    Path("pecli.toml").write_text('[[check]]\nfile = "*.npy"\nscheme = "rope"\nseq_len = 4\ndim = 8\natol = 1e-6\n')
+    Path("config.json").write_text('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}')
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_hooks_run(checked: Path, pecli_cli: Callable[..., Any], name: str) -> None:
+    hook = HOOKS[name]
+    files = [] if hook.get("pass_filenames") is False else ["config.json"]
+    command, *words = shlex.split(hook["entry"])
+    assert command == "pecli"
+    assert pecli_cli(*words, *hook["args"], *files).code == 0
+    assert re.search(hook["files"], "sub/pecli.toml" if "verify" in name else "sub/config.json")
+
+
+def test_the_sample_names_hooks_that_there_are_and_templates_ask_for_something() -> None:
+    sample = (ROOT / "samples" / "ci" / "pre-commit-config.yaml").read_text()
+    assert re.findall(r"- id: (\S+)", sample) == list(HOOKS)
+    templates = [*(ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")]
+    forms = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in templates]
+    assert len(forms) == 3
+    assert all(any(part.get("validations", {}).get("required") for part in form["body"]) for form in forms)
+
+
+def workflow_commands(job: str) -> list[str]:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    return [step["run"] for step in jobs[job]["steps"] if "run" in step]
+
+
+def test_the_projects_own_workflow_runs_what_the_readme_says() -> None:
+    _, block = re.findall(r"^```sh\n(.*?)\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M)[:2]
+    assert workflow_commands("linux") == [".ci/run"]
+    assert workflow_commands("macos") == [block]
+    spelled = block.replace(".venv/bin", ".venv/Scripts").replace("python3", "python")
+    assert workflow_commands("windows") == [spelled]
+
+
+WORKFLOW = yaml.safe_load((ROOT / "samples" / "ci" / "github-workflow.yml").read_text(encoding="utf-8"))
+
+
+def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, **environment}
+    return subprocess.run(["sh", "-c", command], cwd=folder, env=given, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment of its own that has pip and the libraries which pecli needs, but not pecli."""
+    folder = tmp_path_factory.mktemp("machine")
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), "."]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    (site,) = (folder / "venv").glob("lib/python*/site-packages")
+    libraries = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    (site / "libraries.pth").write_text("\n".join(libraries), encoding="utf-8")
+    pip = folder / "venv" / "bin" / "pip"
+    pip.write_text(f'#!/bin/sh\nexec "{folder}/venv/bin/python" -m pip "$@"\n', encoding="utf-8")
+    pip.chmod(0o755)
+    (wheel,) = folder.glob("pecli_posenc-*.whl")
+    options = {"PIP_FORCE_REINSTALL": "1", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}  # nothing is fetched
+    return {
+        "PATH": f"{folder}/venv/bin{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": "",
+        "PECLI": str(wheel),
+        **options,
+    }
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the sample is for Linux")
+def test_workflow_steps_run(machine: dict[str, str], tmp_path: Path) -> None:
+    install, check = (step["run"] for step in WORKFLOW["jobs"]["pecli"]["steps"] if "run" in step)
+    assert "PECLI" in WORKFLOW["env"]
+    installed = shell(install, tmp_path, **machine)
+    assert installed.returncode == 0, installed.stderr
+    angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
+    np.save(tmp_path / "cos.npy", np.cos(angles))
+    manifest = '[[check]]\nfile = "*.npy"\nscheme = "rope"\nseq_len = 4\ndim = 8\natol = 1e-6\n'
+    (tmp_path / "pecli.toml").write_text(manifest, encoding="utf-8")
+    passed = shell(check, tmp_path, **machine, GITHUB_ACTIONS="true")
+    assert passed.returncode == 0, passed.stderr
+    assert (tmp_path / "pecli.xml").exists()
+    np.save(tmp_path / "cos.npy", np.ones((4, 4)))
+    failed = shell(check, tmp_path, **machine, GITHUB_ACTIONS="true")
+    assert failed.returncode == 1
+    assert "::error file=cos.npy" in failed.stdout

@@ -5,15 +5,19 @@ A row beside a boundary has its neighbour in ACCEPTED: what is refused, and what
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pecli
+from pecli.cli import option_name
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import indices
 from pecli.engine.table import table_of
+from pecli.errors import FileError, KindError, ParameterError, PecliError
 from pecli.tensors.apply import position_ids
 
 LAST = 2**40
@@ -43,13 +47,13 @@ REFUSED = [
     ("pecli.Rope(4, 8, **YARN, mscale=-8.0, mscale_all_dim=1.0)", "mscale", "must be above 0"),
     ("pecli.Rope(4, 8, **YARN, mscale=1.0, mscale_all_dim=-8.0)", "mscale_all_dim", "must be above 0"),
     ("pecli.Rope(4, 8, **YARN, mscale=1e9, mscale_all_dim=1e-9)", "mscale", "the attention factor is not"),
-    ("pecli.Rope(4, 8, factor=2.0)", "factor", "scaling does not use it"),
+    ("pecli.Rope(4, 8, factor=2.0)", "factor", "scaling uses it"),
     ("pecli.Rope(4, 8, scaling='linear')", "factor", "linear scaling needs it"),
     ("pecli.Rope(4, 8, partial_rotary_factor=0.1)", "partial_rotary_factor", "channels rotate in pairs"),
     ("pecli.Rope(4, 8, recipe='float32', runtime='vllm')", "recipe", "an arithmetic of its own"),
     ("pecli.Rope(dim=8, positions=[0, 2], runtime='vllm')", "runtime", "one position after the other"),
     ("pecli.Rope(dim=8, positions=[[0, 1], [0, 1]], axes=[4, 2])", "axes", "must add up to dim, 8"),
-    ("pecli.Rope(4, 8, axes=[4, 4])", "axes", "--positions or of a --style"),
+    ("pecli.Rope(4, 8, axes=[4, 4])", "axes", "--positions or of a --grid"),
     ("pecli.Rope(4, 8, mrope_section=[1, 2])", "mrope_section", "must add up to 4"),
     ("pecli.Rope(4, 8, mrope_interleaved=True)", "mrope_interleaved", "belongs to mrope_section"),
     ("pecli.Rope(dim=8, positions=[[0, 1], [0, 1]])", "positions", "must be of shape (L,)"),
@@ -107,6 +111,9 @@ REFUSED = [
     ("pecli.resize(np.ones((4, 2)), to=3, grid=(2, 2))", "to", "(rows, columns)"),
     ("pecli.load(b'x')", "path", "must be a path"),
     ("pecli.apply(X, pecli.load_model('gemma-3-12b'))", "layer_type", ""),
+    ("pecli.apply(X, pecli.Rope(5, 8), offset=LAST - 3)", "offset", "beyond 2^40"),
+    ("pecli.apply(X, pecli.Rope(5, 8), seq_axis=2)", "seq_axis", ""),
+    ("pecli.apply(X, pecli.Rope(5, 8), seq_axis=-4)", "seq_axis", ""),
 ]  # fmt: skip
 
 ACCEPTED = [
@@ -127,6 +134,8 @@ ACCEPTED = [
     "pecli.resize(np.ones((5, 2)), to=3, keep=2)",
     "pecli.resize(np.ones((5, 2)), to=6, keep=4)",
     "pecli.Sinusoidal(5, 8).applied_to(X)",
+    "pecli.apply(X, pecli.Rope(5, 8), offset=LAST - 4)",
+    "pecli.apply(X, pecli.Rope(5, 8), seq_axis=-3)",
     "add_bias(X[None, :, :, :5], table_of('bias', np.ones((2, 5, 5))))",
     "add_bias(X[None, :, :, :5], table_of('bias', np.ones((2, 1, 5))))",
     "add_bias(X[None, :, :3, :5], table_of('bias', np.ones((2, 5, 5))))",
@@ -143,3 +152,39 @@ def test_every_refusal_names_its_parameter() -> None:
 def test_what_is_just_within_a_rule_is_accepted() -> None:
     for code in ACCEPTED:
         eval(code, dict(NAMES))
+
+
+def test_a_parameter_goes_by_its_own_name_in_python_and_by_its_option_in_a_command() -> None:
+    problem = ParameterError("kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`")
+    assert str(problem) == "kv_heads is 3; 4 `heads` are no multiple of 3; check `heads` and `kv_heads`"
+    spelled = "--kv-heads is 3; 4 --heads are no multiple of 3; check --heads and --kv-heads"
+    assert problem.spelled(option_name) == spelled
+    problem = ParameterError("name", "'`heads`'", "what is given is never taken for a name")
+    assert problem.spelled(option_name) == "--name is '`heads`'; what is given is never taken for a name"
+    assert str(ParameterError("dim", 0, "")) == "dim is 0"
+    assert str(FileError("pe.npy", "is empty")) == "pe.npy: is empty"
+    assert str(FileError("pe.npy", "is empty", "write it again")) == "pe.npy: is empty; write it again"
+
+
+def test_errors_are_those_that_python_users_catch() -> None:
+    caught = {
+        ParameterError: (PecliError, ValueError),
+        KindError: (ParameterError, TypeError),
+        FileError: (PecliError,),
+    }
+    assert all(issubclass(error, kind) for error, kinds in caught.items() for kind in kinds)
+    assert not issubclass(FileError, ValueError)
+
+
+def test_what_python_functions_cannot_take_is_an_error_of_ours_that_says_why() -> None:
+    table = pecli.Rope(seq_len=4, dim=8)
+    wrong: dict[str, Callable[[], object]] = {
+        "path is b'x'; it must be a path": lambda: pecli.load(b"x"),  # type: ignore[arg-type]
+        "path is None; it must be a path": lambda: pecli.save(None, table),  # type: ignore[arg-type]
+        "a table has rows of one length": lambda: pecli.identify([[1, 2], [3]]),
+        "tolerance is 5; it must be a Tolerance": lambda: pecli.report("pe.npy", tolerance=5),  # type: ignore[arg-type]
+        "a picture shows a scheme, a model, a file or an array": pecli.plot,
+    }
+    for text, call in wrong.items():
+        with pytest.raises(ParameterError, match=re.escape(text)):
+            call()

@@ -94,7 +94,7 @@ def test_audit_says_how_far_storage_drifts(pecli_cli) -> None:
     drift = float(np.abs(TABLE.astype(np.float16).astype(np.float64) - exact).max())
     assert set(found) == {"float16-table", "bfloat16-table"}
     assert found["float16-table"] == pytest.approx(drift, rel=1e-6)
-    assert "largest error, by column" in pecli_cli("audit", *WORDS).out
+    assert "largest error, by column" in pecli_cli("audit", *WORDS, "--details").out
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])

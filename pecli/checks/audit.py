@@ -64,7 +64,6 @@ class Audit:
 
     @property
     def stop(self) -> int:
-        """The position after the last."""
         return self.numbers.first + self.numbers.count
 
     def kept_positions(self, drift: Drift) -> int:
@@ -84,7 +83,6 @@ class Audit:
         return float(drift.largest[inside].max()), float(drift.sums[inside].sum()) / elements
 
     def mean(self, drift: Drift) -> float:
-        """The mean error of a recipe over all elements."""
         return float(drift.sums.sum()) / (self.numbers.count * len(self.numbers.groups))
 
     def curve(self, drift: Drift) -> tuple[Floats, Floats]:
@@ -94,7 +92,6 @@ class Audit:
         return middles[middles >= 1], errors[middles >= 1]
 
     def as_json(self) -> dict[str, Any]:
-        """The audit as plain data."""
         recipes = []
         for drift in self.drifts:
             spans = [(first, last, *self.in_decade(drift, (first, last))) for first, last in self.decades()]
@@ -185,8 +182,7 @@ exact value and the one found; and the first row that equals the one before, if 
 
 def _errors(table: Array, exact: Array, before: int) -> _Errors:
     """|table − exact| after that many rows, in float32 where both are: the difference of two close floats has no error
-    of its own.
-    """
+    of its own."""
     rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])  # most rows differ in their first number
     rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
     rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
@@ -203,13 +199,11 @@ def _errors(table: Array, exact: Array, before: int) -> _Errors:
 
 
 def _add(result: Audit, drift: Drift, errors: _Errors, positions: Positions) -> None:
-    """Take the rows at these positions into account."""
     largest, sums, by_column, (row, column, expected, found), equal = errors
     groups = result.numbers.groups
     if largest[row] > drift.max_abs_error:
         drift.max_abs_error = float(largest[row])
-        part = result.numbers.names[column]
-        drift.worst = Worst(int(positions[row]), int(groups[column]), part, expected, found)
+        drift.worst = Worst(int(positions[row]), int(groups[column]), result.numbers.names[column], expected, found)
     stretches = np.searchsorted(result.edges, positions, side="right") - 1
     np.maximum.at(drift.largest, stretches, largest)
     np.add.at(drift.sums, stretches, sums)

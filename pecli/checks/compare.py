@@ -18,27 +18,14 @@ import numpy as np
 from pecli.checks import plain, plain_fields
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import (
-    SIGNIFICAND_BITS,
-    AnyArray,
-    Array,
-    Flags,
-    Floats,
-    Indices,
-    dtype_name,
-    numpy_dtype,
-    round_to,
-    widened,
-)
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, dtype_name, numpy_dtype, round_to, widened
 from pecli.engine.table import Table, work_through
 from pecli.errors import bracketed
 
 READ_BYTES = 1 << 22  #: of a table, made and compared at once: fewer calls than one for each measured piece
-PIECE_BYTES = 1 << 18
-"""Of a table, whose bits are compared at once: with its scratch arrays it stays in a core's own cache."""
+PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arrays it stays in a core's own cache
 MEASURED = 1 << 13  #: elements measured at a time: their temporary arrays stay in the cache, too
-LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}
-"""By dtype, what only a mask is below."""
+LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}  #: what only a mask is below
 MAX_RANGES = 64  #: ranges of rows or columns out of tolerance that are listed
 
 Value = float | complex
@@ -69,6 +56,9 @@ class Comparison:
     where: Mapping[str, Ranges] = field(default_factory=dict)
     """What is out of tolerance: `rows`, `columns`, `heads`, `batch`, each by its first and last numbers."""
     problem: str = ""
+    parts: Sequence[Part] = field(default=(), repr=False, compare=False)  #: what was compared, where it differs
+    allowed: Tolerance = EXACT  #: what was really applied
+    sides_swapped: bool = False  #: whether `expected` is what the parts call found
 
     @property
     def passed(self) -> bool:
@@ -76,7 +66,6 @@ class Comparison:
 
     @classmethod
     def impossible(cls, name: str, shape: tuple[int, ...], problem: str) -> Comparison:
-        """The result for a tensor whose values cannot be compared."""
         return cls(name, shape, math.prod(shape), "", "", None, None, None, None, problem=problem)
 
     @classmethod
@@ -114,6 +103,7 @@ class Part:
     negated: bool = False
     step: float = 0.0  #: what one means, where integers were found that stand for numbers
     masked: bool = False  #: whether the most negative number of a dtype stands for −∞
+    name: str = ""  #: of the table, where a tensor holds several
 
     @property
     def copies(self) -> tuple[int, ...]:
@@ -125,7 +115,6 @@ class Part:
         return numpy_dtype(expected) if isinstance(expected, str) else expected, self.found.dtype
 
     def decoded(self, values: AnyArray) -> AnyArray:
-        """What values of the tensor stand for."""
         if self.step:
             return np.multiply(values, self.step, dtype=np.float64)
         if self.masked and values.dtype.kind in "fV":
@@ -177,11 +166,11 @@ def compare(
     alike = {wanted, given} <= {*SIGNIFICAND_BITS} or kinds <= {*"iu"} or bool(first.step)
     any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and alike
     single = any_dtype and is_relative(*names) and wanted != given
-    result = Comparison(name, array.shape, array.size, wanted, given)
+    result = Comparison(name, array.shape, array.size, wanted, given, allowed=tolerance.for_tensor(*names))
     if wanted != given and not any_dtype:
         result.problem = f"its dtype is {given} where {wanted} is expected"
     shape = first.expected.shape
-    errors = _Errors(result, tolerance.for_tensor(*names), shape)
+    errors = _Errors(result, result.allowed, shape)
     width, size = errors.columns.size, first.found.size
     itemsize = 8 if first.step else max(dtype.itemsize for dtype in first.dtypes)
     step = max(1, READ_BYTES // max(1, width * itemsize))
@@ -200,6 +189,7 @@ def compare(
     if size:
         work_through(measure, pieces)
     errors.conclude(parts, array)
+    result.parts = () if result.worst_index is None else parts
     return result
 
 
@@ -219,9 +209,7 @@ def slabs(axes: tuple[int, ...], step: int) -> Iterator[tuple[tuple[int | slice,
 
 
 class _Errors:
-    """The errors of elements as threads measure them. The place of an element is its number in the parts of a tensor,
-    one after the other, copy by copy.
-    """
+    """The errors of elements as threads measure them; the place of one is its number in all parts, copy by copy."""
 
     def __init__(self, result: Comparison, tolerance: Tolerance, shape: tuple[int, ...]) -> None:
         self.result, self.tolerance, self.shape, self.lock = result, tolerance, shape, Lock()
@@ -242,7 +230,7 @@ class _Errors:
                 with np.errstate(all="ignore"):
                     self._add(ours[places], theirs[places], places + start)
 
-    def _add(self, ours: Array, theirs: Array, places: Indices) -> None:
+    def _add(self, ours: Array, theirs: Array, places: Array) -> None:
         tolerance, result = self.tolerance, self.result
         expected, found = widest(ours), widest(theirs)
         alike, error, ulps = _element_errors(ours, theirs)
@@ -268,8 +256,7 @@ class _Errors:
             result.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
             result.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
 
-    def _fail(self, places: Indices) -> None:
-        """Elements at these places, in order, are out of tolerance."""
+    def _fail(self, places: Array) -> None:
         self.result.mismatched = (self.result.mismatched or 0) + places.size
         width, size = self.columns.size, self.rows.size * self.columns.size
         copies, first = np.unique(places // size, return_index=True)
@@ -280,7 +267,6 @@ class _Errors:
         self.columns[within % width] = True
 
     def conclude(self, parts: Sequence[Part], array: Array) -> None:
-        """Where in the tensor the errors are."""
 
         def index_of(place: int) -> Index:
             number, within = divmod(place, parts[0].found.size)
@@ -317,18 +303,18 @@ def copy_axes(part: Part, array: Array) -> list[int]:
     return [axis for axis, pair in enumerate(zip(array.shape, array.strides, strict=True)) if pair in copies]
 
 
-def _flags(length: int, numbers: Sequence[int]) -> Flags:
+def _flags(length: int, numbers: Sequence[int]) -> Array:
     flags = np.zeros(length, bool)
     flags[numbers] = True
     return flags
 
 
-def _ranges(flags: Flags) -> Ranges:
+def _ranges(flags: Array) -> Ranges:
     edges = np.flatnonzero(np.diff(np.r_[False, flags, False])).tolist()
     return [(low, high - 1) for low, high in zip(edges[::2], edges[1::2], strict=True)][:MAX_RANGES]
 
 
-def _differing(ours: Array, theirs: Array) -> Indices:
+def _differing(ours: Array, theirs: Array) -> Array:
     """The elements whose bits differ (no NaN is unlike itself); all of them where the dtypes do."""
     if ours.dtype != theirs.dtype:
         return np.arange(ours.size)
@@ -337,7 +323,7 @@ def _differing(ours: Array, theirs: Array) -> Indices:
     return np.flatnonzero(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
 
 
-def _element_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, AnyArray | None]:
+def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats, AnyArray | None]:
     """Which elements are alike, their absolute errors, and the units of the last place between them, for floats."""
     if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
         a, b = (each.view(np.uint8) if each.dtype.kind == "b" else each for each in (ours, theirs))
@@ -360,7 +346,7 @@ def _element_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, AnyArray
     return alike, error, units
 
 
-def absolute_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats]:
+def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
     """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
     expected, found = widest(ours), widest(theirs)
     alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another

@@ -4,7 +4,6 @@ into the other where they differ.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.compare import READ_BYTES, Comparison, Part, absolute_errors, problems_of, slabs, where_json
+from pecli.checks.compare import Comparison, Part, problems_of, where_json
+from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, dtype_name
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.errors import PecliError, bracketed
 from pecli.explain.forms import Form, halved
 from pecli.files import LoadedFile
@@ -37,7 +37,6 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
-MAX_MAP = 512  #: rows and columns of a map of errors
 
 Pair = tuple[str, Array, Array]  #: a name, and one table as A and as B have it
 
@@ -54,6 +53,7 @@ class Difference(Answer):
     readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, how its axes were read where they differ
     weak: tuple[str, ...] = ()
     """Where the values agree within a tolerance, known mistakes in B that would have done so, too."""
+    forms: str = ""  #: of two forms of a model, what was compared; `tensors` are then those that differ
 
     @property
     def passed(self) -> bool:
@@ -66,6 +66,7 @@ class Difference(Answer):
     def as_json(self) -> dict[str, Any]:
         return {
             **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
+            **({"forms": self.forms} if self.forms else {}),
             "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
             "where": where_json(self.tensors),
         }
@@ -82,14 +83,21 @@ def diff(
     reasons: bool = True,
 ) -> Difference:
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
-    which transform explains it, unless no `reasons` are asked for.
-    """
+    which transform explains it, unless no `reasons` are asked for."""
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    if (forms := diff_models(a, b, allowed)) is not None:
+        return forms
     first = opened(a)
     with first[1]:
         second = opened(b)
         with second[1]:
             return diff_open(first, second, allowed, reasons=reasons)
+
+
+def diff_models(a: Given, b: Given, tolerance: Tolerance) -> Difference | None:
+    """How two forms of one model differ, such as a Hugging Face folder and a .gguf file; None for other files."""
+    forms = diff_forms(a, b, tolerance)
+    return None if forms is None else Difference(str(a), str(b), **forms)
 
 
 def diff_open(
@@ -166,6 +174,7 @@ class Fit:
         for one, other in _SIDES if self.reads_a else ():
             sides = vars(result)
             sides[one], sides[other] = sides[other], sides[one]
+        result.sides_swapped = self.reads_a
         return result
 
     def pairs(self) -> list[Pair]:
@@ -181,8 +190,7 @@ _SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected
 
 def fits_of(a: LoadedFile, b: LoadedFile) -> list[Fit]:
     """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
-    them; or those of one name, and of the others those that alone hold the same by their names.
-    """
+    them; or those of one name, and of the others those that alone hold the same by their names."""
     kinds = [[dtype_name(array.dtype) for array in file.tensors.values()] for file in (a, b)]
     one_kind, other_kind = (next((kind for kind in some if kind in SIGNIFICAND_BITS), "float64") for some in kinds)
     ours, theirs = a.read_as(other_kind).tensors, b.read_as(one_kind).tensors  # a .csv has no dtypes of its own
@@ -299,8 +307,7 @@ def _explained(
     changed: Sequence[tuple[Fit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
-    be. Last places that are off have no reason.
-    """
+    be. Last places that are off have no reason."""
     from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
     from pecli.explain.time_limit import time_limit
@@ -344,36 +351,3 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
     named = {(name if name in known else single): (name, other) for name, _, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found]
-
-
-@dataclass(frozen=True)
-class ErrorMap:
-    """The largest |A − B| by position and channel, over all other axes; a vector is one row."""
-
-    name: str
-    positions: int
-    channels: int
-    cells: Floats
-
-
-def error_maps(a: LoadedFile, b: LoadedFile, result: Difference, most: int) -> list[ErrorMap]:
-    """The errors of the tensors that can be drawn, the worst first."""
-    pairs = zip(result.tensors, fits_of(a, b) if most else [None] * len(result.tensors), strict=True)
-    off = [(found, fit.reading) for found, fit in pairs if fit and found.worst_index is not None]
-    off.sort(key=lambda each: -(each[0].max_abs_error or 0.0))
-    return [_error_map(found.name, reading.parts[0]) for found, reading in off[:most] if reading is not None]
-
-
-def _error_map(name: str, part: Part) -> ErrorMap:
-    shape = part.expected.shape
-    positions, width = (shape[-2], shape[-1]) if len(shape) > 1 else (math.prod(shape), 1)
-    down, across = min(positions, MAX_MAP), min(width, MAX_MAP)
-    cells = np.zeros((down, across))
-    columns = np.unique(-(-np.arange(across) * width // across))  # where each group of columns begins
-    for index, start, count in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
-        ours = part.rows(index, start, count)
-        lines = np.arange(start, start + count) % positions * down // positions
-        for at in np.ndindex(part.copies):
-            error = absolute_errors(ours, part.found[(*at, *index)].reshape(count, width))[1]
-            np.maximum.at(cells, lines, np.maximum.reduceat(error, columns, axis=1))
-    return ErrorMap(name, positions, width, cells) if len(shape) > 1 else ErrorMap(name, 1, positions, cells.T)

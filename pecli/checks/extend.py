@@ -68,12 +68,10 @@ class Extension:
 
     @property
     def theta(self) -> float:
-        """The base that goes with it: that of the model, or the one that NTK makes of it."""
         return float(self.after.parameters["base"])
 
     @property
     def config(self) -> dict[str, Any]:
-        """What to write into config.json, in the older spelling."""
         return {"rope_theta": self.theta} if self.method == "ntk" else {"rope_scaling": self.rope_scaling}
 
     @property
@@ -138,8 +136,7 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     encoding = max(ropes, key=lambda each: float(each.parameters["base"]))  # whose layers see the whole context
     original = _original_length(model, encoding)
     if length <= original:
-        rule = f"{found.file} has {original:,} positions as it is"
-        raise ParameterError("to", length, rule, "name a longer context")
+        raise ParameterError("to", length, f"{found.file} has {original:,} positions as it is", "name a longer context")
     recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
     chosen = recommended if method is None else METHOD.check("method", method)
     factor = length / original
@@ -169,7 +166,6 @@ def _original_length(model: Any, encoding: Encoding) -> int:
 
 
 def _scaled(encoding: Encoding, method: str, factor: float, original: int) -> Encoding:
-    """The encoding with that scaling in place of its own."""
     plain = {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
     scaling: dict[str, Any] = {"scaling": method, "factor": factor}
     if method == "ntk":

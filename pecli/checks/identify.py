@@ -19,7 +19,7 @@ from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
-from pecli.explain.search import finished, recognise
+from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import clause, command_of, lacking
@@ -36,6 +36,9 @@ MIN_ELEMENTS = 1 << 17  #: of a table for which that is worth it
 MEASURED_ROWS = 256  #: whose rounding errors are measured; those of all others are alike
 SQUARES = 0.05  #: by how much cos² + sin² may vary, in dumps of few digits
 MAX_VECTOR = 1 << 13  #: elements of a vector that may be frequencies or slopes: no model has as many
+MAX_BEND = 1e-2  #: how far angles may be from multiples of the row, relative to the largest: bfloat16 rounds that much
+MIN_ANGLE = 2.0
+"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 MAX_TENSORS = 256  #: tensors that are looked at in one file
 _POSITIONAL = re.compile(
     r"(^|[^a-z])(pos|pe|wpe|rope|rotary|alibi|slopes?|inv_?freqs?|freqs?|cos|sin|relative|time_?embed\w*)([^a-z]|$)"
@@ -75,7 +78,6 @@ class Match:
 
     @property
     def command(self) -> str:
-        """What to type to make the table again."""
         return command_of(self.scheme, len(self.tensors))
 
     def as_json(self) -> dict[str, Any]:
@@ -167,27 +169,43 @@ def _matches(group: Mapping[str, Array]) -> list[Match]:
         return [match]
     found = [_match(each, each.scheme, group) for each in recognise(group) if each.scheme is not None]
     if not found and len(group) == 1:
-        found = _by_angles(*next(iter(group.items())))
+        found = _by_parts(*next(iter(group.items())))
     if any(role_of(name) == "both" for name in group):
         found.sort(key=lambda match: match.scheme.applied_as != "rotation")
     return [each for each in found if each.runtimes] or found
 
 
-def _by_angles(name: str, array: Array) -> list[Match]:
-    """Angles of which nobody has taken the cosine and the sine yet: lines, from row to row."""
-    if array.ndim != 2 or dtype_name(array.dtype) not in SIGNIFICAND_BITS:
-        return []
-    waves = {part: finished("angles", sample(part, array, whole=True)) for part in ("cos", "sin")}
-    found = recognise({part: one.values for part, one in waves.items() if one is not None})
-    told = [(each, each.scheme) for each in found if each.scheme is not None]
-    edit = Incomplete("angles")
-    return [Match(scheme, each.residual, (name,), (edit, *each.edits), each.open) for each, scheme in told]
+def _by_parts(name: str, array: Array) -> list[Match]:
+    """What cosines and sines are, where something else was written: complex numbers, matrices, or angles."""
+    for edit, parts in _parts(array):
+        found = recognise(dict(zip(("cos", "sin"), parts, strict=True)))
+        told = [(each, each.scheme) for each in found if each.scheme is not None]
+        if told:
+            return [Match(scheme, each.residual, (name,), (edit, *each.edits), each.open) for each, scheme in told]
+    return []
+
+
+def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
+    if array.dtype.kind == "c":
+        yield Layout("compact", "complex"), (array.real, array.imag)
+    if dtype_name(array.dtype) not in SIGNIFICAND_BITS or array.ndim < 2 or len(array) < 3:
+        return
+    if array.ndim == 4 and array.shape[-2:] == (2, 2):
+        (cos, minus), (sin, same) = np.moveaxis(array, (-2, -1), (0, 1))
+        if np.array_equal(cos, same) and np.array_equal(sin, -minus):
+            yield Layout("compact", "matrices"), (cos, sin)
+    if array.ndim == 2:  # angles of which nobody has taken the cosine and the sine yet: lines, from row to row
+        angles = widened(array)
+        with np.errstate(all="ignore"):
+            steps, largest = angles[1] - angles[0], np.abs(angles).max()
+            bent = np.abs(angles - angles[0] - np.arange(len(angles))[:, None] * steps).max()
+            if bent <= MAX_BEND * largest and steps.all() and largest > MIN_ANGLE:
+                yield Incomplete("angles"), (np.cos(angles), np.sin(angles))
 
 
 def _by_first_rows(name: str, array: Array) -> Match | None:
     """What makes a table of many rows, where the first of them tell it, and all others are bit for bit what they should
-    be. That takes a fraction of a search in all of them.
-    """
+    be. That takes a fraction of a search in all of them."""
     dtype = dtype_name(array.dtype)
     if array.ndim != 2 or not MIN_ELEMENTS <= array.size <= MAX_FULL_READ or dtype not in _DTYPES:
         return None
@@ -242,8 +260,7 @@ def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
     """Matches of one law, which differ by rows and layout alone, made into one, of all their tensors: frequencies
-    belong to their table, slopes to the bias.
-    """
+    belong to their table, slopes to the bias."""
     merged: list[Match] = []
     for match in matches:
         for number, other in enumerate(merged):

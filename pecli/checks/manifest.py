@@ -119,7 +119,6 @@ def _must_be(key: str, value: Any, kind: type, rule: str) -> None:
 
 
 def _text(given: Mapping[str, Any], key: str) -> str:
-    """The text of a key; an empty one where it is not given."""
     value = given.get(key, "")
     if not isinstance(value, str) or (key in given and not value):
         raise ParameterError(key, quoted(value), "it must be a text that is not empty")
@@ -139,7 +138,6 @@ def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | Pec
 def _checks(
     path: str, name: str, given: Mapping[str, Any], models: Callable[[str, str], Any], reasons: bool
 ) -> Iterator[Check]:
-    """One check for each file that a table of the manifest names."""
     pattern = _text(given, "file")
     if pattern in ("", "-"):
         rule = "a check names the file that it is about, not standard input"
@@ -178,7 +176,6 @@ def _matching(folder: str, name: str) -> list[str]:
 
 
 def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any]) -> Any:
-    """What compares a file with what the keys of a check ask for."""
     if "scheme" in given:
         return partial(verify, spec=_scheme(given), any_dtype="dtype" not in given)
     known, of_models = (*_COMMON, *_TARGETS), ("layer_type", "before", *PLACES)
@@ -208,11 +205,9 @@ def _fail(problem: PecliError, file: str, **options: Any) -> Verification:
 
 
 def _scheme(given: Mapping[str, Any]) -> Scheme:
-    """The scheme that the keys of a check describe."""
     name = _text(given, "scheme")
     if name not in SCHEMES:
-        rule = f"it must be one of {', '.join(SCHEMES)}"
-        raise ParameterError("scheme", quoted(name), rule, nearest(name, SCHEMES))
+        raise ParameterError("scheme", quoted(name), f"it must be one of {', '.join(SCHEMES)}", nearest(name, SCHEMES))
     kind: type[Scheme] = scheme_named(name)
     values = kind.by_own_names({key: value for key, value in given.items() if key != "scheme"})
     _only_known(values, (*_COMMON, "scheme", *kind.parameters()))

@@ -77,8 +77,7 @@ class Target:
 
 def fixed(expected: Mapping[str, Expected], scheme: Scheme | None = None, **others: Any) -> Target:
     """One table, or cosines and sines, which have their shape."""
-    shape = next(iter(expected.values())).shape
-    return Target((*expected,), shape, lambda rows: (scheme, expected), **others)
+    return Target((*expected,), next(iter(expected.values())).shape, lambda rows: (scheme, expected), **others)
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,6 @@ class Reading:
 
     @property
     def is_learned(self) -> bool:
-        """Whether the values are learned, so that little can be right or wrong about them."""
         return self.encoding is not None and self.scheme is None
 
     def compared(self, tolerance: Tolerance, *, name: str, any_dtype: bool) -> Comparison:
@@ -146,7 +144,6 @@ class Reading:
 
     @property
     def is_near(self) -> bool:
-        """Whether its values are those expected, roughly."""
         return self.distance < MAX_DISTANCE
 
     @cached_property
@@ -210,8 +207,7 @@ def _distance(part: Part) -> float:
 
 def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = False) -> Reading | None:
     """The nearest of all readings of a tensor. Where none is near, its values may be anything, and one whose copies are
-    alike counts; the rows of a .csv (`lines`) have no other axes.
-    """
+    alike counts; the rows of a .csv (`lines`) have no other axes."""
     found = [each for target in targets for each in readings(array, target, lines=lines)]
     near = [each for each in found if each.is_near]
     if near:
@@ -288,7 +284,7 @@ def _in_form(
         is_whole = (expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)) in STEPS
         for step in (1 / count for count in whole) if whole and not is_whole else (0.0,):
             parts = tuple(
-                Part(tables[name], values, view.negated, step, target.masked)
+                Part(tables[name], values, view.negated, step, target.masked, name)
                 for name, values, view in zip(names, found, views, strict=True)
             )
             words = _words(real, parts[0], target, "complex" if is_complex else form.arrangement, form.doubled, note)
@@ -297,8 +293,7 @@ def _in_form(
 
 def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]:
     """Which axes are those of the table; the others are copies. Rows of a table are never taken for copies of one row:
-    where the table has one, so has the tensor.
-    """
+    where the table has one, so has the tensor."""
     flat = all(length == 1 for length in leading)
     if len(leading) < len(wanted):
         wanted = tuple(length for length in wanted if length != 1)
@@ -318,7 +313,6 @@ def _is_doubled(found: AnyArray) -> bool:
 
 
 def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:
-    """How a tensor was read."""
     words = [target.words]
     if len(target.names) > 1:
         words.append(ARRANGEMENTS[arrangement].format(*(PLURALS.get(name, name) for name in target.names)))

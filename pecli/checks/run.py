@@ -55,6 +55,12 @@ class Outcome:
         """Whether it is one of several files, and has no positional tables."""
         return isinstance(self.result, NoTablesError) and bool(self.check.group)
 
+    def forgotten(self) -> Outcome:
+        """The same without what was compared, which may take much memory."""
+        for tensor in self.result.tensors if isinstance(self.result, Verification) else ():
+            tensor.parts = ()
+        return self
+
     def as_json(self) -> dict[str, Any]:
         name = {"name": self.check.label} if self.check.manifest else {}
         if isinstance(self.result, Verification):

@@ -29,7 +29,6 @@ class Statistics:
         self._extents: list[tuple[float, float, float]] = []
 
     def add(self, block: Array) -> None:
-        """Take the next rows into account."""
         self._hash.update(raw_bytes(block))
         self._extents += [_extent(piece if piece.dtype.kind == "c" else widened(piece)) for piece in _slices(block)]
 

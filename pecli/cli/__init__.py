@@ -18,17 +18,23 @@ import typer.main
 from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError, nearest, quoted
 from pecli.views.screen import printable
 
-MAX_NAME = 27
-"""Letters of an option's name that help has room for on a terminal of 80 columns."""
+MAX_NAME = 27  #: Letters of an option's name that help has room for on a terminal of 80 columns
 
-Run = Callable[..., int]
-"""What a command does with its options; the exit code."""
+OUTPUT = "Output"  #: The heading of options that most commands have
+Run = Callable[..., int]  #: What a command does with its options; the exit code
 
 
 class Command(typer.core.TyperCommand):
     """A command whose help has each name of an option on a line: Typer cuts several that have no room beside each
     other.
     """
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """`--help`, beside the other options that all commands have: a box for it alone would say little."""
+        option: Any = super().get_help_option(ctx)
+        if any(getattr(each, "rich_help_panel", None) == OUTPUT for each in self.params):
+            option.rich_help_panel = OUTPUT
+        return option
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from rich.text import Text
@@ -83,6 +89,12 @@ def command_of(name: str, run: Run, options: Iterable[Parameter], shown: Sequenc
 class SchemeGroup(typer.core.TyperGroup):
     """A command that has one for each scheme."""
 
+    def get_help_option(self, ctx: Any) -> Any:
+        """`--help`, not listed: a box for it alone would say little."""
+        option: Any = super().get_help_option(ctx)
+        option.hidden = True
+        return option
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in self.commands:
             known = [name for name, command in self.commands.items() if not command.hidden]
@@ -122,8 +134,7 @@ class Exit(enum.IntEnum):
     PIPE = 141
 
 
-MAX_ERROR_LENGTH = 1000
-"""Maximum length of an error."""
+MAX_ERROR_LENGTH = 1000  #: Maximum length of an error
 
 
 def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:

@@ -78,16 +78,33 @@ SYNONYMS = {
 """Words for which somebody may look who wants the command."""
 
 OPTION_SYNONYMS = {
-    "--theta": ("--rope-theta", "--freq-base", "--rope-freq-base", "--rotary-base"),
+    "--theta": ("--rope-theta", "--freq-base", "--rope-freq-base", "--rotary-base", "--rotary-emb-base"),
     "--scaling": ("--rope-type", "--rope-scaling"),
     "--scaling linear --factor N (one over the scale)": ("--rope-freq-scale", "--freq-scale"),
-    "--scaling linear --factor N": ("--compress-pos-emb", "--linear"),
-    "--scaling ntk --factor N": ("--alpha", "--ntk-alpha", "--rope-alpha"),
+    "--scaling linear --factor N": ("--compress-pos-emb", "--linear", "--rope-scale", "--linear-factor"),
+    "--scaling ntk --factor N": ("--alpha", "--ntk-alpha", "--rope-alpha", "--alpha-value", "--ntk"),
+    "--scaling yarn --factor N": ("--yarn", "--yarn-factor", "--yarn-ext-factor"),
+    "--original-len": ("--yarn-orig-ctx", "--orig-ctx", "--n-ctx-orig"),
+    "--attention-factor": ("--attn-factor", "--yarn-attn-factor"),
+    "--beta-fast": ("--yarn-beta-fast",),
+    "--beta-slow": ("--yarn-beta-slow",),
+    "--partial-rotary-factor": ("--rotary-pct", "--rotary-percent", "--partial-rotary"),
     "--mrope-section": ("--sections", "--section"),
-    "--dim": ("--rotary-dim", "--head-dim", "--n-rot", "--embed-dim", "--hidden-size"),
+    "--dim": (
+        "--rotary-dim",
+        "--head-dim",
+        "--n-rot",
+        "--n-dims",
+        "--dims",
+        "--embed-dim",
+        "--hidden-size",
+        "--d-model",
+    ),
+    "--heads": ("--num-heads", "--num-attention-heads", "--n-head", "--n-heads"),
     "--positions": ("--position-ids", "--pos"),
-    "--offset": ("--start", "--past-length"),
-    "--seq-len": ("--max-seq-len", "--context", "--max-len"),
+    "--offset": ("--start", "--past-length", "--start-pos"),
+    "--seq-len": ("--max-seq-len", "--context", "--max-len", "--max-model-len", "--ctx-size", "--n-ctx", "--length"),
+    "--layout": ("--rope-style", "--is-neox-style", "--neox-style", "--traditional", "--interleaved", "--interleave"),
     "--verify": ("--check", "--against"),
     "--atol": ("--tolerance", "--tol"),
 }
@@ -98,8 +115,7 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 
 MIN_ADDRESS_SPACE = 144 << 20
 """Bytes of address space below which NumPy cannot be imported: its OpenBLAS would end the process with exit code 1."""
-HELP_WIDTH = "140"
-"""Columns of help in a pipe, unless COLUMNS says how many."""
+HELP_WIDTH = "140"  #: Columns of help in a pipe, unless COLUMNS says how many
 
 
 class ReaderGoneError(Exception):
@@ -212,8 +228,9 @@ def _usage(problem: Any) -> str:
     see = f"see {context.command_path if context else 'pecli'} --help"
     wrong = getattr(problem, "option_name", None)
     if wrong and hasattr(problem, "possibilities"):
-        begun = [name for name in known if name.startswith(wrong)]
-        meant = [option for option, words in OPTION_SYNONYMS.items() if wrong in words and option.split()[0] in known]
+        word = wrong.replace("_", "-")
+        begun = [name for name in known if name.startswith(word)]
+        meant = [option for option, words in OPTION_SYNONYMS.items() if word in words and option.split()[0] in known]
         advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else nearest(wrong, known, str)
         return f"{advice} no such option: {wrong}; {see}".lstrip()
     extra = re.search(r"unexpected extra argument\S* \((\S+)\)", text)

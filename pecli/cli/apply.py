@@ -23,8 +23,7 @@ from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import SEQ_AXIS, Input, only_tensor, open_inputs, read_numbers
 from pecli.views import BlockObserver, screen
 
-MAX_LISTED = 4
-"""Tensors that a line of text names."""
+MAX_LISTED = 4  #: Tensors that a line of text names
 EXAMPLES = {
     "sinusoidal": (
         "pecli apply sinusoidal x.npy -o y.npy",
@@ -56,7 +55,7 @@ _POSITIONS += " L)."
 _SHIFT = "Move what was rotated already by this many positions, in one step."
 _AXIS = "The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)"
 _DIM = "Rotary dimension: channels that rotate, in pairs. (default: all, or the model's)"
-_MODEL = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}. Options beside it override it."
+_MODEL = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}. Options override it; --config is the same."
 LEARNED_OPTIONS = (
     options.text("--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED),
     options.text("--offset", "INTEGER", "The row for the first position. (default: 0)", rule=tensors.OFFSET),

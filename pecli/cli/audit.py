@@ -23,8 +23,7 @@ EXAMPLES = {
     ),
     "alibi": ("pecli audit alibi --heads 12 --seq-len 4096 --tolerance 0.01",),
 }
-_OMITTED = ("recipe", "slopes")
-"""Options of a generator that would change nothing here."""
+_OMITTED = ("recipe", "slopes")  #: Options of a generator that would change nothing here
 _TOLERANCE = f"An absolute error that a context may have. (default: {DRIFT:g})"
 OPTIONS = (
     options.text("--recipes --recipe", "NAME,…", "Look at these alone. (default: all)", "Audit"),

@@ -16,8 +16,7 @@ from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
 from pecli.views import counting, screen
 
-MAX_SCORE_CHANGE = 1e-9
-"""What float64 arithmetic may lose, relative to the largest score."""
+MAX_SCORE_CHANGE = 1e-9  #: What float64 arithmetic may lose, relative to the largest score
 
 _PAIRS = "Layout of pairs"
 _CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
@@ -32,7 +31,6 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
     options.argument("file", "FILE", "A file, or FILE:NAME for one tensor of it."),
     options.output("Where to write; the suffix picks the format. (required)", ""),
     options.text("--dtype", "NAME", _CAST, rule=DTYPE),
-    options.NO_HEADER,
     options.text("--from", "NAME", _NOW, _PAIRS, name="source"),
     options.text("--to", "NAME", "The layout they are to have.", _PAIRS, rule=PAIRS),
     *options.model_options(_MODEL, _PAIRS, "Layers of this type, where heads of a model differ."),
@@ -44,6 +42,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
     options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
     options.flag("--check", "Check on random inputs that attention scores are unchanged.", _PAIRS),
+    options.NO_HEADER,
     *options.WORK,
 )
 def convert(

@@ -14,8 +14,7 @@ from pecli.files import LoadedFile, open_tensors
 from pecli.files.output import KEY
 from pecli.views import file_summary, screen
 
-MAX_IDENTIFIED = 8
-"""Tensors of a file that are looked at for what made them."""
+MAX_IDENTIFIED = 8  #: Tensors of a file that are looked at for what made them
 _FILE = "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pecli.cli import OUTPUT as OUTPUT
 from pecli.cli import command_of, option_name, print_note
 from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
 from pecli.errors import ParameterError, spelled
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_METAVAR = 16
 """Letters of choices in brackets: on a terminal of 80 columns, help would break more of them inside of a word."""
-OUTPUT = "Output"
+TABLE = "Table"
 CHECK = "Check"
 
 
@@ -47,7 +49,7 @@ def argument(
 def text(
     names: str, metavar: str, help: str, panel: str = "", *, name: str = "", default: Any = None,
     several: bool = False, choices: Sequence[str] = (), complete: Callable[[str], list[str]] | None = None,
-    rule: Parameter | None = None,
+    rule: Parameter | None = None, hidden: bool = False,
 ) -> inspect.Parameter:  # fmt: skip
     """An option that takes a value, as text unless there is a rule that parses it; a shell completes the choices.
 
@@ -61,7 +63,7 @@ def text(
     about: dict[str, Any] = {"metavar": metavar, "autocompletion": complete, "rich_help_panel": panel or None}
     if rule is not None:
         about["callback"] = lambda value: None if value is None else parse(name, rule, value)
-    info = typer.Option(*names.split(), help=help, show_default=False, **about)
+    info = typer.Option(*names.split(), help=help, show_default=False, hidden=hidden, **about)
     return _keyword(name, info, list[str] if several else str, default)
 
 
@@ -99,10 +101,8 @@ NO_HEADER = flag("--no-header", "Write .csv without names of columns.", OUTPUT)
 DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
-ANSWER = (JSON, QUIET)
-"""How a command answers."""
-WORK = (*ANSWER, flag("--no-progress", "Never draw a progress bar.", OUTPUT))
-"""The same, of one that may take long."""
+ANSWER = (JSON, QUIET)  #: How a command answers
+WORK = (*ANSWER, flag("--no-progress", "Never draw a progress bar.", OUTPUT))  #: The same, of one that may take long
 _RELATIVE = "Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)"
 TOLERANCES = (
     text("--max-ulp", "INTEGER", "Maximum error in ULPs (units in the last place). (default: 0)", CHECK),
@@ -127,8 +127,8 @@ def model_options(
 ) -> tuple[inspect.Parameter, ...]:
     """The options that name a model, and one kind of its layers."""
     return (
-        text("--config", "MODEL", help, panel, complete=preset_names),
-        text("--model", "MODEL", "The same; pecli models lists the presets.", panel, complete=preset_names),
+        text("--model", "MODEL", help, panel, complete=preset_names),
+        text("--config", "MODEL", "The same.", panel, complete=preset_names, hidden=True),
         text("--layer-type", "NAME", layers, panel),
     )
 
@@ -146,7 +146,16 @@ def one_model(*names: str | None) -> str:
     if len(given) != 1:
         count = "missing" if not given else f"given {len(given)} times"
         raise ParameterError("MODEL", count, "name one model", "see pecli models")
+    _note_preset(given[0])
     return given[0]
+
+
+def _note_preset(name: str) -> None:
+    """Say what a short name stands for."""
+    from pecli.models.presets import stands_for
+
+    if not os.path.lexists(name) and (preset := stands_for(name)):
+        print_note(f"{name} → {preset}")
 
 
 def check_output(path: str, *, json: bool) -> None:
@@ -176,7 +185,7 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Param
     default = kind.default_of(name)
     long = f"--{name.replace('_', '-')}"
     if type(parameter) is Flag:
-        return flag(f"{long}/--no-{long[2:]}", _sentence(parameter.help), default=None)
+        return flag(f"{long}/--no-{long[2:]}", _sentence(parameter.help), parameter.panel or TABLE, default=None)
     choices = parameter.options if isinstance(parameter, Choice) else ()
     is_long = len("|".join(choices)) > MAX_METAVAR
     metavar = "NAME" if is_long else f"[{'|'.join(choices)}]" if choices else parameter.metavar
@@ -185,7 +194,7 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Param
         said = f"default: {default:g}" if isinstance(default, float) else f"default: {default}"
         help += f" ({'required' if default is MISSING else said})"
     names = sorted((long, *parameter.aliases), key=len)  # a long name hides one behind it
-    return text(" ".join(names), metavar, help, parameter.panel, choices=choices, name=name)
+    return text(" ".join(names), metavar, help, parameter.panel or TABLE, choices=choices, name=name)
 
 
 def _sentence(text: str) -> str:
@@ -216,7 +225,10 @@ def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind; a model has either rotary encodings or a table of that scheme."""
     rotary, other = "--dim, --theta, --scaling, … from a model", "the parameters from a model that has such a table"
     what = rotary if kind.is_configured else other
-    return [*own_options(kind), *model_options(f"Take {what}: {MODEL}. Options beside it override it.")]
+    return [
+        *model_options(f"Take {what}: {MODEL}. Options override it; --config is the same."),
+        *own_options(kind),
+    ]
 
 
 def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspect.Parameter]:
@@ -262,7 +274,9 @@ def names_model(values: Mapping[str, Any]) -> bool:
         raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
     if config is None and model is None and layer_type is not None:
         raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
-    return config is not None or model is not None
+    if (name := model if config is None else config) is not None:
+        _note_preset(name)
+    return name is not None
 
 
 def _table_of_model(kind: type[Scheme], values: Mapping[str, Any], given: Mapping[str, Any]) -> Scheme:

@@ -130,7 +130,7 @@ def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack)
                 rule = "files take no such option"
                 raise ParameterError(f"the option {word}", "unknown", rule, "see pecli plot --help")
             if option := _model_option(word):
-                found += _of_scheme(["rope", option, word], defaults)
+                found += _of_model(word, option, defaults)
                 continue
             try:
                 file = open_files.enter_context(open_tensors(word))
@@ -160,6 +160,17 @@ def _model_option(word: str) -> str:
     if os.path.lexists(word):
         return "--config" if os.path.basename(word).endswith(("config.json", "params.json")) else ""
     return "" if named_model(word) is None else "--model"
+
+
+def _of_model(word: str, option: str, defaults: dict[str, str]) -> list[Subject]:
+    """The rotary tables of a model, or else what follows from its configuration."""
+    model = find_model(word)
+    if any(not encoding.no_table for encoding in model.ropes()):
+        return _of_scheme(["rope", option, word], defaults)
+    if made := plotted.of_model(model, NamedModel(word, option, model, word).label):
+        return made
+    kinds = ", ".join(dict.fromkeys(encoding.scheme for encoding in model)) or "none"
+    raise ParameterError("model", word, f"no table follows from its configuration ({kinds})", "plot its checkpoint")
 
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:

@@ -11,7 +11,7 @@ from pecli.views import drift, screen
 from pecli.views.pictures import figure
 
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
-_ERROR = f"An absolute error that does not count as a departure. (default: {DRIFT:g})"
+_ERROR = f"An absolute error that does not count as a deviation. (default: {DRIFT:g})"
 
 
 @command(
@@ -19,7 +19,7 @@ _ERROR = f"An absolute error that does not count as a departure. (default: {DRIF
     options.text("--length", "INTEGER", "The served context. (default: the longest of the model)", rule=LENGTH),
     options.text("--runtime", "NAME", _NAMES, choices=tuple(RUNTIMES), several=True),
     options.text("--tolerance", "NUMBER", _ERROR, default=f"{DRIFT:g}", rule=ERROR),
-    options.flag("--strict", "Exit code 1 when a runtime departs or lacks something."),
+    options.flag("--strict", "Exit code 1 when a runtime deviates or lacks something."),
     options.DRIFT_PICTURE,
     *options.ANSWER,
 )
@@ -27,9 +27,9 @@ def runtimes(
     length: int | None, runtime: list[str] | None, tolerance: float, strict: bool, output: str | None, json: bool,
     quiet: bool, layer_type: str | None, **names: str | None,
 ) -> int:  # fmt: skip
-    """Say what each runtime computes for a model: as the model defines it, or where it departs, by how much, and why.
+    """Say what each runtime computes for a model: as the model defines it, or where it deviates, by how much, and why.
 
-    What float32 arithmetic adds is listed apart: it is not a departure. Exit code 1: with --strict, where one departs.
+    What float32 arithmetic adds is listed apart: it is no deviation. Exit code 1: with --strict, where one deviates.
 
     Examples:
       pecli runtimes gpt-oss-20b

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,8 @@ from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import model_check
 from pecli.checks.verify import verify as verify_carried
 from pecli.checks.verify.targets import PLACES
-from pecli.cli import Exit, command, options, print_error
+from pecli.cli import Exit, command, command_line, options, print_error
+from pecli.engine import __version__
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
@@ -75,12 +76,13 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.flag("--strict", "Fail checks too weak to rule out a known mistake.", options.CHECK),
     options.text("--golden", "FOLDER", _GOLDEN, options.CHECK),
     options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT),
+    options.picture("Draw what was expected, what was found, and the difference to"),
     *options.WORK,
     shown=MANIFEST.splitlines(),
 )
 def verify(
-    files: list[str], strict: bool, golden: str | None, junit: str | None, json: bool, quiet: bool, no_progress: bool,
-    **values: Any,
+    files: list[str], strict: bool, golden: str | None, junit: str | None, output: str | None, json: bool, quiet: bool,
+    no_progress: bool, **values: Any,
 ) -> int:  # fmt: skip
     """Check files against a model, a manifest, or the spec that they carry; say what is wrong with those that fail.
 
@@ -93,13 +95,15 @@ def verify(
       pecli verify ./Llama-3.1-8B --atol 1e-3
       pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2
       pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3
+      pecli verify dump.npz --model llama-3.1-8b --atol 1e-3 -o fail.png
       pecli verify pecli.toml --junit report.xml
       pecli verify golden; pecli verify --golden golden answers.npz
     """
     allowed = options.tolerances(values)
     places = {name: value for name, value in values.items() if value is not None and name not in allowed}
-    if junit is not None and any(_is_same(junit, file) for file in files):
-        raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
+    for name, path in (("junit", junit), ("output", output)):
+        if path is not None and any(_is_same(path, file) for file in files):
+            raise ParameterError(name, path, "it is one of the files to verify", "name another")
     if golden is not None:
         from pecli.golden import answer_checks
 
@@ -108,13 +112,13 @@ def verify(
         tolerance = Tolerance(**allowed) if allowed else None
         checks = [check for file in files for check in answer_checks(golden, file, tolerance)]
     else:
-        checks = _checks(files, places, allowed, reasons=json or not quiet or junit is not None)
+        checks = _checks(files, places, allowed, reasons=json or not quiet or bool(junit or output))
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
     with counting("verify", len(checks), watched, bytes=False) as advance:
         for outcome in run_all(checks, strict=strict):
-            outcomes.append(outcome)
+            outcomes.append(outcome if output is not None else outcome.forgotten())
             advance(1)
             if not as_table:
                 code = max(code, _told(outcome, json, quiet))
@@ -130,7 +134,17 @@ def verify(
             checklist.annotate(outcomes)
         if junit is not None:
             checklist.write_junit(junit, outcomes)
+    if output is not None:
+        _draw(output, outcomes, command_line(["verify", *files], {"golden": golden, **values}))
+        if not (json or quiet):
+            screen.say_written(output)
     return max([code, *map(print_error, without_tables(outcomes))])
+
+
+def _draw(output: str, outcomes: Sequence[Outcome], command: str) -> None:
+    from pecli.views.pictures import mistakes
+
+    mistakes.save(output, [outcome.result for outcome in outcomes], {"command": command, "version": __version__})
 
 
 def _is_same(path: str, file: str) -> bool:

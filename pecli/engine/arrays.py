@@ -91,8 +91,7 @@ def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
     if not ordinary.all() and (values[~ordinary] != 0).any():  # not-a-numbers, or ones with fewer bits
         odd = _odd_singles(values)
         nearest = (odd + np.uint32(0x7FFF) + ((odd >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-        quiet = (odd >> np.uint32(16)) | np.uint32(0x40)
-        return np.where(np.isnan(values), quiet, nearest).astype(np.uint16)
+        return np.where(np.isnan(values), (odd >> np.uint32(16)) | np.uint32(0x40), nearest).astype(np.uint16)
     bits = values.view(np.uint64)  # to 8 significant bits where they are, which float32 then holds exactly
     rounded = bits >> np.uint64(45)
     rounded &= np.uint64(1)
@@ -125,8 +124,7 @@ def as_dtype(values: Array, dtype: str) -> Array:
     return values.astype(numpy_dtype(dtype)) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
 
 
-CACHE_LINE = 64
-"""Bytes. Vector loads that cross a line take twice as long."""
+CACHE_LINE = 64  #: Bytes. Vector loads that cross a line take twice as long.
 
 
 def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
@@ -191,8 +189,7 @@ def _foreign_array(values: Any) -> AnyArray:
         if array.dtype.kind != "O" or not hasattr(values, "dtype"):
             return array
     home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
-    is_torch = hasattr(values, "float")
-    singles = values.float() if is_torch else values.astype(getattr(home, "float32", np.float32))
+    singles = values.float() if hasattr(values, "float") else values.astype(getattr(home, "float32", np.float32))
     return np.asarray(singles).astype(numpy_dtype(_dtype_word(values)))
 
 

@@ -71,8 +71,7 @@ class Table:
         if self.gathers:
             self.fill(rows, out)
             return out
-        breaks = (np.flatnonzero(np.diff(rows) != 1) + 1).tolist()
-        for low, high in pairwise([0, *breaks, len(rows)]):
+        for low, high in pairwise([0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]):
             if high > low:
                 self.fill(int(rows[low]), out[low:high])
         return out
@@ -133,8 +132,7 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
 @dataclass(frozen=True, eq=False, repr=False)
 class ByPosition:
     """`read(start, stop)` gives rows, the first of them at the position `first`; a column belongs to a frequency, or
-    to a head.
-    """
+    to a head."""
 
     first: int
     count: int
@@ -167,8 +165,7 @@ def share_of_threads(count: int) -> Iterator[None]:
 
 def thread_count() -> int:
     """How many threads fill tables: this thread's share, the environment's PECLI_THREADS, or the cores there are, but
-    no more than DEFAULT_MAX_THREADS of them.
-    """
+    no more than DEFAULT_MAX_THREADS of them."""
     share: int | None = getattr(_share, "count", None)
     if share is not None:
         return share
@@ -181,8 +178,7 @@ def thread_count() -> int:
 
 def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """What `work` makes of each item, in order; the next few are made meanwhile, in threads. The items themselves are
-    taken here, one after the other.
-    """
+    taken here, one after the other."""
     rest = iter(items)
     first = list(islice(rest, 2))
     if len(first) < 2 or thread_count() < 2:

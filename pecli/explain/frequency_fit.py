@@ -158,7 +158,7 @@ def fit_laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
     yield from found
     if straight is None and curve.known.sum() == 1 and abs(curve.frequency[0] - 1) <= MAX_MISFIT * curve.error[0]:
         one = Law(count, half)
-        yield Fit(one, float(curve.misfit(one.frequencies())), 0.5, ("one channel turns: any base",))
+        yield Fit(one, float(curve.misfit(one.frequencies())), 0.5, ("only one channel varies; base undetermined",))
     if not scales and all(fit.misfit >= USUAL_MISFIT for fit in found):  # none is needed where a plain law does
         yield from fit_blends(curve, half)
 

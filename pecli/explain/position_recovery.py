@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,18 +47,24 @@ def tolerance(one: Sample) -> float:
     return GRID_SLACK + STEPS * precision(one.dtype)
 
 
+def _grid_tolerance(one: Sample, scheme: Any) -> float:
+    """The same for a scheme whose angles may be many radians."""
+    furthest = max(abs(float(value)) for values in scheme.coordinates().values for value in values)
+    return tolerance(one) + ANGLE_NOISE * furthest * float(max(scheme.inverse_frequencies()))
+
+
 def recognise_grid(judge: Judge) -> Iterator[Explanation]:
     """Schemes on grids that make the tables."""
     some = list(judge.samples.values())
     if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
-        yield from _first_match(_on_grids(judge.samples), judge, tolerance(some[0]))
+        yield from _first_match(_on_grids(judge.samples), judge, partial(_grid_tolerance, some[0]))
 
 
 def recognise_positions(judge: Judge) -> Iterator[Explanation]:
     """Schemes at given positions that make the tables."""
     some = list(judge.samples.values())
     if _is_whole(some) and 2 <= some[0].shape[-2] <= MAX_ROWS and some[0].dtype in ("float32", "float64"):
-        yield from _first_match(_at_positions(judge.samples), judge, SLACK)
+        yield from _first_match(_at_positions(judge.samples), judge, lambda scheme: SLACK)
 
 
 def _is_rotary(reading: Reading) -> bool:
@@ -77,7 +84,7 @@ def _is_whole(some: Sequence[Sample]) -> bool:
     return whole and any((one.values != one.values[..., :1, :]).any() for one in some)
 
 
-def _first_match(schemes: Iterator[Scheme], judge: Judge, limit: float) -> Iterator[Explanation]:
+def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Scheme], float]) -> Iterator[Explanation]:
     """The first scheme whose tables are these, but for what float32 angles are off by; a few rows rule out most."""
     samples = judge.samples
     length = next(iter(samples.values())).shape[-2]
@@ -88,6 +95,7 @@ def _first_match(schemes: Iterator[Scheme], judge: Judge, limit: float) -> Itera
         every = list(zip(samples.values(), (tables_of(scheme)[name] for name in names), strict=True))
         if any(table.shape != one.shape for one, table in every):  # an odd number of columns
             continue
+        limit = limit_of(scheme)
         if any(np.abs(one.values[few] - widened(table.pick(few))).max() > limit for one, table in every):
             continue
         off = np.concatenate([one.values - widened(table.array()) for one, table in every], axis=-1)
@@ -115,8 +123,14 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
             continue
         waves = np.asarray(rotary.values(True) if rotary else _in_pairs(one.values, style, blocks), np.complex128)
         still = np.abs(waves - (1 if rotary else 0)).max(axis=1) == 0
+        if style.counted:  # the grid is at one place along the axis that other tokens count along
+            axis = style.sorted_axes.index(style.counted[0])
+            own = waves[:, [block.axis == axis for block in blocks for _ in block.indices]]
+            apart = np.abs(own - own[0 if style.keep_last else -1]).max(axis=1) > limit
+            still = np.logical_or.accumulate(apart[:: 1 if style.keep_last else -1])[:: 1 if style.keep_last else -1]
         before, after = (int(np.argmin(np.append(each, False))) for each in (still, still[::-1]))
-        for keep in {after} if style.keep_last else sorted({before, max(0, before - 1)}):
+        keeps = {after} if style.keep_last else {before, before + 1 if style.counted else max(0, before - 1)}
+        for keep in sorted(keeps):
             points = waves[: len(waves) - keep] if style.keep_last else waves[keep:]
             if len(points) < MIN_POINTS or np.abs(np.abs(points) - 1).max() > limit:
                 continue
@@ -129,7 +143,7 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
 def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
     """cos + i·sin, one column per frequency."""
     if style.layout == "interleaved":
-        return values[:, 1::2] + 1j * values[:, 0::2]
+        return values[:, 1::2] + 1j * values[:, 0:-1:2]
     half = values.shape[1] // 2
     if style.sines_first:
         return values[:, half:] + 1j * values[:, :half]
@@ -149,18 +163,22 @@ def _grid_parameters(
     if not ((steps.max(axis=0) > MIN_STEP) & (np.mean(steps <= limit, axis=0) > MIN_EQUAL)).any():
         return
     first = 0 if style.keep_last else keep
-    parts = np.split(waves, np.cumsum([block.pairs for block in blocks])[:-1], axis=1)
+    axes = np.array([block.axis for block in blocks for _ in block.indices][: waves.shape[1]])
+    own = [axes == axis for axis in range(len(style.axes))]
     for grid in _grids(len(waves), style):
         coordinates = style.coordinates(grid, keep, None, None)
         index = coordinates.index(first, first + len(waves))
-        tables = [_by_place(part, index[block.axis], limit) for part, block in zip(parts, blocks, strict=True)]
+        tables = [_by_place(waves[:, columns], place, limit) for columns, place in zip(own, index, strict=True)]
         if any(table is None for table in tables):
             continue
         yield {"grid": grid}
-        for table, block in zip(tables, blocks, strict=True):
-            spacing = float(coordinates.values[block.axis][1] - coordinates.values[block.axis][0])
-            size = (1, *grid)[-3:]["thw".index(style.sorted_axes[block.axis])]
-            yield from ({"grid": grid, **numbers} for numbers in _numbers(block, table, spacing, size))
+        measured = []
+        for axis, table in enumerate(tables):
+            if len(coordinates.values[axis]) < 2:  # nothing to measure
+                continue
+            spacing = float(coordinates.values[axis][1] - coordinates.values[axis][0])
+            measured.append(_measured([block for block in blocks if block.axis == axis], table, spacing, style))
+        yield from ({"grid": grid, **numbers} for numbers in _numbers(style, blocks, grid, measured))
 
 
 def _by_place(part: Complex, place: Indices, limit: float) -> Complex | None:
@@ -173,17 +191,45 @@ def _by_place(part: Complex, place: Indices, limit: float) -> Complex | None:
     return np.asarray(part[first])
 
 
-def _numbers(block: AxisBlock, table: Any, spacing: float, size: int) -> Iterator[dict[str, Any]]:
-    """The base, or the size that positions were resampled from, as the angles between neighbouring points say."""
-    angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)) * np.sign(spacing)
+def _measured(blocks: Sequence[AxisBlock], table: Any, spacing: float, style: GridStyle) -> tuple[float, float] | None:
+    """The base of an axis and what its positions are divided by, as the angles between neighbouring points say."""
+    moving = [block.law != "still" for block in blocks for _ in block.indices][: table.shape[1]]
+    angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)[moving]) * np.sign(spacing)
+    exponents = np.array([float(i / block.denominator) for block in blocks for i in block.indices])[: len(moving)][
+        moving
+    ]
     known = (angle > 1e-4) & (angle < 2.5)
-    if np.count_nonzero(known) > 1:
-        exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
-        slope, level = np.polyfit(exponents, np.log(angle[known]), 1)
-        scale = math.exp(level) / abs(spacing)
-        yield {"base": plainest(math.exp(-slope), 1e-3 * math.exp(-slope))}
-        yield {"grid_base": (plainest(scale * size, 1e-3 * scale * size),)}
-        yield {"grid_scale": (plainest(1 / scale, 1e-3 / scale),)}
+    if style.law or style.mixed:  # rising: beyond the first that turns too far, all do
+        known = np.logical_and.accumulate(known)
+    if np.count_nonzero(known) < 2:
+        return None
+    unit = abs(spacing) * (2 * math.pi if style.in_turns else 1.0)
+    if style.law == "linear":
+        slope, level = np.polyfit(exponents[known], angle[known], 1)
+        return 1 + slope / level, unit / level
+    slope, level = np.polyfit(exponents[known], np.log(angle[known]), 1)
+    return math.exp(-slope), unit / math.exp(level)
+
+
+def _numbers(
+    style: GridStyle, blocks: Sequence[AxisBlock], grid: Sequence[int], measured: Sequence[tuple[float, float] | None]
+) -> Iterator[dict[str, Any]]:
+    """The base, or the sizes that positions were resampled from, where points are not where the style has them."""
+
+    def plain(values: Sequence[float]) -> tuple[float, ...]:
+        return tuple(plainest(value, 1e-3 * value) for value in values)
+
+    sizes, default = (1, *grid)[-3:], style.grid_scale or (1.0, 1.0, 1.0)
+    rates = {axis: each[1] for axis, each in zip(style.sorted_axes, measured, strict=True) if each is not None}
+    yield from ({"base": plain([each[0]])[0]} for each in measured if each is not None)
+    yield from ({"grid_base": plain([sizes["thw".index(axis)] / rate])} for axis, rate in rates.items())
+    scales = plain([old * rates.get(axis, 1.0) for axis, old in zip("thw", default, strict=True)][-len(grid) :])
+    yield from ({"grid_scale": (scale,)} for scale in dict.fromkeys(scales))
+    yield {"grid_scale": scales}
+    if style.factors:
+        ratios = [(measured[block.axis] or (style.base,))[0] / style.base for block in blocks]
+        factors = plain([ratio ** (1 - 2 / block.channels) for ratio, block in zip(ratios, blocks, strict=True)])
+        yield from ({"axis_factors": factors, **more} for more in ({}, {"grid_scale": scales}))
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:

@@ -35,8 +35,7 @@ LAYOUTS = ("halves", "interleaved")
 
 Pair = tuple[Floats, Floats]
 Formula = Callable[[Floats, Floats, Floats, Floats], Pair]
-Render = Callable[[Floats, Indices], Floats]
-"""What makes x (…, positions, channels), at some rows, what it is after."""
+Render = Callable[[Floats, Indices], Floats]  #: What makes x (…, positions, channels), at some rows, what it is after
 
 
 def _rotated(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:

@@ -98,8 +98,8 @@ def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], ato
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
     waves = [name for name in ("cos", "sin") if name in samples]
     for edit in (kinds.Incomplete("halves"), kinds.Incomplete("interleaved"), kinds.Incomplete("angles")):
-        done = [finished(edit.found, samples[name]) for name in waves]
-        whole = [each and finished(edit.found, sample(each.name, arrays[each.name], whole=True)) for each in done]
+        done = [_finished(edit.found, samples[name]) for name in waves]
+        whole = [each and _finished(edit.found, sample(each.name, arrays[each.name], whole=True)) for each in done]
         tables = {each.name: each.values for each in whole if each is not None}
         if not waves or len(tables) < len(waves):
             continue
@@ -114,7 +114,7 @@ def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], ato
             return
 
 
-def finished(step: str, one: Sample) -> Sample | None:
+def _finished(step: str, one: Sample) -> Sample | None:
     """The table after the step that is missing; None where that is not what it lacks."""
     values = one.values
     if values.ndim < 2 or np.iscomplexobj(values) or not np.isfinite(values).all():
@@ -170,7 +170,7 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     proposals = (
         Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
     )
-    yield from best([*judge.accepted(proposals), *_other_scheme(prior, judge)])
+    yield from [*judge.accepted(proposals)] or _other_scheme(prior, judge)
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:

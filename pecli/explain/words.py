@@ -9,7 +9,7 @@ from typing import Any
 
 from pecli.engine.schemes import Flag
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import begun, spelled
+from pecli.errors import begun, number, spelled
 from pecli.explain.edits import Edit, Explanation, Layout, Parameter, Recipe, Rotation, Runtime, Swapped
 
 MAX_LISTED = 8
@@ -23,7 +23,7 @@ _NAMES = {
 _SPEC = "(the spec says {expected})"
 _PARAMETERS: Mapping[Any, str] = {
     "scale": f"positions are multiplied by {{found}} {_SPEC}",
-    ("scale", 1, 180 / math.pi): "radians are taken for degrees twice over",
+    ("scale", 1, 180 / math.pi): "angles are converted to degrees, and taken for radians",
     ("scale", 1, math.pi / 180): "angles are in degrees, not radians",
     ("scaling", "none"): "the {expected} scaling is missing",
     "positions": "positions are not those given",
@@ -40,8 +40,8 @@ _PARAMETERS: Mapping[Any, str] = {
     ("divisors", "multiplied"): "frequencies are multiplied by {expected}, not divided",
     ("divisors", "other"): "{expected} has other values",
     "inv_freq": "inv_freq holds {found}, not {expected}",
-    "exponent_dim": f"the exponent is over {{found}} {_SPEC}",
-    ("exponent_dim", "same"): "the exponent is over {expected}, as the spec says",
+    "exponent_dim": f"frequencies are over {{found}} channels {_SPEC}",
+    ("exponent_dim", "same"): "frequencies are over {expected} channels, as the spec says",
     ("scheme", "sinusoidal"): "this is a sinusoidal table, not the cosines and sines of a rotary one",
     "slopes": "slopes are rounded to {found} before they are multiplied",
     "distance": "distances are off by one: {found}, not {expected}",
@@ -120,8 +120,8 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
         "all": "the sign is flipped",
         "sin": "sin is negated (it rotates the other way)",
         "cos": "cos is negated",
-        "first": "the first of the two functions is negated",
-        "second": "the second of the two functions is negated",
+        "first": "the first function of each pair is negated",
+        "second": "the second function of each pair is negated",
     },
     "scaled": lambda edit: f"values are scaled by {said(edit.by)}",
     "transposed": "the table is transposed",
@@ -146,14 +146,14 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
         "wrapped": "positions wrap at row {at:,}",
         "padded": "the table starts after {at:,} rows of padding",
         "padded at the end": "the last {at:,} rows are padding",
-        "cut": "only the first {at:,} rows are there",
+        "cut": "truncated to the first {at:,} rows",
         "shifted": "rows are shifted by {at:,}",
         "permuted": "rows are in another order",
         "constant": "all rows are at position {at:,}",
     },
     "channels": lambda edit: _order("channel", edit.order),
     "heads": lambda edit: _order("head", edit.order),
-    "mask": "masked otherwise: {found}",
+    "mask": "mask differs: {found}",
     "row_shift": "a constant is added to each row, which softmax ignores",
     "dtype": "rounded to {found}",
     "decimals": "rounded to {digits} decimals",
@@ -189,7 +189,7 @@ def sentence(explanation: Explanation) -> str:
     """An explanation in one line: the tensors, the mistakes, how values were stored, and the residual.
 
     >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, ("cos", "sin"), residual=3e-8))
-    'cos, sin: base is 10000 (the spec says 500000); max residual 3e-08'
+    'cos, sin: base is 10000 (the spec says 500000); explains every element (to 3e-8)'
     """
     parts = ", and ".join(map(clause, explanation.mistakes))
     if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
@@ -198,8 +198,8 @@ def sentence(explanation: Explanation) -> str:
     storage = ", ".join(
         clause(edit) for edit in explanation.edits if edit.storage and not (named and isinstance(edit, Recipe))
     )
-    residual = f"max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
-    residual = residual if explanation.residual else "exact"
+    residual = f"explains every element (to {number(explanation.residual, 2)})"
+    residual = "" if not math.isfinite(explanation.residual) else residual if explanation.residual else "exact"
     return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, storage, residual)))}"
 
 
@@ -239,7 +239,7 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
     if scheme is None or not {*mistakes} - {*without} or len(command := command_of(scheme, output=False)) > MAX_COMMAND:
         return
     if without:
-        yield f"without this ({', '.join(map(clause, without))}), {command} makes it"
+        yield f"apart from that ({', '.join(map(clause, without))}), reproduce with {command}"
     else:
         yield f"reproduce with {command}"
 

@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["LoadedFile", "format_of", "load_file", "open_output", "open_tensors", "save", "save_scheme", "save_tables"]
 
 _WRITERS = {
-    "npy": "npy.prepare",
-    "npz": "npz.prepare",
-    "safetensors": "safetensors.prepare",
-    "csv": "text_output.prepare_csv",
-    "json": "text_output.prepare_json",
-    "h": "text_output.prepare_header",
+    **{name: f"{name}.prepare" for name in ("npy", "npz", "safetensors")},
+    **{"csv": "text_output.prepare_csv", "json": "text_output.prepare_json", "h": "text_output.prepare_header"},
     "zarr": "zarr_store",
 }
 """Functions of this folder that check what is to be written, and return what writes it."""
@@ -80,8 +76,7 @@ def save(
         save_scheme(path, tables, header=header)
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        made = [table_of(name, numbers(name, array)) for name, array in named.items()]
-        save_tables(path, made, None, header=header)
+        save_tables(path, [table_of(name, numbers(name, array)) for name, array in named.items()], None, header=header)
 
 
 def save_tables(

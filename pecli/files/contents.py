@@ -50,11 +50,9 @@ class Contents:
     member: str = ""
 
     def error(self, problem: str, advice: str = "") -> FileError:
-        """The problem, as one of this file."""
         return FileError(self.path, f"member {quoted(self.member)} {problem}" if self.member else problem, advice)
 
     def complaint(self, tensor: str) -> Callable[[str], FileError]:
-        """Makes errors of a tensor in this file."""
         return lambda problem: self.error(f"tensor {quoted(tensor)} {problem}")
 
     def check_size(self, expected: int, size: int | None = None) -> None:
@@ -85,6 +83,7 @@ class UnreadTensor:
     dtype: str
     shape: tuple[int, ...]
     nbytes: int | None
+    blocks: Array | None = None  #: the bytes of each row, where they are quantised
 
 
 class LazyTensors(Mapping[str, Array]):
@@ -112,8 +111,7 @@ def outline(dtype: str, shape: tuple[int, ...]) -> Array:
 @dataclass(frozen=True)
 class LoadedFile:
     """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts. Nothing is
-    held open: a mapping goes with its arrays.
-    """
+    held open: a mapping goes with its arrays."""
 
     path: str
     format: str
@@ -135,9 +133,7 @@ class LoadedFile:
                 self.checksums[name]()
 
     def only(self, name: str) -> LoadedFile:
-        """The file with one of its tensors."""
-        tensors = LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__)
-        return replace(self, tensors=tensors, unread=())
+        return replace(self, tensors=LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__), unread=())
 
     def read_as(self, dtype: str) -> LoadedFile:
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""

@@ -175,7 +175,10 @@ def read(contents: Contents) -> LoadedFile:
             tensors[name] = contents.array(DTYPES[place.kind], place.shape, header.data + place.offset)
         else:
             kind = QUANTISED.get(place.kind, (f"ggml type {place.kind}",))[0]
-            unread.append(UnreadTensor(name, kind, place.shape, size))
+            rows = place.shape[:-1]
+            blocks = size and not size % math.prod(rows) and (*rows, size // math.prod(rows))
+            array = contents.array("uint8", blocks, header.data + place.offset) if blocks else None
+            unread.append(UnreadTensor(name, kind, place.shape, size, array))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
 
 

@@ -30,14 +30,9 @@ SHARD_KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", 
 NOT_WEIGHTS = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "optimizer.bin"})
 """What trainers leave beside a checkpoint."""
 READERS = {
-    "npy": "npy.read",
-    "npz": "npz.read",
-    "safetensors": "safetensors.read",
-    "csv": "text_input.read_csv",
-    "json": "text_input.read_json",
-    "torch": "torch_file.read",
-    "gguf": "gguf_file.read",
-    "onnx": "onnx_file.read",
+    **{name: f"{name}.read" for name in ("npy", "npz", "safetensors")},
+    **{name: f"text_input.read_{name}" for name in ("csv", "json")},
+    **{name: f"{name}_file.read" for name in ("torch", "gguf", "onnx")},
 }
 """Functions of this folder that take the contents of a file, by format."""
 _RAW = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")
@@ -76,8 +71,7 @@ def format_of_bytes(path: str, start: bytes) -> str:
     if start.startswith(b"\x93NUMPY"):
         return "npy"
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        first = start[30 : 30 + int.from_bytes(start[26:28], "little")]
-        return "torch" if first.endswith(b"/data.pkl") else "npz"
+        return "torch" if start[30 : 30 + int.from_bytes(start[26:28], "little")].endswith(b"/data.pkl") else "npz"
     if start.startswith(b"GGUF"):
         return "gguf"
     if suffix in (".csv", ".txt", ".tsv"):
@@ -182,8 +176,7 @@ def open_tensors(text: str) -> LoadedFile:
 
     close = get_close_matches(name, list(loaded.tensors)[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
     likeliest = [*close, *(other for other in loaded.tensors if other not in close)]
-    offer = f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}"
-    raise FileError(path, f"has no tensor {quoted(name)}", offer)
+    raise FileError(path, f"has no tensor {quoted(name)}", f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}")
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:

@@ -96,7 +96,6 @@ class Member:
     crc: int
 
     def check(self) -> None:
-        """Compare a stored member with its checksum."""
         if zlib.crc32(self.contents.data) != self.crc:
             raise self.contents.error("is damaged: its checksum does not match")
 

@@ -97,7 +97,6 @@ class Output:
             os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Let go of the descriptor."""
         descriptor, self._descriptor = self._descriptor, -1
         with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
             os.close(descriptor)
@@ -210,8 +209,7 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
 def temporary_name(name: str) -> str:
     """A hidden name beside that of an output, which is not taken yet."""
     ending = f".{os.urandom(4).hex()}.tmp"
-    kept = os.fsencode(name)[: MAX_NAME_BYTES - 1 - len(ending)]
-    return "." + os.fsdecode(kept) + ending
+    return "." + os.fsdecode(os.fsencode(name)[: MAX_NAME_BYTES - 1 - len(ending)]) + ending
 
 
 def _open_folder(path: str, folder: str) -> int | None:

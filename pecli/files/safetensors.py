@@ -18,18 +18,11 @@ MAX_QUOTES = 12 * MAX_TENSORS
 """Quotation marks, of which a tensor has ten: what they enclose becomes a Python object each."""
 METADATA = "__metadata__"
 CODES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e8m0fnu": "F8_E8M0",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    **{"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"},
+    **{"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0"},
+    **{"float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ"},
     **{f"{sign}int{bits}": f"{sign or 'i'}{bits}".upper() for sign in ("", "u") for bits in (64, 32, 16, 8)},
-    "bool": "BOOL",
-    "complex64": "C64",
+    **{"bool": "BOOL", "complex64": "C64"},
 }
 DTYPES = {code: name for name, code in CODES.items()}
 

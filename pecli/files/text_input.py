@@ -36,8 +36,7 @@ def _whole_text(contents: Contents) -> bytes:
 def read_csv(contents: Contents) -> LoadedFile:
     """A table of float64, one row per line; without fractions and exponents it holds integers. The first line may be a
     header; where its first cell is empty, the first column numbers the rows, as pandas writes it. A .txt or .tsv file
-    may have spaces or tabs between its numbers, as np.savetxt writes it.
-    """
+    may have spaces or tabs between its numbers, as np.savetxt writes it."""
     text = _whole_text(contents).removeprefix(b"\xef\xbb\xbf").strip()
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -60,8 +59,7 @@ def read_csv(contents: Contents) -> LoadedFile:
 
 def _is_header(line: bytes) -> bool:
     """Whether a line names columns: its first cell is a word or empty, the others are words or whole numbers. Anything
-    else is a row, and an error where it holds a word.
-    """
+    else is a row, and an error where it holds a word."""
     first, *others = line.split(b",")
     return _WORD.fullmatch(first) is not None and all(
         cell.strip().isdigit() or _WORD.fullmatch(cell) for cell in others

@@ -25,21 +25,15 @@ VECTOR_COLUMNS = 8  # elements of a vector on a line; a table has one row per li
 MAX_EMPTY = 1 << 20  # how long the axes of a table without elements may be in .json
 CSV_WORDS: Mapping[bytes, bytes] = {b"nan": b"nan", b"-inf": b"-inf", b"inf": b"inf"}
 JSON_WORDS = {b"nan": b'"NaN"', b"-inf": b'"-Infinity"', b"inf": b'"Infinity"'}
-C_WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}
-"""What stands for numbers that are not finite."""
+C_WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}  #: What stands for numbers that are not finite
 C_TYPES = {
-    "float64": "double",
-    "float32": "float",
-    "float16": "uint16_t",
-    "bfloat16": "uint16_t",
-    "float8_e4m3fn": "uint8_t",
-    "float8_e5m2": "uint8_t",
-    "bool": "uint8_t",
+    **{"float64": "double", "float32": "float"},
+    **dict.fromkeys(("float16", "bfloat16"), "uint16_t"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "bool"), "uint8_t"),
 }
 """What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
 
-RowTexts = Callable[[Array], list[bytes]]
-"""Turns a block into text, row by row, with commas between the elements."""
+RowTexts = Callable[[Array], list[bytes]]  #: Turns a block into text, row by row, with commas between the elements
 
 
 def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts, *, header: bool = True) -> Write:
@@ -157,8 +151,7 @@ def _check_real(table: Table, suffix: str) -> None:
 
 def _text_blocks(table: Table, rows: RowTexts) -> Iterator[tuple[Array, list[bytes]]]:
     """The table in small blocks, with their rows as text, which threads make."""
-    blocks = table.blocks(max(1, ELEMENTS // max(1, table.width)))
-    return results_in_order(lambda block: (block, rows(block)), blocks)
+    return results_in_order(lambda block: (block, rows(block)), table.blocks(max(1, ELEMENTS // max(1, table.width))))
 
 
 def _write_nested(output: Output, table: Table, texts: RowTexts, brackets: bytes, on_block: OnBlock) -> None:

@@ -33,19 +33,10 @@ a few bytes can stand for a tree without end.
 MAX_REPEATED = 64 << 20  # bytes that a tensor may have beyond those of its storage, as an expanded one does
 BYTES = "bytes"  # the dtype of a storage that leaves it to its tensors to say what the bytes are
 STORAGES = {
-    "FloatStorage": "float32",
-    "DoubleStorage": "float64",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128",
-    "UntypedStorage": BYTES,
+    **{"FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16"},
+    **{"LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8"},
+    **{"ByteStorage": "uint8", "BoolStorage": "bool", "UntypedStorage": BYTES},
+    **{"ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128"},
 }
 DTYPES = frozenset(
     {*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"}

@@ -43,8 +43,7 @@ def box_of(table: Table, region: Region) -> Array:
     """Some rows of a table, given by a slice of each axis."""
     axes = [np.arange(side)[part] for side, part in zip(table.shape, region, strict=True)]
     leading = axes[:-1] if len(axes) > 1 else axes
-    rows = np.ravel_multi_index(np.ix_(*leading), table.shape[: len(leading)]).reshape(-1)
-    values = table.pick(rows)
+    values = table.pick(np.ravel_multi_index(np.ix_(*leading), table.shape[: len(leading)]).reshape(-1))
     return (values[:, region[-1]] if len(axes) > 1 else values).reshape([len(axis) for axis in axes])
 
 
@@ -161,7 +160,6 @@ def _check_chunks(path: str, name: str, array: Any, files: list[str]) -> None:
 
 
 def _zstd_size(head: bytes) -> int | None:
-    """The size that a Zstandard frame says its content has."""
     if len(head) < 6 or head[:4] != b"\x28\xb5\x2f\xfd":
         return None
     flag, single = head[4] >> 6, head[4] >> 5 & 1

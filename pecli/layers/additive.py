@@ -13,7 +13,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.layers.input_checks import compute_dtype, float_name, floating, gradient, shape_error
+from pecli.layers.input_checks import compute_dtype, float_name, floating, gradient, layer_repr, shape_error
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 _MAX_LEN, _LEARNED_DIM, _SEED = (LearnedInit.parameters()[name] for name in ("max_len", "dim", "seed"))
@@ -39,6 +39,7 @@ class _Additive:
     """A layer that adds what is constant: the gradient of its input is that of its last output."""
 
     _shape: tuple[int, ...] | None = None
+    __repr__ = layer_repr
 
     def backward(self, grad: ArrayLike) -> Any:
         """The gradient for the last input, given that for the last output: the same, since the table is constant."""
@@ -154,11 +155,9 @@ class LearnedPosEmbedding(_Additive):
 
     def backward(self, grad: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """The gradients for the last input, the same as `grad`, and for the whole table, in its dtype: summed over the
-        batch in float64, rounded once, and zero in the rows that were not used.
-        """
+        batch in float64, rounded once, and zero in the rows that were not used."""
         grad = gradient(grad, self._shape)
-        batch = grad if grad.ndim == 3 else grad[None]
-        rows = batch.sum(axis=0, dtype=np.float64)
+        rows = (grad if grad.ndim == 3 else grad[None]).sum(axis=0, dtype=np.float64)
         table = np.zeros_like(self.weight)
         table[self._offset : self._offset + len(rows)] = round_to(rows, dtype_name(table.dtype))
         return grad.copy(), table

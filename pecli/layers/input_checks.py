@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,14 @@ def float_name(dtype: DTypeLike | None) -> str:
         return _DTYPE.check("dtype", dtype)
     except ParameterError as problem:
         raise KindError("dtype", problem.given, f"it must be {_FLOAT_NAMES}") from None
+
+
+def layer_repr(layer: object) -> str:
+    """What makes a layer, without the defaults."""
+    rules = signature(type(layer)).parameters
+    values = {name: getattr(layer, name) for name in rules if hasattr(layer, name)}
+    said = [f"{name}={value!r}" for name, value in values.items() if value != rules[name].default]
+    return f"{type(layer).__name__}({', '.join(said)})"
 
 
 def compute_dtype(*dtypes: np.dtype[Any]) -> str:

@@ -15,7 +15,7 @@ from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.errors import KindError, ParameterError
-from pecli.layers.input_checks import compute_dtype, floating, gradient, shape_error
+from pecli.layers.input_checks import compute_dtype, floating, gradient, layer_repr, shape_error
 
 _DIM, _SEQ_LEN, _BASE = (Rope.parameters()[name] for name in ("dim", "seq_len", "base"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
@@ -38,8 +38,7 @@ def _rope_of(source: Any, length: int | None, interleaved: bool) -> tuple[Rope, 
     return rope, source.dim, interleaved, False
 
 
-_Rotated = tuple[tuple[int, ...] | None, Positions]
-"""What was rotated: the shape, and the position of each row."""
+_Rotated = tuple[tuple[int, ...] | None, Positions]  #: What was rotated: the shape, and the position of each row
 _NOTHING: _Rotated = (None, range(0))
 
 
@@ -91,6 +90,8 @@ class RotaryPosEmbedding:
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
         self._called = _NOTHING
         self._applied = (_NOTHING, _NOTHING)
+
+    __repr__ = layer_repr
 
     def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> NDArray[Any]:
         """x (…, L, D), rotated: row l by the angles of position l, or of position_ids[l]."""

@@ -27,14 +27,16 @@ GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
 class QkvLayout:
     """How a family fuses q, k and v, and how many key heads it has where a flag of its configuration is set."""
 
-    order: str | None
-    """The order of rows in a fused projection; None for projections of their own."""
-    flag: str = ""
-    """The key that must be true for this row to apply; without one it always does."""
+    order: str | None  #: The order of rows in a fused projection; None for projections of their own
+    flag: str = ""  #: The key that must be true for this row to apply; without one it always does
     flag_default: bool = False
     kv_keys: tuple[str, ...] = KV_HEADS
     kv_default: int | Literal["heads"] | None = None
     """Key heads where no key says it; None where the class default is not known, and the tensors decide."""
+
+    def applies(self, keys: Keys) -> bool:
+        given = keys.flag(self.flag) if self.flag else None
+        return bool(given.value) if given is not None else self.flag_default or not self.flag
 
 
 _PER_HEAD = QkvLayout(GROUPS, kv_keys=(), kv_default="heads")
@@ -66,14 +68,11 @@ class Attention:
     heads: int | None
     kv_heads: int | None
     head_dim: int | None
-    rotary_dim: int | None
-    """Rotary dimension of a head; None where nothing is known to rotate."""
+    rotary_dim: int | None  #: Rotary dimension of a head; None where nothing is known to rotate
     trailing: bool = False
-    fused: str | None = None
-    """The order of rows in fused projections; None where the family has none."""
+    fused: str | None = None  #: The order of rows in fused projections; None where the family has none
     gated: bool = False
-    rotates: bool = True
-    """False where the model has another encoding, such as ALiBi."""
+    rotates: bool = True  #: False where the model has another encoding, such as ALiBi
 
 
 def attention_of(config: Model | None, model: Model | None, layer_type: str | None = None) -> Attention:
@@ -85,7 +84,7 @@ def attention_of(config: Model | None, model: Model | None, layer_type: str | No
     keys = keys if is_gguf else replace(keys, defaults=class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
     encoding = _encoding(found, layer_type)
-    row = next((each for each in _rows(model_type) if _applies(each, keys)), None) if not is_gguf else None
+    row = next((each for each in _rows(model_type) if each.applies(keys)), None) if not is_gguf else None
     size = head_size(keys).value if encoding is None and heads else None
     return Attention(
         found.file,
@@ -106,8 +105,7 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
         chosen = found.one(layer_type)
         return chosen if chosen.is_rotary else None
     ropes = [each for each in found.ropes() if not each.part and "axes" not in each.extra]
-    shapes = {(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}
-    if len(shapes) > 1:
+    if len({(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}) > 1:
         names = ", ".join(f"{each.layer_type!r} (heads of {each.head_dim})" for each in ropes)
         advice = "name one, and its tensors with `include`"
         raise ParameterError("layer_type", "missing", f"{found.file} has layers that differ: {names}", advice)
@@ -115,7 +113,6 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
 
 
 def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:
-    """The keys of the language model, and its model_type."""
     for name in TEXTS:
         if isinstance(keys.data.get(name), Mapping) and (inner := keys.part(name)) is not None:
             said = inner.word("model_type")
@@ -129,11 +126,6 @@ def _rows(model_type: str | None) -> tuple[QkvLayout, ...]:
         suffix = next((each for each in SUFFIXES if name.endswith(each)), name)
         name = name.removesuffix(suffix)
     return QKV_LAYOUTS.get(name, ())
-
-
-def _applies(row: QkvLayout, keys: Keys) -> bool:
-    given = keys.flag(row.flag) if row.flag else None
-    return bool(given.value) if given is not None else row.flag_default or not row.flag
 
 
 def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:

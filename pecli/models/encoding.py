@@ -28,8 +28,7 @@ class Encoding:
     layout: str | None = None
     head_dim: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    part: str = ""
-    """The part of the model it belongs to, such as `vision`; empty for the language model itself."""
+    part: str = ""  #: The part of the model it belongs to, such as `vision`; empty for the language model itself
     trailing: bool = False
     """Whether the rotary channels are the last of a head, as with latent attention; else the first."""
     tables_in_halves: bool = False
@@ -77,8 +76,11 @@ class Encoding:
 
             given = {name: value for name, value in others.items() if value is not None and name != "offset"}
             channels = self.extra.get("axis_channels")
-            shares = {"axes": tuple(channels)} if channels else {"dim": self.head_dim}
-            return Rope(base=self.parameters["base"], style=self.extra["style"], **shares, **given)
+            shares = (
+                {"axes": tuple(channels)} if channels and sum(channels) == self.head_dim else {"dim": self.head_dim}
+            )
+            own = {name: self.extra[name] for name in ("grid_base", "axis_factors") if name in self.extra}
+            return Rope(base=self.parameters["base"], **{"style": self.extra["style"], **shares, **own, **given})
         if self.no_table:
             raise ParameterError("layer_type", name, f"it has no table over positions 0, 1, 2, …: {self.no_table}")
         return self._rope(seq_len, length=length, **others)
@@ -94,8 +96,7 @@ class Encoding:
         if self.follows_length or given.get("runtime", "none") != "none":
             given["length"] = length
         if "mscales" in self.extra:
-            plain = Rope(**{**given, "attention_factor": 1.0})
-            at = length if length is not None else plain.effective_length
+            at = length if length is not None else Rope(**{**given, "attention_factor": 1.0}).effective_length
             given["attention_factor"] = self.extra["mscales"][at > given["original_max_position_embeddings"]]
         section = tuple(int(count) for count in self.extra.get("mrope_section", ()))
         if section and sum(section) == Rope(1, **self.parameters).rotary_dim // 2:  # a warning speaks of others
@@ -123,6 +124,8 @@ class Encoding:
         """Radians per position, in the order that the model keeps them; None unless it is rotary."""
         if not self.is_rotary:
             return None
+        if "style" in self.extra and "axis_channels" in self.extra:
+            return self.rope(grid=(2, 2)).inverse_frequencies()
         if channels := self.extra.get("axis_channels"):
             ropes = [self._rope(1, length=1, dim=count) for count in channels]
             return [value for rope in ropes for value in rope.frequencies().floats()]
@@ -146,28 +149,17 @@ class Encoding:
         return self.axis_dim and self.axis_dim * (1 if together else self.extra.get("axes", 1))
 
     def described(self) -> dict[str, Any]:
-        """Parameters and what goes beyond them, as plain data."""
-        extra = {name: value for name, value in self.extra.items() if name != "order"}
-        both = {**self.parameters, **extra}
+        both = {**self.parameters, **{name: value for name, value in self.extra.items() if name != "order"}}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in both.items()}
 
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
-        """The encoding as plain data, read at a length."""
         parameters = self.described()
         if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len
-        return {
-            "layer_type": self.layer_type,
-            "scheme": self.scheme,
-            "parameters": parameters,
-            "inv_freq": self.inverse_frequencies(seq_len),
-            "attention_factor": self.attention_factor(seq_len),
-            "rotary_dim": self.rotary_dim,
-            "head_dim": self.head_dim,
-            "layout": self.layout,
-            "trailing": self.trailing,
-            "sources": dict(self.sources),
-        }
+        numbers = {"inv_freq": self.inverse_frequencies(seq_len), "attention_factor": self.attention_factor(seq_len)}
+        others = {name: getattr(self, name) for name in ("rotary_dim", "head_dim", "layout", "trailing")}
+        about = {"layer_type": self.layer_type, "scheme": self.scheme, "parameters": parameters}
+        return {**about, **numbers, **others, "sources": dict(self.sources)}
 
 
 @dataclass(frozen=True)
@@ -178,10 +170,8 @@ class ModelEncodings:
     model_type: str | None
     encodings: tuple[Encoding, ...]
     warnings: tuple[str, ...] = ()
-    context: int | None = None
-    """The longest context that the model says it takes."""
-    window: int | None = None
-    """That of its sliding layers."""
+    context: int | None = None  #: The longest context that the model says it takes
+    window: int | None = None  #: That of its sliding layers
 
     def __iter__(self) -> Iterator[Encoding]:
         return iter(self.encodings)
@@ -212,11 +202,6 @@ class ModelEncodings:
         return ropes[0]
 
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
-        """The model as plain data, read at a length."""
-        return {
-            "file": self.file,
-            "model_type": self.model_type,
-            "context": self.context,
-            "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
-            "warnings": list(self.warnings),
-        }
+        encodings = [encoding.as_json(seq_len) for encoding in self.encodings]
+        about = {"file": self.file, "model_type": self.model_type, "context": self.context}
+        return {**about, "encodings": encodings, "warnings": list(self.warnings)}

@@ -14,13 +14,13 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
-DEEPSEEK = "deepseek"
-"""Interleaved input, halves output."""
+DEEPSEEK = "deepseek"  #: Interleaved input, halves output
 
 TEXTS = (
     *("text_config", "llm_config", "llm_cfg", "language_config", "language_model_config"),
@@ -43,41 +43,29 @@ class Family:
     layout: str = HALVES
     tables_in_halves: bool = False
     """Tables are doubled as halves and interleaved only when they are used, where interleaved channels rotate."""
-    axes: int = 0
-    """2 or 3: each axis of an image or a video rotates a share of the head."""
-    style: str = ""
-    """Whose conventions the axes follow, of the styles that `pecli rope` has for grids."""
+    axes: int = 0  #: 2 or 3: each axis of an image or a video rotates a share of the head
+    style: str = ""  #: Whose conventions the axes follow, of the styles that `pecli rope` has for grids
     order: str = ""
     """How frequencies of the whole head are kept: `axes` for even ones, which are those of rows, then odd ones, those
     of columns; `ernie` for those and then time.
     """
-    renamed: tuple[str, str] = ("", "")
-    """A rope type whose name means another here, and that one."""
+    renamed: tuple[str, str] = ("", "")  #: A rope type whose name means another here, and that one
     sections: tuple[int, ...] = ()
     """How many frequencies follow time, rows and columns, where that fits the head and no key says it."""
-    mixed_sections: bool = False
-    """The sections are interleaved, whatever the keys say."""
-    trailing: bool = False
-    """The last channels of a head rotate, not the first."""
+    mixed_sections: bool = False  #: The sections are interleaved, whatever the keys say
+    trailing: bool = False  #: The last channels of a head rotate, not the first
     ignores_rotary_dim: bool = False
-    beside_text: str = ""
-    """What rotates by the keys at the top, beside a language model in `text_config`."""
-    head_dim_rotates: bool = False
-    """With latent attention, a `head_dim` that is given is the rotary dimension."""
+    beside_text: str = ""  #: What rotates by the keys at the top, beside a language model in `text_config`
+    head_dim_rotates: bool = False  #: With latent attention, a `head_dim` that is given is the rotary dimension
     partial_of_head: bool = False
     """With latent attention, a partial factor is one of the whole head, not of the part that rotates."""
-    scales_all_layers: bool = False
-    """Flat settings scale the sliding layers, too, which have a base of their own."""
-    reads_alpha: bool = False
-    """Dynamic scaling with an `alpha` is a fixed NTK one."""
-    no_table: str = ""
-    """Why no table over positions 0, 1, 2, … is what the model uses."""
-    note: str = ""
-    """A warning about what the keys do not say."""
+    scales_all_layers: bool = False  #: Flat settings scale the sliding layers, too, which have a base of their own
+    reads_alpha: bool = False  #: Dynamic scaling with an `alpha` is a fixed NTK one
+    no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what the model uses
+    note: str = ""  #: A warning about what the keys do not say
 
     @property
     def source(self) -> str:
-        """Where values come from that the family implies."""
         return f"family default ({self.name})"
 
 
@@ -206,6 +194,12 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
 
 
 @cache
+def class_parts() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The text model of each larger one at class defaults: its model_type, and what it has otherwise than its class."""
+    return dict(json.loads((Path(__file__).parent / "class_parts.json").read_text(encoding="utf-8")))
+
+
+@cache
 def _classes() -> dict[str, ClassDefaults]:
     data = json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
     return {
@@ -224,8 +218,7 @@ def model_type_of(architecture: str) -> str | None:
     >>> model_type_of("Qwen2_5_VLForConditionalGeneration"), model_type_of("GPTNeoXForCausalLM")
     ('qwen2_5_vl', 'gpt_neox')
     """
-    letters = ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", "")
-    return _by_letters().get(letters)
+    return _by_letters().get(ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", ""))
 
 
 @cache

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.contents import GGUF, INDEX
+from pecli.files.contents import GGUF, INDEX, parsed_json
 from pecli.models import presets
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -25,8 +23,7 @@ _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".np
 REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII)
 """`name` or `org/name`, and a branch, tag or commit after an @."""
 MAX_REF = 256
-MAX_CONFIG_BYTES = 4 << 20
-"""Bytes; a hostile file becomes forty times as many in memory."""
+MAX_CONFIG_BYTES = 4 << 20  #: Bytes; a hostile file becomes forty times as many in memory
 MAX_JSON_DEPTH = 32
 
 
@@ -49,7 +46,6 @@ class Description:
     gguf_path: str = ""
 
     def encodings(self) -> ModelEncodings:
-        """What they ask for."""
         if not self.gguf_path:
             return read_object(self.values, self.label)
         from pecli.models.dialects import gguf
@@ -92,24 +88,19 @@ class NamedModel:
     """A model by the name that it was asked for by."""
 
     name: str
-    option: str
-    """The option of commands that takes the name."""
+    option: str  #: The option of commands that takes the name
     encodings: ModelEncodings
-    given: Model
-    """What it was asked for by; functions that take a model take it."""
+    given: Model  #: What it was asked for by; functions that take a model take it
 
     @property
     def label(self) -> str:
-        """A short name."""
-        path = self.name.rstrip(os.sep)
-        folder, file = os.path.split(path)
+        folder, file = os.path.split(self.name.rstrip(os.sep))
         return os.path.basename(folder) if file in CONFIGS and folder else file
 
 
 def named_model(given: Model) -> NamedModel | None:
     """The model of a name that may also be one of a file or a folder of tensors; None where it is. What is no name is
-    the model itself, which commands take as the file config.json.
-    """
+    the model itself, which commands take as the file config.json."""
     if isinstance(given, ModelEncodings):
         return NamedModel(given.file, "--config", given, given)
     if not isinstance(given, (str, os.PathLike)):
@@ -149,8 +140,7 @@ def describe(given: Any, name: str = "model") -> Description:
 
 def config_file(path: str) -> str:
     """The file that describes a model: the path itself, or what a folder holds, or that of an index; empty where there
-    is none. Of a folder only files count: opening a pipe would wait for ever.
-    """
+    is none. Of a folder only files count: opening a pipe would wait for ever."""
     if path.endswith(INDEX):
         path = os.path.dirname(path) or os.curdir
     if not os.path.isdir(path):
@@ -166,7 +156,6 @@ def config_file(path: str) -> str:
 
 
 def _read(path: str, label: str) -> Description:
-    """A configuration, or the header of a .gguf file."""
     try:
         with open(path, "rb") as file:
             start = file.read(len(GGUF))
@@ -197,8 +186,7 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
 
 def _parse_json(path: str, data: bytes) -> Any:
     """Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit":
-    [0.0, Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here.
-    """
+    [0.0, Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -207,19 +195,12 @@ def _parse_json(path: str, data: bytes) -> Any:
     if text.count("{") + text.count("[") > MAX_JSON_DEPTH < max(accumulate(steps)):
         raise FileError(path, f"nests more than {MAX_JSON_DEPTH} levels deep")
     try:
-        return json.loads(text, object_pairs_hook=partial(_unique, path))
+        return parsed_json(text, finite=False)
     except json.JSONDecodeError as problem:
         raise FileError(path, f"is not JSON: {problem.msg} in line {problem.lineno}") from None
-    except (ValueError, RecursionError):
-        raise FileError(path, "is not JSON that can be read") from None
-
-
-def _unique(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise FileError(path, f"names {twice[:60]!r} twice")
-    return found
+    except ValueError as problem:
+        twice = str(problem) if str(problem).startswith("names ") else ""
+        raise FileError(path, twice or "is not JSON that can be read") from None
 
 
 def _parse_yaml(path: str, data: bytes) -> Any:
@@ -293,7 +274,6 @@ def cached_snapshot(name: str) -> str | None:
 
 
 def _commit(path: str) -> str:
-    """The commit in a ref; empty where there is none."""
     try:
         if not os.path.isfile(path):  # opening a pipe would wait for ever
             return ""

@@ -98,7 +98,6 @@ class Keys:
     """Full names of keys that do not lie under the prefix; dots lead into objects."""
 
     def full_name(self, name: str) -> str:
-        """The name of a key from the top of the file."""
         return self.elsewhere.get(name, self.prefix + name)
 
     def mark(self, *names: str) -> None:
@@ -109,7 +108,6 @@ class Keys:
         return self.data.get(name) is not None and name not in self.defaults.ignores
 
     def any(self, *names: str) -> bool:
-        """Whether one of the keys is there."""
         return any(name in self for name in names)
 
     def resolves(self, *names: str) -> bool:
@@ -117,7 +115,6 @@ class Keys:
         return self._first(names) is not None
 
     def wrong(self, name: str, rule: str) -> FileError:
-        """The error for a key whose value breaks its rule."""
         return FileError(self.path, f"{self.full_name(name)} is {quoted(self.data.get(name))}", rule)
 
     def _first(self, names: tuple[str, ...]) -> tuple[str, Any, str] | None:
@@ -145,20 +142,16 @@ class Keys:
         return Value(value, source)
 
     def value(self, *names: str) -> Value | None:
-        """A value of whatever kind."""
         found = self._first(names)
         return found and Value(found[1], found[2])
 
     def whole(self, *names: str, low: int = 1) -> Value | None:
-        """A whole number."""
         return self._read(names, partial(_whole, low=low), f"it must be a whole number from {low} to 2^40")
 
     def number(self, *names: str) -> Value | None:
-        """A finite number."""
         return self._read(names, _number, "it must be a finite number")
 
     def numbers(self, *names: str) -> Value | None:
-        """A list of finite numbers."""
         return self._read(names, _numbers, "it must be a list of finite numbers")
 
     def pair(self, name: str) -> Value:
@@ -166,7 +159,6 @@ class Keys:
         return self.needed(self._read((name,), _pair, "it must be a whole number, or two"), name)
 
     def flag(self, *names: str) -> Value | None:
-        """Yes or no."""
         return self._read(names, lambda value: value if isinstance(value, bool) else None, "it must be true or false")
 
     def is_true(self, *names: str) -> bool:
@@ -175,7 +167,6 @@ class Keys:
         return given is not None and bool(given.value)
 
     def word(self, *names: str) -> Value | None:
-        """A text."""
         return self._read(names, lambda value: value if isinstance(value, str) else None, "it must be a text")
 
     def words(self, name: str) -> list[str]:
@@ -215,8 +206,7 @@ class Keys:
         self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None] | None = None
     ) -> Keys:
         """The same, with what a dialect spells otherwise under Hugging Face's names: settings of `rope_scaling`, and
-        other keys; None where there is none.
-        """
+        other keys; None where there is none."""
         inner = {name: value for name, value in settings.items() if value is not None}
         outer = {name: value for name, value in (others or {}).items() if value is not None}
         data = {**self.data, **{name: value.value for name, value in outer.items()}}
@@ -315,6 +305,5 @@ def _unread(
 
 
 def _is_true_switch(key: Unread, schemes: Collection[str]) -> bool:
-    """Whether a key turns on what was found, or off what was not."""
     switch = SWITCH.fullmatch(plain_name(key.name))
     return switch is not None and key.value is (("alibi" if switch[2] == "alibi" else "rope") in schemes)

@@ -25,8 +25,7 @@ EVIDENCE = (*THETAS, *LOCAL_THETAS, *PARTIALS, *SETTINGS, "rope_ratio", "rotary_
 """Keys that only models with rotary encodings have."""
 MROPE = ("mrope_section", "xdrope_section")
 _OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
-SHARED = frozenset((*_OWN, *PARTIALS, *MROPE, *PARAMETERS))
-"""What settings may hold beside layer types."""
+SHARED = frozenset((*_OWN, *PARTIALS, *MROPE, *PARAMETERS))  #: What settings may hold beside layer types
 MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
 
 
@@ -43,8 +42,7 @@ class Layer:
     is_one_of_several: bool = False
 
 
-Parts = dict[str, tuple[Keys, Value | None]]
-"""Settings and base by layer type."""
+Parts = dict[str, tuple[Keys, Value | None]]  #: Settings and base by layer type
 
 
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
@@ -172,8 +170,7 @@ class Head:
     size: Value
     dim: Value
     partial: Value | None = None
-    latent: bool = False
-    """Whether only a part made for it rotates, beside a larger part that never does."""
+    latent: bool = False  #: Whether only a part made for it rotates, beside a larger part that never does
 
 
 def width_of(keys: Keys) -> Value | None:
@@ -199,7 +196,6 @@ def head_size(keys: Keys, layer: str = "", *, several: bool = False) -> Value:
 
 
 def _size_of_layer(keys: Keys, layer: str) -> Value | None:
-    """What `per_layer_config` says for layers of that type."""
     layers, types = keys.section("per_layer_config"), keys.words("layer_types")
     for name, value in layers.data.items() if layers and layer else ():
         index = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1

@@ -7,26 +7,25 @@ transformers have the tables of class_tables.json beside this file.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pecli.engine.schemes.positions import GridSize
+from pecli.models import table_kinds
 from pecli.models.keys import Value, plain_name
 from pecli.models.table_kinds import (
     NOTHING,
     Biased,
-    Choice,
-    DebertaBuckets,
     Kind,
     Learned,
     OnGrid,
-    RelativeBuckets,
-    RelativeWindow,
-    Several,
     Sinusoidal,
     Unsupported,
     patches,
+    several,
+    when,
 )
 
 RELATIVE_NOTE = "{} has relative positions of its own kind, which are none of rope, alibi, learned or sinusoidal"
@@ -44,6 +43,12 @@ _SPEECH = "tables of text_encoder and speech_decoder are multiplied by learned s
 _SOURCE, _TARGET = ("max_source_positions",), ("max_target_positions",)
 _SPEECH_ROWS, _TEXT_ROWS = ("max_speech_positions",), ("max_text_positions",)
 _XLM = Sinusoidal(dim=("emb_dim",))
+_WIDTH, _D_MODEL, _LENGTH = ("hidden_size",), ("d_model",), ("max_position_embeddings",)
+_BY_AXIS = Unsupported("learned tables by row and column of the image are added")
+_DETR = OnGrid(_IMAGE, style="detr", dim=_D_MODEL, grid=_AT_800_X_1066)
+_CONFORMER = Sinusoidal(relative=True, rows=_SOURCE, dim=_WIDTH)
+_CLIPPED = Unsupported("relative positions are clipped, not put into buckets")
+_MPT = when("learned_pos_emb", NOTHING, Learned(rows=("max_seq_len",)), value=False)
 _NAMES: dict[Kind, str] = {
     Learned(): "bert gpt2 gpt_bigcode gpt_neo openai_gpt bert_generation clip_text_model clip_text clip "
     "xclip_text siglip_text_model siglip_text siglip2_text_model blip_text_model layoutlm layoutlmv2 visual_bert "
@@ -55,96 +60,55 @@ _NAMES: dict[Kind, str] = {
     Learned(padded=True): "roberta xlm_roberta xlm_roberta_xl camembert roberta_prelayernorm xmod longformer "
     "data2vec_text mpnet ibert lilt layoutlmv3 luke markuplm",
     Learned(more=2): "bart mbart opt biogpt plbart mvp nystromformer yoso mra",
-    Choice(key="sinusoidal_pos_embds", then=Sinusoidal(), otherwise=Learned()): "distilbert",
-    Choice(
-        key="sinusoidal_embeddings",
-        then=_XLM,
-        otherwise=Choice(key="sinusoidal_pos_embds", then=_XLM, otherwise=Learned(dim=("emb_dim",))),
-    ): "xlm flaubert",
+    when("sinusoidal_pos_embds", Sinusoidal(), Learned()): "distilbert",
+    when("sinusoidal_embeddings", _XLM, when("sinusoidal_pos_embds", _XLM, Learned(dim=("emb_dim",)))): "xlm flaubert",
     patches(1): "vit clip_vision_model clip_vision dinov2 dinov2_with_registers vit_msn blip_vision_model "
     "chinese_clip_vision_model altclip_vision_model owlvit_vision_model clipseg_vision_model metaclip_2_vision_model",
     patches(2): "deit",
     patches(): "siglip_vision_model siglip_vision siglip2_vision_model idefics3_vision smolvlm_vision ijepa "
     "glm_image_vision phi4_multimodal_vision",
     patches(1, note=_TILES): "mllama_vision_model",
-    Choice(key="use_absolute_position_embeddings", then=patches(1), otherwise=NOTHING, default=True): "internvl_vision",
-    Choice(key="is_native", then=Unsupported(_ROWS_AND_COLUMNS), otherwise=patches()): "aimv2_vision_model aimv2",
+    when("use_absolute_position_embeddings", patches(1), NOTHING, default=True): "internvl_vision",
+    when("is_native", Unsupported(_ROWS_AND_COLUMNS), patches()): "aimv2_vision_model aimv2",
     OnGrid(style="vit-mae", keep=1): "vit_mae",
-    Choice(
-        key="position_embedding_type",
-        value="learned",
-        then=Unsupported("learned tables by row and column of the image are added"),
-        otherwise=OnGrid(_IMAGE, style="detr", dim=("d_model",), grid=_AT_800_X_1066),
-    ): "detr conditional_detr table_transformer",
-    RelativeBuckets(): "t5 mt5 umt5 switch_transformers",
-    Choice(
-        key="position_buckets",
-        value=None,
-        then=Unsupported("relative positions are clipped, not put into buckets"),
-        otherwise=DebertaBuckets(),
-    ): "deberta_v2",
-    RelativeWindow(): "swin donut_swin maskformer_swin",
+    when("position_embedding_type", _BY_AXIS, _DETR, value="learned"): "detr conditional_detr table_transformer",
+    table_kinds.RelativeBuckets(): "t5 mt5 umt5 switch_transformers",
+    when("position_buckets", _CLIPPED, table_kinds.DebertaBuckets(), value=None): "deberta_v2",
+    table_kinds.RelativeWindow(): "swin donut_swin maskformer_swin",
     Sinusoidal(rows=()): "videomae",
     Sinusoidal(style="marian"): "marian pegasus ctrl",
     Sinusoidal(style="m2m100"): "m2m_100 xglm nllb_moe fsmt",
     Sinusoidal(style="tensor2tensor", cos_first=True): "musicgen_decoder musicgen_melody_decoder",
-    Several(
-        parts=(
-            Sinusoidal(style="whisper", rows=_SOURCE, dim=("d_model",), name="encoder"),
-            Learned(rows=_TARGET, dim=("d_model",), name="decoder"),
-        )
+    several(
+        Sinusoidal(style="whisper", rows=_SOURCE, dim=_D_MODEL, name="encoder"),
+        Learned(rows=_TARGET, dim=_D_MODEL, name="decoder"),
     ): "whisper",
-    Several(
-        parts=(
-            Sinusoidal(style="m2m100", rows=_SOURCE, dim=("d_model",), name="encoder"),
-            Sinusoidal(style="m2m100", rows=_TARGET, dim=("d_model",), name="decoder"),
-        )
+    several(
+        Sinusoidal(style="m2m100", rows=_SOURCE, dim=_D_MODEL, name="encoder"),
+        Sinusoidal(style="m2m100", rows=_TARGET, dim=_D_MODEL, name="decoder"),
     ): "speech_to_text",
-    Several(
+    several(
+        Sinusoidal(style="fairseq", rows=_SPEECH_ROWS, name="speech_encoder"),
+        Sinusoidal(rows=_TEXT_ROWS, name="text_encoder"),
+        Sinusoidal(rows=_SPEECH_ROWS, name="speech_decoder"),
+        Sinusoidal(style="fairseq", rows=_TEXT_ROWS, name="text_decoder"),
         note=_SPEECH,
-        parts=(
-            Sinusoidal(style="fairseq", rows=_SPEECH_ROWS, name="speech_encoder"),
-            Sinusoidal(rows=_TEXT_ROWS, name="text_encoder"),
-            Sinusoidal(rows=_SPEECH_ROWS, name="speech_decoder"),
-            Sinusoidal(style="fairseq", rows=_TEXT_ROWS, name="text_decoder"),
-        ),
     ): "speecht5",
-    Sinusoidal(style="whisper", rows=_SOURCE, dim=("d_model",)): "qwen2_audio_encoder qwen2_5_omni_audio_encoder "
+    Sinusoidal(style="whisper", rows=_SOURCE, dim=_D_MODEL): "qwen2_audio_encoder qwen2_5_omni_audio_encoder "
     "qwen3_omni_moe_audio_encoder voxtral_encoder audioflamingo3_encoder moss_transcribe_diarize_audio",
-    Sinusoidal(style="whisper", rows=("max_position_embeddings",), dim=("d_model",)): "qwen3_asr_encoder",
-    Sinusoidal(relative=True, rows=("max_position_embeddings",), dim=("hidden_size",)): "parakeet_encoder "
-    "nemotron_asr_streaming_encoder",
-    Sinusoidal(style="x-transformers", dim=("hidden_size",)): "canary_decoder",
-    Choice(
-        key="position_embeddings_type",
-        value="relative",
-        then=Sinusoidal(relative=True, rows=_SOURCE, dim=("hidden_size",)),
-        otherwise=None,
-        default="relative",
-    ): "wav2vec2_conformer wav2vec2_bert",
-    Several(
-        parts=(
-            Sinusoidal(relative=True, rows=_SOURCE, dim=("hidden_size",), name="speech_encoder"),
-            Sinusoidal(style="m2m100", rows=("max_position_embeddings",), dim=("hidden_size",), name="text"),
-        )
+    Sinusoidal(style="whisper", rows=_LENGTH, dim=_D_MODEL): "qwen3_asr_encoder",
+    Sinusoidal(relative=True, rows=_LENGTH, dim=_WIDTH): "parakeet_encoder nemotron_asr_streaming_encoder",
+    Sinusoidal(style="x-transformers", dim=_WIDTH): "canary_decoder",
+    when("position_embeddings_type", _CONFORMER, value="relative", default="relative"): "wav2vec2_conformer "
+    "wav2vec2_bert",
+    several(
+        replace(_CONFORMER, name="speech_encoder"),
+        Sinusoidal(style="m2m100", rows=_LENGTH, dim=_WIDTH, name="text"),
     ): "seamless_m4t seamless_m4t_v2",
     Biased(form="key"): "bloom",
-    Choice(
-        key="alibi", then=Biased(_FALCON, form="key", slope_dtype="bfloat16", scaled=True), otherwise=None
-    ): "falcon",
-    Choice(key="num_hidden_layers", value=40, then=Biased(form="causal"), otherwise=None): "baichuan",
-    Choice(
-        key="attn_config.alibi",
-        then=Biased(form="key-last"),
-        otherwise=Choice(
-            key="attn_config.rope",
-            then=None,
-            otherwise=Choice(
-                key="learned_pos_emb", value=False, then=NOTHING, otherwise=Learned(rows=("max_seq_len",))
-            ),
-        ),
-        default=True,
-    ): "mpt",
+    when("alibi", Biased(_FALCON, form="key", slope_dtype="bfloat16", scaled=True)): "falcon",
+    when("num_hidden_layers", Biased(form="causal"), value=40): "baichuan",
+    when("attn_config.alibi", Biased(form="key-last"), when("attn_config.rope", None, _MPT), default=True): "mpt",
     NOTHING: "jamba kimi_linear mamba mamba2 falcon_mamba rwkv xlstm nemotron_h zamba vits resnet convnext convnextv2 "
     "regnet bit mobilenet_v1 mobilenet_v2 efficientnet poolformer timm_backbone encodec dac",
 }
@@ -185,8 +149,7 @@ def beside(model_type: str | None, *, vision: bool) -> Kind | None:
 def class_tables() -> dict[str, list[list[Any]]]:
     """Tables by model_type. A row is a tensor with the rule for its rows and its width, [name, key, more, key]: as many
     rows as a key says and some more, or as an image has patches where that key is empty. Or it is a tensor that no
-    scheme describes, [name, shape at class defaults].
-    """
+    scheme describes, [name, shape at class defaults]."""
     found: dict[str, list[list[Any]]] = json.loads((Path(__file__).parent / "class_tables.json").read_text("utf-8"))
     return found
 
@@ -203,4 +166,4 @@ def tables_of(model_type: str | None) -> Kind | None:
         Learned(rows=(key,) if key else (), more=more, dim=(dim,), name=tensor if len(ruled) > 1 else "", offset=0)
         for tensor, key, more, dim in ruled
     )
-    return Several(note, parts=tuple(parts))
+    return several(*parts, note=note)

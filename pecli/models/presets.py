@@ -22,8 +22,7 @@ class Preset:
     repository: str
     source: str
     config: dict[str, Any]
-    aliases: tuple[str, ...] = ()
-    """Other repositories with the same values, and other names that people have for it."""
+    aliases: tuple[str, ...] = ()  #: Other repositories with the same values, and other names that people have for it
 
 
 def find(name: str) -> Preset | None:
@@ -43,6 +42,16 @@ def presets() -> dict[str, Preset]:
     data = json.loads((Path(__file__).parent / "presets.json").read_text(encoding="utf-8"))
     found = (Preset(name, **{**values, "aliases": tuple(values.get("aliases", ()))}) for name, values in data.items())
     return {preset.name: preset for preset in found}
+
+
+def stands_for(name: str) -> str:
+    """The preset that a shorter or other name stands for; empty where it is none, or the preset's own or repository's.
+
+    >>> stands_for("mistral"), stands_for("Llama 3.1 8B"), stands_for("config.json")
+    ('mistral-7b-v0.3', '', '')
+    """
+    preset = find(name)
+    return preset.name if preset and "/" not in name and _key(preset.name) not in _key(name) else ""
 
 
 def advice(name: str) -> str:

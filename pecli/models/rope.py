@@ -25,8 +25,7 @@ KINDS = {
     **{"deepseek_yarn": "yarn", "telechat3-yarn": "yarn"},
 }
 """The names of rope types in configurations, and pecli's names for them."""
-MAGNITUDES = {"telechat3-yarn": 0.07}
-"""What multiplies ln f in the attention factor of YaRN where it is not 0.1."""
+MAGNITUDES = {"telechat3-yarn": 0.07}  #: What multiplies ln f in the attention factor of YaRN where it is not 0.1
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "n_ctx")
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 READERS = {"short_factor": Keys.numbers, "long_factor": Keys.numbers, "truncate": Keys.flag}
@@ -132,7 +131,6 @@ def _theta(layer: Layer) -> Value:
 
 
 def _scaling_values(layer: Layer, scaling: str) -> dict[str, Value]:
-    """The parameters that the scaling uses."""
     own = layer.own
     found: dict[str, Value | None] = {}
     for name in (*SCALINGS[scaling].required(), *SCALINGS[scaling].optional()):
@@ -203,8 +201,7 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
 
 def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
     """How many frequencies follow time, rows and columns, whether these are interleaved, and in which order they are
-    kept: even ones for rows, then odd ones for columns; then those of time, which only Ernie 4.5 VL has.
-    """
+    kept: even ones for rows, then odd ones for columns; then those of time, which only Ernie 4.5 VL has."""
     found: dict[str, Value] = {}
     section = next(filter(None, map(own.numbers, MROPE)), None)
     if family.order:
@@ -227,8 +224,7 @@ def _layout(keys: Keys, family: Family) -> Value:
     interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     latent = "qk_rope_head_dim" in keys
     if interleave is not None:
-        into = (DEEPSEEK if latent else INTERLEAVED) if interleave.value else HALVES
-        return Value(into, interleave.source)
+        return Value((DEEPSEEK if latent else INTERLEAVED) if interleave.value else HALVES, interleave.source)
     if family.name:
         return Value(family.layout, family.source)
     if latent and "kv_lora_rank" in keys:
@@ -250,7 +246,6 @@ def _warn_of_contradictions(layer: Layer) -> None:
 
 
 def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
-    """Warn of settings that runtimes treat differently, that are inconsistent, or that act outside the table."""
     own, given, warn = layer.own, encoding.parameters, layer.warnings.append
     if encoding.sources.get("attention_factor", "").endswith(".attention_factor"):
         warn(

@@ -20,15 +20,12 @@ ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_pos
 class Kind:
     """A kind of encoding: what it makes of a configuration, and what there is to say about it."""
 
-    note: str = ""
-    """A warning about what the encoding cannot tell; `{rows}` and `{dim}` are patches and width."""
+    note: str = ""  #: A warning about what the encoding cannot tell; `{rows}` and `{dim}` are patches and width
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """The encodings that the configuration then asks for."""
         return []
 
     def notes(self, keys: Keys) -> list[str]:
-        """Warnings."""
         sizes = {"rows": _patches(keys).value, "dim": _dim(keys, ()).value} if "{" in self.note else {}
         return [self.note.format(**sizes)] if self.note else []
 
@@ -42,7 +39,6 @@ NOTHING = Unsupported()
 
 
 def _patch_grid(keys: Keys) -> Value:
-    """Rows and columns of the patches of an image."""
     image, patch = keys.pair("image_size"), keys.pair("patch_size")
     sides = (side // part for side, part in zip(image.value, patch.value, strict=True))
     return Value(GridSize(sides), f"{image.source} // {patch.source}")
@@ -69,13 +65,11 @@ def _dim(keys: Keys, names: tuple[str, ...]) -> Value:
 class _Rows(Kind):
     """A table with one row per position."""
 
-    rows: tuple[str, ...] = ROWS
-    """Keys that hold the number of positions; empty for patches of images and videos."""
+    rows: tuple[str, ...] = ROWS  #: Keys that hold the number of positions; empty for patches of images and videos
     dim: tuple[str, ...] = ()
     name: str = ""
 
     def sizes(self, keys: Keys) -> tuple[Value, Value]:
-        """The number of positions, and the width of a row."""
         dim = _dim(keys, self.dim)
         if not self.rows:
             return _patches(keys), dim
@@ -91,12 +85,9 @@ class _Rows(Kind):
 class Learned(_Rows):
     """A table of weights with one row per position."""
 
-    more: int = 0
-    """Rows beyond those of the positions."""
-    offset: int | None = None
-    """The row of the first position, where the rows beyond do not come first."""
-    padded: bool = False
-    """Whether the first position has the row after that of the padding token."""
+    more: int = 0  #: Rows beyond those of the positions
+    offset: int | None = None  #: The row of the first position, where the rows beyond do not come first
+    padded: bool = False  #: Whether the first position has the row after that of the padding token
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         rows, dim = self.sizes(keys)
@@ -120,8 +111,7 @@ class Sinusoidal(_Rows):
 
     style: str = "paper"
     cos_first: bool = False
-    relative: bool = False
-    """At positions L − 1 … −(L − 1), as Conformers have it."""
+    relative: bool = False  #: At positions L − 1 … −(L − 1), as Conformers have it
     base: tuple[str, ...] = ()
     amplitude: tuple[str, ...] = ()
 
@@ -148,11 +138,9 @@ class OnGrid(Kind):
     """A table of sines and cosines over the patches of an image."""
 
     style: str = "mae"
-    keep: int = 0
-    """Rows of zeros for class and other tokens."""
+    keep: int = 0  #: Rows of zeros for class and other tokens
     dim: tuple[str, ...] = ()
-    grid: Value | None = None
-    """That of the project's own images, where the configuration has no sizes."""
+    grid: Value | None = None  #: That of the project's own images, where the configuration has no sizes
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         found = {
@@ -217,10 +205,8 @@ class Biased(Kind):
 
     form: str = "symmetric"
     rule: str = "paper"
-    slope_dtype: str = ""
-    """What the model rounds its slopes to."""
-    scaled: bool = False
-    """Whether the bias is divided by √head_dim together with the scores."""
+    slope_dtype: str = ""  #: What the model rounds its slopes to
+    scaled: bool = False  #: Whether the bias is divided by √head_dim together with the scores
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         within = keys.section("attn_config")
@@ -249,17 +235,20 @@ class Several(Kind):
         return [each for part in known or self.parts for each in part.encodings(keys)]
 
 
+def several(*parts: _Rows, note: str = "") -> Several:
+    """Encodings of these parts."""
+    return Several(note, parts)
+
+
 @dataclass(frozen=True)
 class Choice(Kind):
     """One kind where a key has a value, another one where it has not; None stands for a rotary encoding."""
 
-    key: str = ""
-    """Dots lead into objects."""
+    key: str = ""  #: Dots lead into objects
     value: Any = True
     then: Kind | None = None
     otherwise: Kind | None = None
-    default: Any = None
-    """What the key is where it is left out."""
+    default: Any = None  #: What the key is where it is left out
 
     def chosen(self, keys: Keys) -> Kind | None:
         """The kind, whatever choices it takes."""
@@ -270,3 +259,8 @@ class Choice(Kind):
         said = within.value(last) if within else None
         kind = self.then if (said.value if said else self.default) == self.value else self.otherwise
         return kind.chosen(keys) if isinstance(kind, Choice) else kind
+
+
+def when(key: str, then: Kind | None, otherwise: Kind | None = None, value: Any = True, default: Any = None) -> Choice:
+    """One kind where a key has a value, which it has by default or not, another one elsewhere."""
+    return Choice("", key, value, then, otherwise, default)

@@ -116,8 +116,7 @@ def _same_kind(
     first: int = 0,
 ) -> Any:
     """forward(x) in the library of x. For torch it has a gradient: `transposed` of the result's, or that itself where
-    something is added; rows of `weight`, from the first on, get that, too.
-    """
+    something is added; rows of `weight`, from the first on, get that, too."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
         return like(x, forward(numbers("x", x)))
@@ -167,7 +166,6 @@ class RowPositions:
     ids: NDArray[np.int64] | None = None
 
     def span(self, length: int) -> tuple[int, int]:
-        """The first position, and the one after the last, of tensors up to that length."""
         if self.ids is None:
             return self.offset, self.offset + length
         return (int(self.ids.min()), int(self.ids.max()) + 1) if self.ids.size else (0, 0)
@@ -186,7 +184,6 @@ class RowPositions:
         return ids.reshape(len(ids) if several else 1, batch, ids.shape[-1])
 
     def check(self, tensor: Input, seq_axis: int, axes: int) -> None:
-        """Refuse a tensor whose rows are not those of the positions."""
         rows, shape = tensor.shape[seq_axis], f"{tensor.label} is of shape {tensor.shape}"
         ids = self.arranged(axes)
         if ids is None or self.ids is None:
@@ -197,8 +194,7 @@ class RowPositions:
         if ids.shape[2] != rows:
             raise ParameterError("positions", f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows")
         if ids.shape[1] != 1 and (seq_axis % len(tensor.shape) == 0 or ids.shape[1] != tensor.shape[0]):
-            advice = "the first axis of both must agree"
-            raise ParameterError("positions", f"of shape {self.ids.shape}", shape, advice)
+            raise ParameterError("positions", f"of shape {self.ids.shape}", shape, "the first axis of both must agree")
 
 
 def counted(mask: Array) -> NDArray[np.int64]:
@@ -241,7 +237,6 @@ class Rotation:
         return {exact: RotationFactors(self.rope, exact=exact, inverse=self.inverse) for exact in (True, False)}
 
     def check(self, tensor: Input) -> None:
-        """Refuse a tensor that does not fit."""
         length, dim = tensor.check_sequence(self.seq_axis)
         rope = self.rope
         if dim < rope.rotary_dim:

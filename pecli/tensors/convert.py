@@ -118,8 +118,7 @@ class Conversion:
 
     source: str | None = None
     target: str | None = None
-    heads: Heads | None = None
-    """How projections are divided into heads; without it, columns of tables are moved."""
+    heads: Heads | None = None  #: How projections are divided into heads; without it, columns of tables are moved
     rotary_dim: int | None = None
     trailing: bool = False
     include: tuple[str, ...] = ()
@@ -206,7 +205,6 @@ class Converted:
 
     @property
     def moved(self) -> list[Weight]:
-        """The tensors that move, as they were."""
         return [Weight(name, self.arrays[name]) for name in self.moves]
 
     def table(self, name: str) -> Table:

@@ -32,7 +32,6 @@ class Weight(NamedTuple):
         return self.shape[0] if self.shape else 0
 
     def refusal(self, rule: str, advice: str = "") -> ParameterError:
-        """The error of a tensor whose shape breaks a rule."""
         return ParameterError(f"the tensor {quoted(self.name)}", bracketed(self.shape), rule, advice)
 
     def check_rank(self) -> None:
@@ -79,7 +78,6 @@ class Projection(NamedTuple):
 
     @property
     def bias(self) -> str:
-        """The name of the bias that goes with a weight."""
         return f"{self.prefix}{self.word}{re.sub(r'weight$', 'bias', self.suffix)}"
 
 
@@ -196,7 +194,6 @@ class Heads:
         return projection(weight.name) or Projection("qkv" if self.fused else "q", "", weight.name, "")
 
     def order(self, weight: Weight) -> str:
-        """The order of a fused weight's rows."""
         said = self.fused if not self.model or "fused" in self.given else None
         order = said or self.named(weight).order or self.fused
         if order is None:
@@ -228,7 +225,6 @@ class Heads:
         return "check `heads`, `kv_heads` and `head_dim`"
 
     def words(self, weights: Sequence[Weight]) -> str:
-        """What is assumed about some projections, for people."""
         dim, keys, rotary = self.head_dim or 0, self.kv_heads or 0, self.rotary_dim or self.head_dim or 0
         kinds = {self.named(weight).kind for weight in weights}
         some = f", the {'last' if self.trailing else 'first'} {rotary} of {dim} channels" if rotary < dim else ""

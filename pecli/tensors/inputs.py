@@ -32,7 +32,6 @@ class Input:
         return self.array.shape
 
     def wrong(self, rule: str, advice: str = "") -> ParameterError:
-        """The error of a tensor whose shape breaks a rule."""
         return ParameterError(self.label, f"of shape {self.shape}", rule, advice)
 
     def check_floating(self) -> None:

@@ -60,8 +60,7 @@ def resize(
         asked = f"{keep} + " * bool(keep) + f"{old[0]}x{old[1]} are {keep + old[0] * old[1]}"
         rule = f"it has {rows} rows, and {asked}"
         raise ParameterError(name, f"of shape {array.shape}", rule, "check `grid` and `keep`")
-    default = "linear" if grid is None else "cubic"
-    kernel = default if method is None else _METHOD.check("method", method)
+    kernel = ("linear" if grid is None else "cubic") if method is None else _METHOD.check("method", method)
     if old == new:
         return like(table, array.copy())
     flat = array.reshape(rows, dim)
@@ -98,7 +97,6 @@ def _grid(name: str, given: Any) -> Grid:
 
 
 def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
-    """Write (rows, columns, dim) cells into those of another grid, some of its lines at a time."""
     (height, width), (tall, wide) = cells.shape[:2], out.shape[:2]
     horizontal = taps(width, wide, kernel, antialias)
     lines = max(1, _ELEMENTS // (max(wide, width * -(-height // tall)) * cells.shape[2]))
@@ -139,7 +137,6 @@ class Taps(NamedTuple):
     weights: Floats
 
     def apply(self, values: Floats) -> Floats:
-        """The new rows of (old, …) values."""
         sums = np.zeros((len(self.rows), *values.shape[1:]))
         for rows, weights in zip(self.rows.T, self.weights.T, strict=True):
             part = values[rows]

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from pecli.engine.table import Table
 
 
-MIN_SECONDS = 1.0
-"""Before a bar appears."""
+MIN_SECONDS = 1.0  #: Before a bar appears
 
 
 @contextmanager

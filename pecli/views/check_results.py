@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from pecli.checks.compare import Comparison, problems_of
 from pecli.checks.verify.verification import Verification
-from pecli.errors import PecliError, listed, spelled
+from pecli.errors import PecliError, listed, number, spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.checks.diff import Difference, ErrorMap
+    from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
-    from pecli.views.pictures.panels import HeatmapPanel
 
 _LAYER = re.compile(r"\.\d+\.")
-MAX_LINE = 96
-"""Characters of a line about a tensor; a longer one is broken between its parts."""
-PICTURE_LINES = 16
-"""How much of a terminal the errors of a tensor take."""
-MIN_ERROR = 1e-280
-"""The smallest error that has a colour of its own, as a power of ten."""
-MIN_SHARE = 1e-16
-"""Of the largest error, what the colours reach down to."""
-MAX_LISTED = 4
-"""Numbers and names of a list that are all shown."""
-MAX_ULP = 1_000_000
-"""Units of the last place that are shown: more of them say nothing that the error itself does not."""
+MAX_LINE = 96  #: Characters of a line about a tensor; a longer one is broken between its parts
+MAX_LISTED = 4  #: Numbers and names of a list that are all shown
+MAX_ULP = 1_000_000  #: Units of the last place that are shown: more of them say nothing that the error itself does not
 
 
 VERDICTS = {
@@ -75,7 +64,11 @@ def show_difference(result: Difference) -> None:
     """The verdict, one line per finding, one per tensor."""
     exact = all(tensor.worst_index is None for tensor in result.tensors)
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
+    verdict = "same model" if result.passed and result.forms else verdict
     screen.say_labelled(verdict, "bold green" if result.passed else "bold red", f"  A: {result.a}  B: {result.b}")
+    if result.forms:
+        screen.say_wrapped(f"  {result.forms}")
+        result = replace(result, tensors=())  # whose lines are joined by layers
     say_findings(result)
     if not (result.passed or result.diagnosis):
         screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
@@ -108,26 +101,33 @@ def tensor_lines(result: Verification | Difference, *, passed: bool = True) -> l
     readings = {tensor.name: result.readings.get(tensor.name, "") for tensor in result.tensors}
     verified = isinstance(result, Verification)
     sides, same = (("expected", "found"), "exact") if verified else (("A", "B"), "equal")
+    failed = [tensor for tensor in result.tensors if not (verified and tensor.passed)]
     lines = [[line] for line in _passed_tensors(result.tensors, readings)] if verified and passed else []
-    for tensor in result.tensors:
-        if not (verified and tensor.passed):
-            head, *rest = parts_of(tensor, sides, same)
-            lines.append([", ".join(filter(None, [head, readings[tensor.name]])), *rest])
+    said = {""}  # how cos was read is not said again of sin
+    for tensor in failed:
+        head, *rest = parts_of(tensor, sides, same)
+        reading = readings[tensor.name]
+        lines.append([head if reading in said else f"{head}, {reading}", *rest])
+        said.add(reading)
     return lines
 
 
 def _passed_tensors(tensors: Sequence[Comparison], readings: Mapping[str, str]) -> list[str]:
-    groups: dict[tuple[str, ...], list[Comparison]] = {}
+    groups: dict[tuple[str, ...], list[str]] = {}
     for tensor in tensors:
         if tensor.passed:
-            verdict = "exact" if tensor.worst_index is None else f"max error {tensor.max_abs_error:.3g}"
+            verdict = "exact" if tensor.worst_index is None else f"max error {number(tensor.max_abs_error or 0, 3)}"
             verdict = "" if tensor.max_abs_error is None else verdict
             alike = _LAYER.sub(".N.", tensor.name), screen.shape(tensor.shape), readings[tensor.name], verdict
-            groups.setdefault(alike, []).append(tensor)
-    lines = []
-    for (name, shape, *words), group in groups.items():
+            groups.setdefault(alike, []).append(tensor.name)
+    together: dict[tuple[str, ...], list[str]] = {}  # names that say the same, such as cos and sin
+    for (name, *words), names in groups.items():
         last = name.removesuffix(".weight").rpartition(".")[2]
-        head = f"{len(group)} layers: {last}" if len(group) > 1 else f"{group[0].name}  {shape}"
+        key = ("", *words[1:], f"{len(names)} layers") if len(names) > 1 else (*words, "")
+        together.setdefault(key, []).append(last if len(names) > 1 else names[0])
+    lines = []
+    for (shape, *words, layers), names in together.items():
+        head = f"{layers}: {listed(names, MAX_LISTED)}" if layers else f"{listed(names, MAX_LISTED)}  {shape}"
         lines.append(", ".join(filter(None, [head, *words])))
     return lines
 
@@ -154,13 +154,8 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {_place(tensor.first_index)}"
     if tensor.worst_index is not None:
-        in_units = units(tensor.worst_ulp)
-        ours, theirs = (_value(value, tensor.dtype) for value in (tensor.expected, tensor.found))
-        parts.append(
-            f"max error {tensor.max_abs_error:.3g}{in_units and f' ({in_units})'} at {_place(tensor.worst_index)}:"
-            f" {sides[0]} {ours}, {sides[1]} {theirs}"
-        )
-        if in_units and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
+        parts.append(worst_element(tensor, sides))
+        if units(tensor.worst_ulp) and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
             parts[-1] += f"  (elsewhere up to {units(tensor.max_ulp_error)})"
     for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
         if count:
@@ -168,67 +163,30 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     return parts
 
 
+def worst_element(tensor: Comparison, sides: tuple[str, str]) -> str:
+    """The largest error, where it is, and what the two sides have there."""
+    in_units = units(tensor.worst_ulp)
+    ours, theirs = _told_apart(tensor.expected, tensor.found)
+    error = f"max error {number(tensor.max_abs_error or 0, 3)}{in_units and f' ({in_units})'}"
+    return f"{error} at {_place(tensor.worst_index)}: {sides[0]} {ours}, {sides[1]} {theirs}"
+
+
 def units(count: int | None) -> str:
     """Units of the last place; empty where they are not counted."""
     return "" if count is None or count > MAX_ULP else f"{count:,} ulp"
 
 
-def _value(value: object, dtype: str) -> str:
-    """A number with as many digits as its dtype has."""
-    digits = {"float32": 9, "float16": 5, "bfloat16": 4}.get(dtype, 17)
-    return f"{value:.{digits}g}" if isinstance(value, float) else repr(value)
+def _told_apart(*values: object) -> list[str]:
+    """Values with as many digits as it takes to tell them apart, six at least."""
+    for digits in range(6, 18):
+        texts = [f"{value:.{digits}g}" if isinstance(value, float) else repr(value) for value in values]
+        if len({*texts}) > 1:
+            break
+    return texts
 
 
 def _place(index: tuple[int, ...] | None) -> str:
     return f"[{', '.join(map(str, index or ()))}]"
-
-
-def show_errors(errors: ErrorMap) -> None:
-    """The errors of a tensor in the terminal."""
-    from pecli.views.pictures import terminal_render
-    from pecli.views.pictures.panels import Picture
-
-    screen.say()
-    picture = Picture(f"|A − B| of {errors.name}", [error_panel("", errors)])
-    print("\n".join(terminal_render.lines(picture, screen.terminal()._replace(lines=PICTURE_LINES))))
-
-
-def save_errors(
-    path: str,
-    maps: Sequence[ErrorMap],
-    names: tuple[str, str],
-    atol: float = 0.0,
-    about: Mapping[str, Any] | None = None,
-) -> None:
-    """The errors of some tensors in a file, one below the other, each with colours of its own."""
-    from pecli.views.pictures import figure, mpl_render
-    from pecli.views.pictures.panels import Picture
-
-    title = f"A: {screen.printable(names[0])}, B: {screen.printable(names[1])}"
-    nothing = "" if maps else "no element to draw, as all are equal, or none can be compared"
-    picture = Picture(title, [error_panel(errors.name, errors, atol) for errors in maps], subtitle=nothing)
-    figure.save(mpl_render.render(picture, height=1.0 + 3.2 * len(maps) + (not maps)), path, about=about)
-
-
-def error_panel(title: str, errors: ErrorMap, atol: float = 0.0) -> HeatmapPanel:
-    """Errors on a logarithmic scale, with the tolerance on it; what is infinite cannot be drawn to scale."""
-    from pecli.views.pictures.panels import HeatmapPanel
-
-    cells = np.where(np.isfinite(errors.cells), errors.cells, np.nan)
-    known = [*cells[cells > 0].tolist(), *([atol] if atol > 0 else [])]
-    low, high = (min(known), max(*known, MIN_ERROR)) if known else (0.1, 1.0)
-    return HeatmapPanel(
-        title,
-        cells,
-        rows="position" if errors.positions > 1 else "",
-        columns="channel" if errors.positions > 1 else "element",
-        table_shape=(errors.positions, errors.channels),
-        limits=(min(max(low, high * MIN_SHARE), high / 10), high),
-        meaning="|A − B|, none: blank",
-        log=True,
-        reduce="max",
-        marked=("tolerance", atol) if atol > 0 else None,
-    )
 
 
 def show_identification(result: Identification) -> None:
@@ -252,7 +210,7 @@ def match_lines(match: Match) -> Iterator[str]:
 
     parameters = match.scheme.spec()["parameters"]
     kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
-    how = f"recipe {match.recipe}, max error {match.max_abs_error:.3g}"
+    how = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
     yield f"{', '.join(match.tensors)}: {match.scheme.name}, {how}"
     yield "  ".join(f"{name}={_brief(value)}" for name, value in kept.items())
     if match.runtimes:

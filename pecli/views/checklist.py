@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pecli.checks.run import Outcome
 from pecli.checks.verify.verification import Verification
-from pecli.errors import FileError
+from pecli.errors import FileError, number
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
@@ -50,7 +50,7 @@ def _worst(outcome: Outcome) -> str:
     if not worst.max_abs_error:
         return "0"
     in_units = "" if result.passed else units(worst.worst_ulp)
-    return f"{worst.max_abs_error:.3g}{in_units and f' ({in_units})'}"
+    return f"{number(worst.max_abs_error, 3)}{in_units and f' ({in_units})'}"
 
 
 _ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

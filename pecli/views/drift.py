@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Floats
-from pecli.errors import spelled
+from pecli.errors import number, spelled
 from pecli.views import screen
-from pecli.views.screen import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,12 +18,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns": "column"}
 """What the errors of columns go by, in words."""
-MAX_FREQUENCIES = 7
-"""Frequencies that are shown; they and the names of recipes fit into 80 characters."""
+MAX_FREQUENCIES = 7  #: Frequencies that are shown; they and the names of recipes fit into 80 characters
 MIN_TOLERANCE = 1e-150
 """The smallest tolerance that is drawn, and one over the largest: a logarithmic axis has no others."""
-SUMMARY = ("", "max", "mean", "kept", "equal", "worst at")
-"""What is told of each recipe."""
+SUMMARY = ("", "max", "mean", "kept", "equal", "worst at")  #: What is told of each recipe
 
 
 def show_audit(audits: Mapping[str, Audit], *, details: bool = False) -> None:
@@ -146,9 +143,10 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
+    from pecli.views.pictures.labels import typeset
     from pecli.views.pictures.panels import Chart, Curve
 
-    levels = [(f"tolerance {number(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
+    levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
     lines = [Curve(name, *points) for name, points in curves.items()]
     return Chart(title, lines, axis, "largest absolute error", log_x=True, log_y=True, levels=levels)
 
@@ -204,7 +202,7 @@ def verdict(result: RuntimeResult) -> tuple[str, str]:
         first, last = result.pairs or (0, 0)
         pairs = f"pair {first}" if first == last else f"pairs {first}–{last}"
         return f"{departure}, from position {result.first_beyond:,}, {pairs}", "yellow"
-    words = departure if result.causes else "as defined"
+    words = departure if result.causes else f"as defined{' for long prompts' * bool(result.short_prompts)}"
     return f"{words}; float32 off by up to {_error(result.max_abs_error)}", "green"
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, number
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
 
-SHOWN = (2, 1)
-"""How many of the first and of the last numbers of a long list are shown."""
+SHOWN = (2, 1)  #: How many of the first and of the last numbers of a long list are shown
 
 
 def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> None:
@@ -62,7 +61,7 @@ def cell(value: Any) -> str:
 
 
 def _ends(values: Sequence[float]) -> str:
-    shown = [cell(float(f"{value:.6g}")) for value in values]
+    shown = [number(value, 6) for value in values]
     if len(shown) > sum(SHOWN):
         shown = [*shown[: SHOWN[0]], "…", *shown[-SHOWN[1] :]]
     return " ".join(shown)
@@ -84,20 +83,19 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
 
 
 def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
-    """One line per preset with its context; a terminal shows families apart, and has no room for sources."""
+    """One line per preset with its context; a terminal shows families apart, and --json has the rest."""
     families: dict[str, list[list[str]]] = {}
     for preset, model in presets:
         kinds = "; ".join(dict.fromkeys(map(_brief, model.encodings))) or "none that pecli makes"
         context = f"{model.context:,}" if model.context else ""
-        row = [preset.name, context, kinds, preset.family, preset.repository, preset.source]
-        families.setdefault(preset.family, []).append(row)
+        families.setdefault(preset.family, []).append([preset.name, context, kinds])
     if not screen.is_terminal():
         rows = [row for found in families.values() for row in found]
-        screen.say_table(["name", "context", "encodings", "family", "repository", "source"], rows, indent="  ")
+        screen.say_table(["name", "context", "encodings"], rows)
         return
     for family, found in families.items():
-        screen.say_table([family, "context", "encodings"], [row[:3] for row in found])
-    screen.say("repositories and sources: pecli models | less -S")
+        screen.say_table([family, "context", "encodings"], found)
+    screen.say("aliases, repositories and sources: pecli models --json")
 
 
 def searched_text(preset: Preset, model: ModelEncodings) -> str:
@@ -115,12 +113,9 @@ def _brief(encoding: Encoding) -> str:
     return f"{encoding.scheme} {' × '.join(map(str, sizes))}"
 
 
-_ROWS = 4096
-"""Rows of a rotary table where no length is asked for."""
-_KEYS = 512
-"""Of a bias, which may have as many queries."""
-_GRID = (16, 16)
-"""Of one on a grid."""
+_ROWS = 4096  #: Rows of a rotary table where no length is asked for
+_KEYS = 512  #: Of a bias, which may have as many queries
+_GRID = (16, 16)  #: Of one on a grid
 
 
 def commands(model: ModelEncodings, given: str, length: int | None = None, context: int | None = None) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
-from pecli.errors import FileError, ParameterError, spelled
+from pecli.errors import FileError, ParameterError, number, spelled
 from pecli.files import LoadedFile
 from pecli.files.contents import carried_spec
 from pecli.files.output import KEY
@@ -16,8 +16,7 @@ from pecli.views import screen
 if TYPE_CHECKING:
     from pecli.files.contents import UnreadTensor
 
-MAX_SHOWN = 100_000
-"""Elements shown at once."""
+MAX_SHOWN = 100_000  #: Elements shown at once
 STATISTICS = ("min", "max", "mean", "std")
 
 
@@ -134,7 +133,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return screen.shape(tuple(value))
     if isinstance(value, float):
-        return f"{value:.7g}"
+        return number(value, 7)
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from pecli.checks.audit import Audit
 from pecli.checks.identify import Identification
@@ -18,14 +19,17 @@ from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
 from pecli.views.pictures import kinds, subjects
+from pecli.views.pictures.figure import png_of
 from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.report import described, drawn_picture, text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_ROWS = 4096
-"""Rows of a table that a display shows."""
+MAX_ROWS = 4096  #: Rows of a table that a display shows
+
+STYLE = "<style>.pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
+"""Colours of verdicts, which can be read on light and dark notebooks."""
 
 
 def plot(
@@ -55,7 +59,9 @@ def plot(
         kinds.check(picked)
         picture = kinds.titled(kinds.fitting(picked, found), request, picked, title)
     width, height = size or mpl_render.size_of(picture)
-    return mpl_render.render(picture, width=width, height=height, dpi=dpi, dark=dark, cmap=cmap)
+    figure: Any = mpl_render.render(picture, width=width, height=height, dpi=dpi, dark=dark, cmap=cmap)
+    figure._repr_png_ = partial(png_of, figure)  # notebooks show other figures only through pyplot
+    return cast("Figure", figure)
 
 
 def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
@@ -80,10 +86,11 @@ def html(value: Any) -> str:
         head = f"<p><b>{text(value.file)}</b> {text(value.model_type or '')}</p>"
     elif isinstance(value, RuntimeComparison):
         head = f"<p><b>{text(value.model)}</b></p>"
+    head = f'{STYLE}<div class="pecli">{head}{described(value)}</div>'
     if (image := png(value)) is None:
-        return head + described(value)
+        return head
     data = base64.b64encode(image).decode()
-    return f'{head}{described(value)}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    return f'{head}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
 
 
 def png(value: Any) -> bytes | None:

@@ -12,12 +12,10 @@ from pecli.engine.table import Table
 from pecli.errors import spelled
 from pecli.views import screen
 
-_ROWS, _COLUMNS = (4, 2), (5, 2)
-"""How much is shown of a long table: from its beginning, and from its end."""
+_ROWS, _COLUMNS = (4, 2), (5, 2)  #: How much is shown of a long table: from its beginning, and from its end
 POSITIVE, NEGATIVE = "#c25700", "#2f7fd0"
 """Colours of numbers."""
-_WIDTH = 80
-"""Characters that it fits into."""
+_WIDTH = 80  #: Characters that it fits into
 
 
 def _chosen(count: int, head: int, tail: int) -> list[int | None]:

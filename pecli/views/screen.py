@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
-_LEADING = re.compile(r"^(\s*)::")
-"""What GitHub Actions take for one at the beginning of a line, spaces aside."""
+_LEADING = re.compile(r"^(\s*)::")  #: What GitHub Actions take for one at the beginning of a line, spaces aside
 
 
 def is_terminal() -> bool:
@@ -90,8 +89,7 @@ def _filled(text: str, indent: str) -> list[str]:
     return textwrap.wrap(printable(text.strip()), max(20, console().width), initial_indent=indent, **how)
 
 
-Cell = str | tuple[str, str]
-"""A text, or a text with its style on a terminal."""
+Cell = str | tuple[str, str]  #: A text, or a text with its style on a terminal
 
 
 def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
@@ -150,20 +148,6 @@ def say_written(path: str, about: str = "", after: str = "") -> None:
         say_wrapped(f"{path}: {about}{size(sum(map(os.path.getsize, inside or [path])))}{after}")
 
 
-def number(value: float, digits: int = 4) -> str:
-    """A number in a few digits, those before the point all the same, up to a million.
-
-    >>> number(0.6000000000000001), number(-1.0), number(1048576), number(1.5e-7), number(65536), number(0.00123, 2)
-    ('0.6', '-1', '1.049e6', '1.5e-7', '65536', '0.0012')
-    """
-    if value == 0 or not math.isfinite(value):
-        return f"{value + 0.0:g}"
-    if 1e-3 <= abs(value) < 1e6:
-        return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
-    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"
-
-
 def size(count: int) -> str:
     """A number of bytes for people.
 
@@ -196,8 +180,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-MIN_SIZE = (24, 10)
-"""Columns and lines below which a picture is no picture; a smaller terminal wraps it."""
+MIN_SIZE = (24, 10)  #: Columns and lines below which a picture is no picture; a smaller terminal wraps it
 
 
 class Terminal(NamedTuple):
@@ -205,8 +188,7 @@ class Terminal(NamedTuple):
 
     columns: int = 80
     lines: int = 24
-    colours: int = 0
-    """2**24, 256, or 0 where nothing but characters is wanted."""
+    colours: int = 0  #: 2**24, 256, or 0 where nothing but characters is wanted
     unicode: bool = True
 
     @property

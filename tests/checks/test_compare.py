@@ -42,21 +42,6 @@ def test_a_neighbour_is_one_ulp_away(dtype) -> None:
     assert ulps_apart(values, after).tolist() == [1, 1, 1, 1]
 
 
-def test_equal_tables_pass() -> None:
-    table = np.linspace(-1, 1, 60, dtype=np.float32).reshape(3, 4, 5)
-    result = compared(table, table.copy())
-    assert result.passed
-    assert (result.mismatched, result.max_abs_error, result.max_ulp_error, result.worst_index) == (0, 0.0, 0, None)
-
-
-def test_places_are_right_across_blocks(monkeypatch) -> None:
-    monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 64)
-    expected = np.zeros((100, 4), np.float32)
-    found = expected.copy()
-    found[37, 2] = 1
-    assert compared(expected, found).worst_index == (37, 2)
-
-
 def test_a_tolerance_is_checked() -> None:
     for wrong in ({"max_ulp": -1}, {"atol": math.nan}, {"rtol": -0.1}, {"atol": math.inf}):
         with pytest.raises(ParameterError):

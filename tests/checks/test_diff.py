@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pecli
-from pecli.checks.compare import Part
-from pecli.checks.diff import _error_map as error_map
 from pecli.explain.edits import (
     Channels,
     Decimals,
@@ -185,22 +183,6 @@ def test_empty_and_tiny_tensors(differ) -> None:
     assert differ(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
     assert differ(np.float32(1), np.float32(2)).explanations == ()
     assert differ(np.array([1, 2]), np.array([2, 1])).explanations == ()
-
-
-def test_the_map_holds_the_largest_error_of_each_cell(monkeypatch) -> None:
-    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 3000)
-    a = np.zeros((2, 1100, 1030), np.float32)
-    b = a.copy()
-    b[1, 700, 1029], b[0, 700, 1028], b[0, 0, 0], b[1, 3, 5] = 2, 1, -3, np.nan
-    found = error_map("a", Part(a, b))
-    assert (found.positions, found.channels, found.cells.shape) == (1100, 1030, (512, 512))
-    marked = {tuple(place): found.cells[tuple(place)] for place in np.argwhere(found.cells).tolist()}
-    assert marked == {(0, 0): 3.0, (1, 2): np.inf, (700 * 512 // 1100, 511): 2.0}
-
-
-def test_the_map_of_a_vector_is_a_line() -> None:
-    found = error_map("a", Part(np.zeros(5), np.arange(5.0)))
-    assert (found.positions, found.channels, found.cells.tolist()) == (1, 5, [[0, 1, 2, 3, 4]])
 
 
 @pytest.mark.parametrize(("heads", "dim"), [(4, 8), (2, 64), (1, 128), (8, 80)])

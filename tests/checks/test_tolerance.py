@@ -127,4 +127,4 @@ def test_both_functions_are_explained_where_float32_numbers_are_scaled_in_float6
 def test_both_functions_are_explained_where_the_exponent_divides_by_one_less() -> None:
     found = waves(512, 500000.0 ** (-np.arange(32) / 31))
     (line,) = pecli.verify(found, pecli.Rope(512, 64, theta=500000)).diagnosis
-    assert line.startswith("cos, sin: the exponent is over 62 (the spec says 64)")
+    assert line.startswith("cos, sin: frequencies are over 62 channels (the spec says 64)")

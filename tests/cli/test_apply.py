@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 import math
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -179,23 +177,6 @@ def test_positions_of_a_file_and_on_another_axis(apply, axis):
     np.testing.assert_array_equal(apply(*given, "--seq-axis", axis, q=q)["q"], straight.swapaxes(1, 2))
     alone = apply(*given, q=q.swapaxes(1, 2), ids=ids[0].astype(np.uint16))["q"]
     np.testing.assert_array_equal(alone[0], straight[0])
-
-
-CONFIG = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
-
-
-def test_heads_where_positions_should_be(apply, pecli_cli):
-    Path("config.json").write_text(json.dumps(CONFIG))
-    q = random(1, 16, 4, 8)
-    words = ("rope", "q.npy", "--config", "config.json")
-    found = apply(*words, "--seq-axis", "1", q=q)["q"]
-    np.testing.assert_allclose(found.swapaxes(1, 2), hugging_face(q.swapaxes(1, 2), range(16)), rtol=0, atol=1e-5)
-    apply(*words, "--seq-axis", "2")  # who means it can say so
-    apply(*words, q=random(1, 4, 4, 8))  # as many positions as heads
-    apply(*words, q=q.swapaxes(1, 2))
-    shown = pecli_cli("apply", *words, "-o", "out.npy")
-    assert "positions 0 … 15 along axis 2 of (1, 4, 16, 8)" in shown.out
-    assert pecli_cli("apply", *words, "-o", "out.npy", "--json").json["tensors"]["q"]["seq_axis"] == 2
 
 
 @pytest.mark.parametrize("scheme", [("rope",), ("sinusoidal",), ("learned", "--table", "table.npy")])

@@ -90,8 +90,6 @@ def test_a_person_sees_a_table_by_family(pecli_cli, monkeypatch) -> None:
     assert (outcome.code, "…" in outcome.out) == (0, False)
     (line,) = (line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b")
     assert line[1:7] == ["131,072", "rope", "128,", "base", "500000", "llama3"]
-    assert line[7:9] == ["Llama", "meta-llama/Llama-3.1-8B-Instruct"]
-    assert line[9:], "where it was read"
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     shown = pecli_cli("models").out
     assert shown.index("Llama ") < shown.index("llama-3.1-8b") < shown.index("Qwen ") < shown.index("qwen3-8b")

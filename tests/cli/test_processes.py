@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import tomllib
 from contextlib import suppress
@@ -20,7 +19,6 @@ import pecli
 if sys.platform == "win32":
     pytest.skip("signals, FIFOs and terminals are POSIX's", allow_module_level=True)
 import pty
-import resource
 
 COMMAND = [sys.executable, "-m", "pecli"]
 SMALL = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
@@ -144,17 +142,6 @@ way_in.main()
     assert (done.returncode, done.stderr) == (143, b"")
 
 
-@pytest.mark.parametrize("suffix", ["npy", "npz", "csv"])
-def test_a_file_size_limit_leaves_nothing(process, tmp_path, suffix) -> None:
-    old = tmp_path / f"t.{suffix}"
-    old.write_bytes(b"old")
-    words = ["sinusoidal", "--seq-len", "500", "--dim", "16", "-o", old.name]
-    result = process(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
-    assert (result.returncode, result.stderr[:14], result.stderr.count(b"\n")) == (3, b"pecli: error: ", 1)
-    assert old.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [old]
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 def test_a_full_disk_is_3(pecli_cli) -> None:
     said = b"pecli: error: standard output: the disk is full; free some space or choose another folder\n"
@@ -164,18 +151,6 @@ def test_a_full_disk_is_3(pecli_cli) -> None:
         assert (result.returncode, result.stderr) == (3, said)
     outcome = pecli_cli(*SMALL, "-o", "/dev/full")
     assert (outcome.code, outcome.err.count("\n"), os.path.exists("/dev/full")) == (3, 1, True)
-
-
-def test_a_fifo_is_written_to_and_stays(process, tmp_path) -> None:
-    fifo = tmp_path / "t.npy"
-    os.mkfifo(fifo)
-    received: list[bytes] = []
-    reader = threading.Thread(target=lambda: received.append(fifo.read_bytes()))
-    reader.start()
-    assert process(*SMALL, "-o", fifo).returncode == 0
-    reader.join(20)
-    assert fifo.is_fifo()
-    assert np.array_equal(np.load(io.BytesIO(received[0])), pecli.Sinusoidal(64, 16).tables()["pe"])
 
 
 def in_terminal(*words: str, **environment: str) -> tuple[int, str]:

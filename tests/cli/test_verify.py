@@ -152,7 +152,23 @@ def test_files_against_a_configuration(pecli_cli) -> None:
     words = ["--config", "config.json", "--atol", "1e-6"]
     outcome = pecli_cli("verify", "t.npz", *words)
     assert outcome.code == 0
-    assert outcome.out.splitlines()[1].startswith("  cos_cached  9 × 16, two columns per frequency (c0 c1 … c0 c1 …), ")
+    assert outcome.out.splitlines()[1].startswith("  cos_cached, sin_cached  9 × 16, two columns per frequency")
     outcome = pecli_cli("verify", "t.npz:sin_cached", *words, "--offset", 1, "--json")
     assert (outcome.code, [tensor["name"] for tensor in outcome.json["tensors"]]) == (1, ["sin_cached"])
     assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
+
+
+def test_failures_are_drawn(pecli_cli, here) -> None:
+    pecli.save("right.npz", pecli.Rope(64, 16))
+    pecli.save("wrong.npz", {**pecli.Rope(64, 16, base=500.0).tables()})
+    np.save("text.npy", np.array(["x"]))
+    words = ("verify", "wrong.npz", "right.npz", "text.npy", "--config", "config.json", "-o", "fail.svg")
+    Path("config.json").write_text('{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}')
+    outcome = pecli_cli(*words)
+    text = Path("fail.svg").read_text(encoding="utf-8")
+    assert outcome.code == 3
+    assert "wrong.npz: FAILED. " in text
+    for shown in ("wrong.npz cos, expected", "wrong.npz sin, found", "difference", "text.npy"):
+        assert shown in text
+    assert '"command": "pecli verify wrong.npz right.npz text.npy --config config.json"' in text.replace("&quot;", '"')
+    assert pecli_cli("verify", "right.npz", "-o", "right.npz").code == 2

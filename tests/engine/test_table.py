@@ -1,4 +1,4 @@
-"""Whole or piece by piece, with one thread or many: the same bytes."""
+"""Whole or piece by piece, with one thread or many: the same bytes; what gives no numbers is refused in one line."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import itertools
 import os
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pecli
 from pecli.engine import table as table_module
+from pecli.engine.arrays import CACHE_LINE, aligned_buffer, numbers
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table, table_of, thread_count, work_through
+from pecli.errors import KindError
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -137,3 +141,48 @@ def test_an_error_ends_the_work_of_all_threads(monkeypatch, threads):
     monkeypatch.setenv("PECLI_THREADS", threads)
     with pytest.raises(ZeroDivisionError):
         work_through(lambda item: 1 / (item - 5), iter(range(10**9)))
+
+
+def test_buffers_begin_at_a_cache_line():
+    for count in (1, 7, 4096):
+        for dtype in (np.float32, np.bool_, ml_dtypes.bfloat16):
+            buffer = aligned_buffer(count, dtype)
+            assert (buffer.size, buffer.dtype, buffer.ctypes.data % CACHE_LINE) == (count, np.dtype(dtype), 0)
+
+
+class BrokenTensor:
+    dtype = "float32"
+
+    def detach(self):
+        raise OSError("the device is gone")
+
+
+class BrokenArray:
+    def __array__(self, dtype=None, copy=None):
+        raise ZeroDivisionError
+
+
+NO_NUMBERS = [
+    (np.ma.array([[1.0, 2.0]], mask=[[True, False]]), "a masked array; its hidden values would count"),
+    (np.rec.array([(1, 2.0)], dtype=[("a", int), ("b", float)]), "a table holds numbers"),
+    (np.array([(1, 2.0)], dtype=[("a", int), ("b", float)]), "a table holds numbers"),
+    (BrokenTensor(), "a BrokenTensor of dtype float32; its values cannot be had"),
+    (BrokenArray(), "a BrokenArray; its values cannot be had"),
+    ([[1], [1, 2]], "unlike lengths"),
+    (["a"], "a table holds numbers"),
+    (np.array([None, 1]), "a table holds numbers"),
+    (object(), "a table holds numbers"),
+]
+
+
+@pytest.mark.parametrize(("values", "problem"), NO_NUMBERS, ids=lambda value: type(value).__name__)
+def test_what_gives_no_numbers_is_refused(values, problem):
+    with pytest.raises(KindError, match=problem) as caught:
+        numbers("pe", values)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mask_that_hides_nothing_is_no_mask():
+    table = np.ma.array([[1.0, 2.0]])
+    assert type(numbers("pe", table)) is np.ndarray
+    assert pecli.diff(table, np.array([[1.0, 2.0]]))

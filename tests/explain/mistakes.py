@@ -287,7 +287,8 @@ def rotations(rope: Any, layout: str, x: np.ndarray) -> Iterator[tuple[str, np.n
     yield "direction", made(inv=-inv), Negated("sin")
     yield "partial", made(inv=frequencies(dim=len(inv))), Parameter("dim", 2 * len(inv), len(inv))
     yield "head axis", by_head, Parameter("position_axis", -2, -3)
-    yield "left padding", made(left_padding), Rows("padded", 9)
+    found = f"0 × 9, then 0 … {LENGTH - 10}"
+    yield "left padding", made(left_padding), vocabulary.Positions(f"0 … {LENGTH - 1}", found)
     scaled = Parameter("attention_factor", height, 1.25 * height) if height != 1 else vocabulary.Scaled(1.25)
     yield "scaled", 1.25 * made(), scaled
     if rope.scaling != "none":

@@ -56,21 +56,18 @@ def image(rng: Rng, rows: int, dim: int) -> Array:
 def other_waves(rng: Rng, rows: int, dim: int) -> Array:
     """Waves of other frequencies: any, harmonic, rising; sums, squares, fading ones; pairs of any phase."""
     at, index = np.arange(rows)[:, None], np.arange(dim)
-    kind = int(rng.integers(8))
-    if kind > 5:
-        harmonics, angles = np.pi / rows * (at + 0.5) * index, at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim)
-        return np.exp(1j * (harmonics if kind == 6 else angles)).view(np.float64).reshape(rows, dim, 2)
-    if kind == 0:
-        return np.cos(at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim))
-    if kind == 1:
-        return np.cos(np.pi / rows * (at + 0.5) * index)
-    if kind == 2:
-        return np.sin(at**2 * rng.uniform(1e-4, 1e-2, dim))
-    if kind == 3:
-        return sum(np.sin(at * rng.uniform(0.01, 2, dim) + rng.uniform(0, 6, dim)) for _ in range(4)) / 4
-    if kind == 4:
-        return np.sign(np.sin(at * rng.uniform(0.05, 1, dim) + rng.uniform(0, 6, dim)))
-    return np.exp(-at / rng.uniform(20, 200, dim)) * np.sin(at * rng.uniform(0.05, 1, dim))
+    harmonics, angles = np.pi / rows * (at + 0.5) * index, at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim)
+    makers: list[Callable[[], Any]] = [
+        lambda: np.cos(angles),
+        lambda: np.cos(harmonics),
+        lambda: np.sin(at**2 * rng.uniform(1e-4, 1e-2, dim)),
+        lambda: sum(np.sin(at * rng.uniform(0.01, 2, dim) + rng.uniform(0, 6, dim)) for _ in range(4)) / 4,
+        lambda: np.sign(np.sin(angles)),
+        lambda: np.exp(-at / rng.uniform(20, 200, dim)) * np.sin(at * rng.uniform(0.05, 1, dim)),
+        lambda: np.exp(1j * harmonics).view(np.float64).reshape(rows, dim, 2),
+        lambda: np.exp(1j * angles).view(np.float64).reshape(rows, dim, 2),
+    ]
+    return np.asarray(makers[int(rng.integers(len(makers)))]())
 
 
 def vector(rng: Rng, rows: int, dim: int) -> Array:

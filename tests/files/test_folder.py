@@ -137,15 +137,6 @@ def test_ten_gigabytes_take_little_memory(folder: Path, peak_memory: Callable[..
     assert peak_memory("-m", "pecli", "verify", ".") < 150
 
 
-def test_python_takes_what_the_commands_take() -> None:
-    one, shards = LLAMA / "one_file", LLAMA / "shards"
-    assert pecli.verify(shards).passed
-    assert pecli.verify(str(LLAMA / "bin" / "pytorch_model.bin"), one).passed
-    assert not pecli.verify(shards, "llama-3-8b").passed
-    assert pecli.diff(one, shards).passed
-    assert pecli.verify(pecli.load(shards), pecli.load_model(one)).passed
-
-
 def test_archives_in_a_folder_keep_their_checksums(folder: Path) -> None:
     np.savez("a.npz", cos=np.ones(4))
     np.savez("b.npz", sin=np.ones(4))

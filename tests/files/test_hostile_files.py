@@ -1,10 +1,13 @@
-"""Broken and lying files: a FileError of one line, soon and in little memory, nothing else."""
+"""Broken and lying files, every byte of good ones changed, system calls that fail: a FileError of one line, soon and in
+little memory, and never half a file.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
@@ -16,9 +19,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pecli.engine.table import table_of
 from pecli.errors import FileError
+from pecli.files import SINGLE, save_tables
 from pecli.files.load import load
-from tests.files.conftest import ENVIRONMENT, is_read
+from tests.files.conftest import ENVIRONMENT, is_read, refusals
+from tests.tools.inject_faults import inject
 
 MEMORY = 200 << 20
 
@@ -313,3 +319,55 @@ def test_npz_directory_that_claims_too_much() -> None:
     data = b"PK\3\4" + entry * 400_000
     end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, len(data) - 4, 4, 0)
     refused(data + end, "more than any .npz needs")
+
+
+TABLES = [
+    table_of("cos", np.cos(np.arange(6.0)).reshape(2, 3).astype(np.float32)),
+    table_of("inv_freq", np.arange(3.0)),
+    table_of("é", np.array([[True, False]])),
+]
+SPEC: dict[str, object] = {"scheme": "rope", "parameters": {"dim": 6}, "version": "0.1.0"}
+
+
+def write_good(kind: str) -> None:
+    if kind == "fortran.npy":
+        np.save("good", np.asfortranarray(np.arange(6.0).reshape(2, 3)).astype(">f8"))
+        Path("good.npy").rename("good")
+    elif kind == "deflated.npz":
+        np.savez_compressed("good.npz", cos=np.arange(6.0).reshape(2, 3), b=np.zeros(50))
+        Path("good.npz").rename("good")
+    else:
+        save_tables(f"good.{kind}", TABLES[:1] if kind in SINGLE else TABLES, SPEC)
+        Path(f"good.{kind}").rename("good")
+
+
+@pytest.mark.parametrize("kind", ["npy", "fortran.npy", "npz", "deflated.npz", "safetensors", "json", "csv"])
+def test_every_byte_changed_removed_doubled_or_last(folder: Path, kind: str) -> None:
+    write_good(kind)
+    good = Path("good").read_bytes()
+    name = "mutated.csv" if kind == "csv" else "mutated"
+    others = {0, 0x20, 0x2C, 0x39, 0xFF}
+    refused = refusals(good, name, others=lambda byte: {*others, byte ^ 1, byte ^ 0x80} - {byte})
+    assert refused > len(good) // 4
+    for place in range(len(good)):
+        for data in (good[:place], good[:place] + good[place + 1 :], good[: place + 1] + good[place:]):
+            Path(name).write_bytes(data)
+            read = is_read(name)
+            assert not (read and data == good[:place]) or kind in ("csv", "json")
+    Path(name).write_bytes(good)
+    assert is_read(name)
+
+
+def can_trace() -> bool:
+    """Whether strace is there and may look into other processes."""
+    if shutil.which("strace") is None:
+        return False
+    return subprocess.run(["strace", "-qq", "-e", "trace=none", "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_trace(), reason="strace is not installed, or may not trace")
+@pytest.mark.parametrize("writer", ["safetensors", "copy"])
+def test_a_system_call_that_fails_leaves_the_old_file_or_the_new_one(writer: str) -> None:
+    tried, wrong = inject([writer], most=6)
+    assert tried >= 6
+    assert not wrong

@@ -124,18 +124,6 @@ def test_reading_from_a_fifo(folder: Path, tables: list[Table], suffix: str, cha
         writer.join()
 
 
-def test_writing_npy_imports_little() -> None:
-    script = (
-        "import sys, numpy as np; from pecli.engine.table import table_of; from pecli.files import save_tables\n"
-        "before = set(sys.modules)\n"
-        "save_tables('/dev/null', [table_of('a', np.zeros((512, 64), 'f4'))], None)\n"
-        "heavy = {'zipfile', 'json', 'hashlib', 'tempfile', 'ml_dtypes', 'zlib', 'difflib', 'concurrent.futures'}\n"
-        "print(sorted(heavy & (set(sys.modules) - before)), [name for name in sys.modules if 'reader' in name])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT)
-    assert done.stdout == "[] []\n", done.stderr
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_same_bytes_whatever_the_blocks(
     folder: Path, tables: list[Table], spec: dict[str, object], monkeypatch: pytest.MonkeyPatch, suffix: str

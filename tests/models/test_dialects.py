@@ -158,7 +158,7 @@ def test_yaml(tmp_path: Path) -> None:
 
 
 def test_a_class_of_diffusers_that_rotates_otherwise_is_named() -> None:
-    for name, said in {"LTXVideoTransformer3DModel": "fractions of a video", "UNet2DModel": "is none of Flux"}.items():
+    for name, said in {"MochiTransformer3DModel": "learned frequencies", "UNet2DModel": "is none of Flux"}.items():
         model = load_config({"_class_name": name})
         assert not model.encodings
         assert name in model.warnings[0]

@@ -43,19 +43,6 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
         assert not [warning for warning in model.warnings if warning.startswith("model_type ")]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "llama3" in c["case"]], ids=lambda case: case["case"])
-def test_where_float32_cancels_float64_agrees(case: dict[str, Any]) -> None:
-    """Llama 3.1's formula in float64."""
-    encoding = one(case["config"])
-    inverse = encoding.parameters["base"] ** (-np.arange(0, encoding.rotary_dim, 2) / encoding.rotary_dim)
-    given = case["config"].get("rope_scaling") or case["config"]["rope_parameters"]
-    low, high = given["low_freq_factor"], given["high_freq_factor"]
-    turns = given["original_max_position_embeddings"] * inverse / (2 * np.pi)
-    keep = np.clip((turns - low) / (high - low), 0, 1)
-    expected = (1 - keep) * inverse / given["factor"] + keep * inverse
-    assert encoding.inverse_frequencies() == pytest.approx(expected.tolist(), rel=1e-12)
-
-
 @pytest.mark.parametrize("case", [c for c in CASES if c["case"].endswith("/rope_parameters")], ids=lambda c: c["case"])
 def test_the_old_spelling_is_equal(case: dict[str, Any]) -> None:
     new = case["config"]
@@ -174,6 +161,24 @@ def test_rotary_tables_of_class_defaults() -> None:
             if not right or (factor is not None and encoding.attention_factor() != pytest.approx(factor, rel=1e-5)):
                 wrong.append(name)
     assert set(wrong) <= set(QUIRKS)
+
+
+def test_a_larger_model_has_the_text_model_of_its_class() -> None:
+    """A model_type alone: count, second and last of the frequencies that transformers 5.22.2 makes of text_config."""
+    wrong = set()
+    for name, tables in stored("class_parts_made.json").items():
+        try:
+            found = {
+                each.layer_type: each for each in load_config({"model_type": name}) if each.is_rotary and not each.part
+            }
+        except pecli.PecliError:
+            found = {}
+        for layer, (count, *ends) in tables.items():
+            encoding = found.get(layer) or next(iter(found.values()), None)
+            values = (encoding and encoding.inverse_frequencies()) or [0.0, 0.0]
+            if (len(values), values[1], values[-1]) != pytest.approx((count, *ends), rel=2e-5, abs=1e-30):
+                wrong.add(name)
+    assert wrong <= {"musicflamingo", "mistral_large4"}  # a rotation of its own comes first; the class makes zeros
 
 
 def shapes(config: dict[str, Any]) -> set[tuple[int, ...]]:

@@ -11,8 +11,6 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pecli.engine import application
-from pecli.engine.schemes import rotation_factors
 from pecli.engine.schemes.rope import Rope
 from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import Input
@@ -123,18 +121,6 @@ def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, l
     there = [turned(each, rope, max(0, start + shift), layout=layout) for each in (q, k)]
     np.testing.assert_allclose(here[0] @ here[1].T, there[0] @ there[1].T, rtol=0, atol=1e-13)
     np.testing.assert_allclose(np.linalg.norm(here[0], axis=1), np.linalg.norm(q, axis=1), rtol=1e-14)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(2, 3, 50, 16), (150, 16), (40, 1, 16), (2, 2, 2, 2, 3, 16)])
-def test_blocks_change_nothing(shape, dtype, monkeypatch):
-    x = random(*shape, dtype=DTYPES[dtype])
-    whole = turned(x, Rope(shape[-2], 16), 30)
-    for block in (16, 100, 1000):
-        monkeypatch.setattr(application, "_BLOCK", block)
-        assert turned(x, Rope(shape[-2], 16), 30).tobytes() == whole.tobytes()
-    monkeypatch.setattr(rotation_factors, "MAX_CACHED_BYTES", 0)
-    assert turned(x, Rope(shape[-2], 16), 30).tobytes() == whole.tobytes()
 
 
 def test_positions_per_row_and_per_batch():

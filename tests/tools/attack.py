@@ -109,13 +109,10 @@ class Biases:
         return pecli.Alibi(heads=self.heads, seq_len=rows)
 
     def slopes(self) -> Array:
-        def powers(count: int) -> list[float]:
-            return [2.0 ** (-8.0 * (k + 1) / count) for k in range(count)]
-
-        below = 1 << (self.heads.bit_length() - 1)
-        if self.naive or below == self.heads:
-            return np.array(powers(self.heads))
-        return np.array(powers(below) + powers(2 * below)[::2][: self.heads - below])
+        exponents = (
+            [8 * (k + 1) / self.heads for k in range(self.heads)] if self.naive else oracle.get_slopes(self.heads)
+        )
+        return 2.0 ** -np.array(exponents, float)
 
     def tables(self, rows: int) -> tuple[Array, ...]:
         places = np.arange(rows)

@@ -222,32 +222,6 @@ def text_files(folder: Path) -> Iterator[Works]:
     }
 
 
-def learned(torch: Any, folder: Path) -> Iterator[Works]:
-    """Whole commands, from file to file, against torch and NumPy on a table in memory."""
-    source = folder / "learned.npy"
-    table = pecli.LearnedInit(ROWS, DIM).tables()["weight"]
-    np.save(source, table)
-    works: Works = {}
-    if torch:
-        weight = torch.from_numpy(table).T[None]
-        works["torch, interpolate, in memory"] = lambda: torch.nn.functional.interpolate(
-            weight, size=2 * ROWS, mode="linear"
-        )[0].T.contiguous()
-    words = (PECLI, "resize", source, "--to", 2 * ROWS, "-q", "-o", folder / "longer.npy")
-    works["pecli resize, linear, written and synced"] = run(*words)
-    yield works
-
-    def with_numpy() -> None:
-        table.min(), table.max(), table.mean(dtype=float), table.std(dtype=float)
-        np.linalg.norm(table, axis=1)
-        np.quantile(table, (0.01, 0.25, 0.5, 0.75, 0.99), method="lower")
-
-    yield {
-        "NumPy: min, max, mean, std, norms, quantiles": with_numpy,
-        "pecli inspect --stats": run(PECLI, "inspect", "--stats", source),
-    }
-
-
 def compared(folder: Path, size: int) -> Iterator[Works]:
     """Whole commands on files that are in memory already: equal, and different in one way or another."""
     random = np.random.default_rng(0)
@@ -353,7 +327,6 @@ def sections(folder: Path, *, quick: bool) -> dict[str, list[Row]]:
         "rotating 1 × 32 × 4096 × 128 float32": rotations(torch),
         "to disk, 268 MB": to_disk(folder),
         "2 M numbers as text": text_files(folder),
-        "a learned table of 268 MB": learned(torch, folder),
         f"comparing two files of {'256 MiB' if quick else '1 GiB'}": compared(folder, 1 << (28 if quick else 30)),
         "converting a checkpoint": converted(folder, 3 if quick else 12),
         "start-up and pictures": start_up(folder),

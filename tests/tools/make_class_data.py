@@ -1,6 +1,6 @@
-"""Write pecli/models/class_defaults.json and class_tables.json from the classes of an installed transformers.
+"""Write pecli/models/class_defaults.json, class_tables.json and class_parts.json from an installed transformers.
 
-    python -m tests.tools.make_class_data [defaults] [tables]
+    python -m tests.tools.make_class_data [defaults] [tables] [parts]
 
 Defaults: a configuration class is kept if its model_type is a family that pecli has a row for; of its fields, those
 that pecli reads as sizes, and its rotary settings where they scale, or tell layer types apart that the family's row
@@ -96,7 +96,7 @@ def settings(config: Any) -> dict[str, Any]:
         return {}
     family = families.family_of(config.model_type) or families.Family()
     is_nested = any(isinstance(value, dict) for value in (found or {}).values())
-    has_row = family.local_theta is not None or family.scales_full_layers
+    has_row = family.local_theta is not None
     is_plain = found and found.get("rope_type") in ("default", "axial")
     if is_plain and family.partial is None and found.get("partial_rotary_factor", 1.0) != 1.0:
         return {"rope_parameters": found} if config.model_type in PARTIAL_SETTINGS else {}
@@ -245,9 +245,43 @@ def all_tables() -> dict[str, list[Any]]:
     return {name: rows for name, rows in named.items() if rows and name not in known}
 
 
+def parts() -> dict[str, list[Any]]:
+    """The text models of larger ones whose configuration class has one: its model_type, and what it has otherwise than
+    its own class. What their rotary modules make of them goes to tests/models/data/class_parts_made.json.
+    """
+    from transformers.models.auto import configuration_auto
+
+    found, made, rotary = {}, {}, rotary_modules()
+    for name in configuration_auto.CONFIG_MAPPING_NAMES:
+        try:
+            text = configuration_auto.CONFIG_MAPPING[name]().text_config
+            plain = type(text)()
+            module = rotary[type(text).__name__](config=text)
+        except Exception:  # whatever a class has against its own defaults, or no text model that rotates
+            continue
+        own, other = plain.to_dict(), text.to_dict()
+        if not other.get("head_dim") and other["hidden_size"] // other["num_attention_heads"] % 2:
+            continue  # channels rotate in pairs
+        values = {key: other[key] for key in sorted(KEYS & other.keys()) if own.get(key) != other[key]}
+        if "hidden_size" in values and other.get("head_dim"):
+            values["head_dim"] = other["head_dim"]
+        thetas = [(each.get("rope_parameters") or {}).get("rope_theta") for each in (own, other)]
+        if thetas[0] != thetas[1]:
+            values["rope_theta"] = thetas[1]
+        tables = {buffer.rpartition("inv_freq")[0].rstrip("_"): each for buffer, each in module.named_buffers()}
+        found[plain_name(name)] = [text.model_type, values]
+        made[name] = {
+            key: [len(each), each[1].item(), each[-1].item()] for key, each in tables.items() if "original" not in key
+        }
+    file = FOLDER.parent.parent / "tests" / "models" / "data" / "class_parts_made.json"
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in made.items())
+    file.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+    return found
+
+
 def main() -> None:
     """Write the files, one model_type per line."""
-    for name, make in (("defaults", defaults), ("tables", all_tables)):
+    for name, make in (("defaults", defaults), ("tables", all_tables), ("parts", parts)):
         if name in (sys.argv[1:] or [name]):
             rows = [f"{json.dumps(key)}: {json.dumps(row, ensure_ascii=False)}" for key, row in sorted(make().items())]
             (FOLDER / f"class_{name}.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")

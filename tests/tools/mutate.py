@@ -157,10 +157,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Recorder(Path(folder)))
 
 
-def record_tests(path: Path, processes: int) -> None:
+def record_tests(path: Path, processes: int, tests: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "pytest", "-p", "tests.tools.mutate", "-p", "no:cacheprovider"]
-        subprocess.run([*words, "-n", str(processes)], cwd=ROOT, env={**os.environ, "MUTATE_MAP": folder})
+        subprocess.run([*words, "-n", str(processes), tests], cwd=ROOT, env={**os.environ, "MUTATE_MAP": folder})
         parts = [json.loads(part.read_text(encoding="utf-8")) for part in Path(folder).iterdir()]
     path.write_text(json.dumps({name: record for part in parts for name, record in part.items()}), encoding="utf-8")
 
@@ -220,10 +220,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="pecli", help="mutate files whose path starts with this")
+    parser.add_argument("--tests", default="tests", help="the tests that are recorded: all, or those of a folder")
     parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / "pecli-tests-by-function.json")
     options = parser.parse_args()
     if not options.map.exists():
-        record_tests(options.map, options.processes)
+        record_tests(options.map, options.processes, options.tests)
     tests = Tests(options.map)
     lines: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
     for path in sorted(ROOT.glob("pecli/**/*.py")):

@@ -13,7 +13,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from multiprocessing import get_context
 
@@ -31,32 +30,28 @@ PAIRS = 2048
 """Pairs drawn from a table: 4,096 elements."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """One table, and the seed by which elements are drawn from it."""
-
-    seed: int
-    dtype: str
-    region: str
+Job = tuple[int, str, str]
+"""The seed by which elements are drawn from a table, its dtype and where its positions are."""
 
 
 def jobs(elements: int, seed: int) -> Iterator[Job]:
     kinds = [(dtype, region) for dtype in DTYPES for region in REGIONS]
     for k in range(-(-elements // (2 * PAIRS))):
-        yield Job(seed * 10**9 + k, *kinds[k % len(kinds)])
+        yield seed * 10**9 + k, *kinds[k % len(kinds)]
 
 
 def run(job: Job) -> tuple[Job, int, list[str]]:
     """How many elements were compared, and the misrounded ones in words."""
-    rng = np.random.default_rng(job.seed)
+    seed, dtype, region = job
+    rng = np.random.default_rng(seed)
     base, dim = float(rng.choice(BASES)), int(rng.choice(DIMS))
     rows = int(rng.integers(1, 1 + min(1024, max(8, 2**21 // dim))))
-    low, high = REGIONS[job.region]
+    low, high = REGIONS[region]
     offset = int(rng.integers(low, max(low + 1, high - rows)))
     half = (dim + 1) // 2
     row = np.sort(rng.integers(0, rows, PAIRS))
     wave = rng.choice(rng.integers(0, half, 64), PAIRS)
-    sine, cosine = _tables(rng, rows, dim, base, offset, job.dtype)
+    sine, cosine = _tables(rng, rows, dim, base, offset, dtype)
     sines, cosines = oracle.waves(base, Fraction(dim, 2), (row + offset).tolist(), wave.tolist())
     wrong, compared = [], 0
     for name, found, digits in (("sin", sine, sines), ("cos", cosine, cosines)):
@@ -64,8 +59,8 @@ def run(job: Job) -> tuple[Job, int, list[str]]:
         got = oracle.bits(found[row[there], wave[there]])
         compared += len(there)
         wrong += [
-            f"{job.dtype} base {base!r} dim {dim} position {row[k] + offset} wave {wave[k]} {name}"
-            for k in there[got != digits.take(there).round(job.dtype)]
+            f"{dtype} base {base!r} dim {dim} position {row[k] + offset} wave {wave[k]} {name}"
+            for k in there[got != digits.take(there).round(dtype)]
         ]
     return job, compared, wrong
 
@@ -75,16 +70,14 @@ def _tables(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The sines and cosines of a table, a column a wave, by one of the ways there are to have them."""
     way = rng.integers(0, 3)
-    if dim % 2 or way == 0:
-        (table,) = Sinusoidal(rows, dim, base=base, offset=offset, dtype=dtype).tensors()
-        pe = table.read(0, rows)
-        return pe[:, 0::2], pe[:, 1::2]
-    if way == 1:
-        (table,) = Sinusoidal(rows, dim, base=base, offset=offset, dtype=dtype, layout="halves").tensors()
-        pe = table.read(0, rows)
-        return pe[:, : dim // 2], pe[:, dim // 2 :]
-    cosine, sine, _ = Rope(rows, dim, base=base, offset=offset, dtype=dtype).tensors()
-    return sine.read(0, rows), cosine.read(0, rows)
+    given = {"base": base, "offset": offset, "dtype": dtype}
+    if dim % 2 == 0 and way == 2:
+        cosine, sine, _ = Rope(rows, dim, **given).tensors()
+        return sine.read(0, rows), cosine.read(0, rows)
+    halves = dim % 2 == 0 and way == 1
+    (table,) = Sinusoidal(rows, dim, layout="halves" if halves else "interleaved", **given).tensors()
+    pe = table.read(0, rows)
+    return (pe[:, : dim // 2], pe[:, dim // 2 :]) if halves else (pe[:, 0::2], pe[:, 1::2])
 
 
 def main() -> int:
@@ -99,8 +92,8 @@ def main() -> int:
     shown, begin, last = 0, time.monotonic(), 0.0
     with get_context("spawn").Pool(options.processes) as pool:
         for job, count, problems in pool.imap_unordered(run, jobs(options.elements, options.seed), chunksize=4):
-            compared[job.dtype, job.region] += count
-            wrong[job.dtype, job.region] += len(problems)
+            compared[job[1:]] += count
+            wrong[job[1:]] += len(problems)
             for problem in problems[: max(0, 20 - shown)]:
                 print(f"misrounded: {problem}", file=sys.stderr)
                 shown += 1

@@ -93,6 +93,39 @@ def test_files_have_verdicts_with_reasons(tmp_path: Path) -> None:
     assert f"pecli verify {tmp_path / 'wrong.npz'} --model llama-3.1-8b --atol 0.0001" in words
 
 
+def test_verdicts_come_first_and_failures_have_pictures(tmp_path: Path) -> None:
+    rope = pecli.load_model("llama-3.1-8b").one().rope(4096)
+    names = {"right": rope.tables(), "wrong": pecli.Rope(4096, 128).tables()}
+    names["short"] = {"cos": rope.tables()["cos"][:3]}
+    for name, tables in names.items():
+        pecli.save(tmp_path / f"{name}.npz", {"cos": tables["cos"]})
+    page = report("llama-3.1-8b", *(tmp_path / f"{name}.npz" for name in names), atol=1e-3)
+    box, nav, first = (page.index(mark) for mark in ('<section class="verdicts">', "<nav", '<h2 id="part1">'))
+    assert page.index("<h1>") < box < nav < first
+    rows = re.findall(r'<th scope="row"><a href="#(\w+)">([^<]*)</a></th><td><span class="\w+">(\w+)</span>', page)
+    assert [row[1:] for row in rows[:3]] == [("right.npz", "passed"), ("wrong.npz", "FAILED"), ("short.npz", "weak")]
+    assert all(f'id="{target}"' in page for target, *_ in rows)
+    assert "base is 10000" in page[box:nav]
+    assert re.search(r'aria-label="[^"]*wrong.npz: FAILED[^"]*max error', page)
+    assert "cos, expected" in page
+    assert page.count("<h1>") == 1
+    assert "<script" not in page
+    assert "<th>" not in page
+
+
+@pytest.mark.parametrize(("model", "words"), [("whisper-tiny", "whisper-tiny encoder"), ("bert-base", "learned")])
+def test_models_without_rope_show_what_they_have(model: str, words: str) -> None:
+    page = report(model)
+    assert words in page
+    assert page.count("<figure") == (model == "whisper-tiny")
+
+
+def test_several_models_are_on_one_chart() -> None:
+    page = report("llama-2-7b", "llama-3.1-8b")
+    chart = page[page.index("Wavelengths of all models</h2>") :]
+    assert all(f">{name}, " in chart or f">{name}<" in chart for name in ("llama-2-7b", "llama-3.1-8b"))
+
+
 def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     pecli.save("right.safetensors", pecli.Rope(64, 16))

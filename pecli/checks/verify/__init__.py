@@ -97,7 +97,6 @@ def _added_table(spec: Any) -> Any:
 def _verify_added(
     given: Given, table: Any, tolerance: Tolerance, reasons: bool, options: dict[str, Any]
 ) -> Verification:
-    """Inputs after a table was added to those `before`."""
     from pecli.checks.verify.added import verify_added
     from pecli.checks.verify.token_positions import TokenPositions
 
@@ -116,8 +115,7 @@ def _verify_added(
 
 def _own_config(given: Given) -> str | None:
     """The configuration in a folder of tensors, beside an index of them, or in the header of a .gguf file; None for
-    anything else.
-    """
+    anything else."""
     path = split_name(os.fspath(given))[0] if isinstance(given, (str, os.PathLike)) else ""
     if not (os.path.isdir(path) or path.lower().endswith((INDEX, ".gguf"))):
         return None
@@ -186,8 +184,7 @@ class _SchemeCheck:
 
     def _own_names(self, tensor: str, present: Collection[str]) -> list[str]:
         """What the scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its
-        name; of a bundle, also whose part it is.
-        """
+        name; of a bundle, also whose part it is."""
         if tensor in self.names:
             return [tensor]
         parts = [(name, *name.rpartition(".")[::2]) for name in self.names if name not in present]

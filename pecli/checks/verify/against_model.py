@@ -117,7 +117,6 @@ class _Search:
         return checked
 
     def _likeliest(self, name: str) -> tuple[Scheme | None, dict[str, Array]]:
-        """A tensor whose shape is that of no table, as one of the likeliest scheme."""
         array = self.tensors[name]
         ropes = [each for each in self._likely(name) if each.is_rotary and not each.no_table]
         if not ropes or not array.size:
@@ -165,8 +164,7 @@ class _Search:
 
     def _role(self, name: str) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
-        stem = os.path.splitext(os.path.basename(self.file.path))[0]
-        return role_of(stem if name == ARRAY_NAME else name)
+        return role_of(os.path.splitext(os.path.basename(self.file.path))[0] if name == ARRAY_NAME else name)
 
     def _best(self, name: str, role: str | None, encodings: Sequence[Encoding] | None = None) -> Reading | None:
         """The reading that comes nearest, of the layer type that the name says if it does."""
@@ -208,7 +206,6 @@ def _is_number(array: Array) -> bool:
 
 
 def _shapes_of(encoding: Encoding) -> str:
-    """The shapes that tables of an encoding have, in words."""
     given = encoding.parameters
     if encoding.is_rotary:
         dim = encoding.axis_dim or 0

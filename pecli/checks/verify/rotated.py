@@ -49,8 +49,7 @@ def verify_rotated(
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
     so, positions are the last axis but one, unless that is a number of heads of the model. `tokens` say where they
-    stand, if not one after the other.
-    """
+    stand, if not one after the other."""
     found = load_model(model)
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
@@ -117,8 +116,7 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
 
 def _position_axis(shape: tuple[int, ...], model: Model, layer_type: str | None) -> int:
     """Where positions are: before the last axis, or with a model's number of heads there, before those. The other of
-    the two is not tried: what was rotated along its heads would pass.
-    """
+    the two is not tried: what was rotated along its heads would pass."""
     if isinstance(model, (ModelEncodings, Encoding)):
         return -2
     try:
@@ -186,8 +184,7 @@ class _RotatedCheck:
 
     def _sequences(self) -> Iterator[tuple[Floats, Floats, HeadRotation, Array]]:
         """Each sequence of a batch (heads, positions, channels) before and after, how it should be rotated, and which
-        of its rows are no padding.
-        """
+        of its rows are no padding."""
         for k, (x, y) in enumerate(zip(*map(self._by_sequence, (self.before, self.after)), strict=True)):
             row = min(k, len(self.seen) - 1)
             yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
@@ -219,8 +216,7 @@ class _RotatedCheck:
 
     def _by_positions(self) -> list[Explanation]:
         """The positions that were used, where they differ from those of the tokens, sequence by sequence. Where all
-        start elsewhere in the same way, and nobody said where, that is another offset.
-        """
+        start elsewhere in the same way, and nobody said where, that is another offset."""
         atol, dtype = self.tolerance.atol, self.sides.dtype
         found = self._one_by_one(lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype))
         everywhere = [each.tensors for each in found] == [("after",)]

@@ -46,8 +46,7 @@ PLACES: Mapping[str, Parameter] = {
 @dataclass(frozen=True)
 class Place:
     """Where a table is read, and how it was computed: the position of its first row, the length that dynamic scalings
-    go by, the recipe or the runtime, and how columns are meant to be doubled.
-    """
+    go by, the recipe or the runtime, and how columns are meant to be doubled."""
 
     offset: int | None = None
     length: int | None = None
@@ -60,7 +59,6 @@ class Place:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Place:
-        """As the options of a check say."""
         for name in given:
             if name not in PLACES or name == "seq_axis":
                 raise KindError(name, "given", "a model has no such option", "leave it out")
@@ -71,7 +69,6 @@ class Place:
         return cls(**known, own=own)
 
     def rope(self, encoding: Encoding, count: int, **others: Any) -> Rope:
-        """The rotary scheme of an encoding for so many rows."""
         rows = self.own or {"seq_len": count, "offset": self.offset or 0}
         return encoding.rope(**rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others)
 
@@ -106,7 +103,6 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
 def _wave_targets(
     names: tuple[str, ...], shape: tuple[int | None, ...], make: Callable[[int], Making], layout: str
 ) -> Iterator[Target]:
-    """Cosines, sines, and both in one array."""
     cos, sin = names
     for some in ((cos,), (sin,), (cos, sin), (sin, cos)):
         yield Target(some, shape, make, waves=True, transposable=True, layout=layout, quantised=True)
@@ -114,8 +110,7 @@ def _wave_targets(
 
 def model_targets(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     """Every table of an encoding that a tensor of this role can be, the likelier ones first; without a role, it can be
-    anything.
-    """
+    anything."""
     kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned, "relative": _relative}
     if role == "rows" and encoding.is_rotary:
         role = None  # it says that it is a table, not of what
@@ -134,8 +129,7 @@ def real_dtype(array: AnyArray) -> str:
 
 def _dtype(array: AnyArray, *, relative: bool = False) -> str:
     """That of the expected table: the file's own, where a table can have it; frequencies and slopes are not expected
-    in half precision.
-    """
+    in half precision."""
     name = real_dtype(array)
     return name if name in (("float64",) if relative else SIGNIFICAND_BITS) else "float32"
 

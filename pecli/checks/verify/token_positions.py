@@ -18,8 +18,7 @@ SHIFT = Whole(help="positions by which a cache is moved", low=-LAST_POSITION, hi
 @dataclass(frozen=True, eq=False)
 class TokenPositions:
     """One of `positions` (L,), (batch, L), (axes, L) or (axes, batch, L); `attention_mask` (L,) or (batch, L), whose
-    ones are counted; `shift`, the same for all.
-    """
+    ones are counted; `shift`, the same for all."""
 
     positions: Any = None
     attention_mask: Any = None

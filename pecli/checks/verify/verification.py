@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
     from pecli.explain.edits import Explanation
 
 COPIES_DIFFER = "its copies differ"
-ADVICE = ("reproduce with", "without this", "verify with", "the last place")  #: how lines begin that name no tensor
+ADVICE = ("reproduce with", "apart from", "verify with", "the last place")  #: how lines begin that name no tensor
 MAX_WAVE = 2.0  #: the largest value of cosines and sines, attention factors included
 MAX_PROBED = 256  #: rows that are looked at for waves
 MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
@@ -56,7 +56,6 @@ class Verification(Answer):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Everything that is wrong, in words."""
         return (*self.problems, *self.diagnosis)
 
     def words(self) -> tuple[str, ...]:
@@ -88,7 +87,6 @@ class Checked:
 
     @classmethod
     def of(cls, tensor: str, label: str, reading: Reading, tolerance: Tolerance, **others: Any) -> Checked:
-        """A tensor, under that label, compared with what it is read as."""
         scheme, found = reading.explained()
         result = compared(label, reading, tolerance, any_dtype=others.pop("any_dtype", True))
         doubtful = ""
@@ -100,8 +98,7 @@ class Checked:
 def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: bool = True) -> Comparison:
     """The comparison alone; learned values can only be numbers that differ."""
     if reading.is_learned:
-        unknown = Comparison.impossible(label, reading.array.shape, _learned_problem(reading.array))
-        return replace(unknown, mismatched=0)
+        return replace(Comparison.impossible(label, reading.array.shape, _learned_problem(reading.array)), mismatched=0)
     result = reading.compared(tolerance, name=label, any_dtype=any_dtype)
     if result.mismatched and not result.problem:  # perhaps in some copies along a batch or head axis alone
         names = [name for name in ("batch", "heads") if name in result.where]
@@ -112,7 +109,6 @@ def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: b
 
 
 def _learned_problem(values: Array) -> str:
-    """What is wrong with a learned table, whatever its values should be."""
     low, high = np.inf, -np.inf
     for rows in np.array_split(values, max(1, values.size >> 22)):
         wide = widened(rows)
@@ -283,8 +279,7 @@ def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: To
 
 def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, *, few: bool) -> float:
     """Infinite where some rows, a few or many, tell two schemes apart, else the largest error relative to one that does
-    no harm.
-    """
+    no harm."""
     tables, others, error = tables_of(right), tables_of(wrong), 0.0
     for name in names:
         one, other = tables[name], others.get(name)

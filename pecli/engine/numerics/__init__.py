@@ -92,8 +92,7 @@ def exp(value: int, bits: int) -> int:
     halvings = 16
     extra = max(0, (value >> bits) * 3 // 2)  # a large result needs its integer digits as well
     work = bits + GUARD + extra + 2 * halvings
-    log_two = _log_two(work)
-    turns, rest = divmod(value << (work - bits), log_two)
+    turns, rest = divmod(value << (work - bits), _log_two(work))
     rest >>= halvings
     total = term = 1 << work
     k = 1
@@ -109,8 +108,7 @@ def exp(value: int, bits: int) -> int:
 def power(base: Fraction, exponent: Fraction, bits: int) -> int:
     """base ** exponent for a positive base."""
     work = bits + GUARD + abs(exponent.numerator // exponent.denominator).bit_length() + 16
-    product = log(base, work) * exponent.numerator // exponent.denominator
-    return round_shift(exp(product, work), work - bits)
+    return round_shift(exp(log(base, work) * exponent.numerator // exponent.denominator, work), work - bits)
 
 
 def cos_sin(turns: int, bits: int) -> tuple[int, int]:
@@ -152,7 +150,6 @@ class DoubleDouble:
 
     @classmethod
     def fixed(cls, value: int, bits: int) -> DoubleDouble:
-        """The fixed-point number value / 2**bits."""
         hi = value / (1 << bits)
         numerator, denominator = hi.as_integer_ratio()
         lo = (value * denominator - (numerator << bits)) / (denominator << bits)
@@ -181,7 +178,6 @@ class DoubleDouble:
         return normal(product.hi, product.lo + (self.hi * other.lo + self.lo * other.hi))
 
     def times(self, factor: Floats) -> DoubleDouble:
-        """The product with plain float64 numbers."""
         product = exact_product(self.hi, factor)
         return normal(product.hi, product.lo + self.lo * factor)
 
@@ -221,8 +217,7 @@ def round_double_double(values: DoubleDouble, dtype: str) -> Array:
         return np.array(hi)
     bits = np.array(hi).view(np.int64)
     toward_zero = (lo != 0) & (np.signbit(lo) != np.signbit(hi))
-    odd = np.where(lo != 0, (bits - toward_zero) | 1, bits)
-    return round_to(odd.view(np.float64), dtype)
+    return round_to(np.where(lo != 0, (bits - toward_zero) | 1, bits).view(np.float64), dtype)
 
 
 def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
@@ -262,12 +257,10 @@ class Frequencies(NamedTuple):
     more: Callable[[int], Frequencies]  #: the same frequencies with that many bits more
 
     def take(self, indices: Sequence[int]) -> Frequencies:
-        """Those of the given numbers, in that order."""
         values = tuple(self.values[k] for k in indices)
         return Frequencies(values, self.bits, lambda extra: self.more(extra).take(indices))
 
     def floats(self) -> list[float]:
-        """As float64, each rounded once."""
         return [value / (1 << self.bits) for value in self.values]
 
 
@@ -301,16 +294,21 @@ def geometric(
         if log_base is None:
             ratio = power(Fraction(base), step, bits)
         else:
-            exponent = log_base(bits + 32) * step.numerator // step.denominator
-            ratio = round_shift(exp(exponent, bits + 32), 32)
+            ratio = round_shift(exp(log_base(bits + 32) * step.numerator // step.denominator, bits + 32), 32)
         for _ in range(count - 1):
             values.append(values[-1] * ratio >> bits)
     return Frequencies(tuple(values), bits, lambda extra: geometric(base, denominator, count, scale, extra, log_base))
 
 
+def rational(values: Sequence[Fraction], extra: int = 0) -> Frequencies:
+    """Frequencies that are fractions, from 1 on, or 0."""
+    bits = bits_for(1.0) + 64 + extra
+    return Frequencies(tuple(fixed(value, bits) for value in values), bits, lambda extra: rational(values, extra))
+
+
 def joined(parts: Sequence[Frequencies]) -> Frequencies:
     """The frequencies of all parts, one part after the other."""
-    bits = max(part.bits for part in parts)
+    bits = max((part.bits for part in parts), default=0)
     values = tuple(value << (bits - part.bits) for part in parts for value in part.values)
     return Frequencies(values, bits, lambda extra: joined([part.more(extra) for part in parts]))
 
@@ -324,7 +322,6 @@ def in_radians(frequencies: Frequencies) -> Frequencies:
 
 def bits_for(smallest: float) -> int:
     """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
-    position.
-    """
+    position."""
     zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
     return -(-(POSITION_BITS + 120 + min(zeros, 1100)) // 32) * 32

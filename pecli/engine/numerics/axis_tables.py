@@ -87,7 +87,6 @@ class AxisRotation:
         return self.table(part, [values[k] for k in distinct], self._columns[axis], dtype)[inverse.reshape(-1)]
 
     def table(self, part: str, positions: Sequence[int | Fraction], columns: Indices, dtype: str) -> Array:
-        """cos or sin of every position, (positions, columns)."""
         whole = all(position >= 0 and position.denominator == 1 for position in positions)
         if positions and whole and int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions):
             rows, low = np.array(positions, np.int64), int(min(positions))  # integers that lie close together

@@ -87,7 +87,6 @@ class Factors:
         return (coarse[:, None] * fine).reshape(many, -1)
 
     def _turns(self, positions: Ints) -> Complex:
-        """E of the positions: a row each."""
         columns = self._limbs.shape[-1]
         out = np.empty((len(positions), columns), np.complex128)
         rows = max(1, _CHUNK // columns)
@@ -134,8 +133,7 @@ class Tile:
 
     def fill(self, first: int, out: Array) -> Iterator[tuple[Indices, Indices]]:
         """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows and columns of
-        elements that are in doubt, wherever there are any.
-        """
+        elements that are in doubt, wherever there are any."""
         usual = np.setbufsize(_BUFFER)
         try:
             row = 0
@@ -185,7 +183,6 @@ class Tile:
         """What is left to do to the values at positions first, first + 1, … before they are rounded."""
 
     def _move(self, leap: int) -> None:
-        """Turn the anchors to where a leap begins."""
         if leap == self._leap:
             return
         stretch, inside = divmod(leap * self.factors.leap, self.factors.stretch)
@@ -198,8 +195,7 @@ class Tile:
 
     def _views(self, start: int, many: int) -> Views:
         """So many rows of the work from `start` on: all values in a line, the columns that are wanted, and the bits
-        of all.
-        """
+        of all."""
         values = self._work[0].view(np.float64)
         values = values.reshape(self.factors.height, -1)[start : start + many]
         return values.reshape(-1), values[:, : self.columns], values.reshape(-1).view(np.uint64)
@@ -212,14 +208,12 @@ class Tile:
             return partial(np.multiply, anchors[0], rows[0], work[0])
         if self.factors.part == "sin":
             rows = rows[::-1]
-        join = np.subtract if self.factors.part == "cos" else np.add
-        return partial(_joined, join, anchors, rows, work)
+        return partial(_joined, np.subtract if self.factors.part == "cos" else np.add, anchors, rows, work)
 
 
 def _zeros(bits: Ints, first: int) -> Indices:
     """Where the zeros are, of which the first is known. There are seldom more: the rest is searched as often as one
-    is found, which is cheaper than to look at each element.
-    """
+    is found, which is cheaper than to look at each element."""
     found = [first]
     while len(found) < _MAX_ZEROS:
         rest = bits[found[-1] + 1 :]
@@ -278,8 +272,7 @@ class Rotation:
         if any(rows.size for rows, _ in undecided):
             rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
             sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
-            positions = rows.astype(np.uint64) + np.uint64(first)
-            out[rows, columns] = self._rounded(positions, columns // width, sine, dtype)
+            out[rows, columns] = self._rounded(rows.astype(np.uint64) + np.uint64(first), columns // width, sine, dtype)
 
     def _factors(self, part: str, column: int) -> Factors:
         """The small tables of some waves, made once, by whoever comes first."""
@@ -300,7 +293,6 @@ class Rotation:
         return Tile(factors, columns, dtype)
 
     def _rounded(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
-        """Elements one by one; see `round_waves`."""
         return round_waves(self.waves, positions, columns, sine, dtype)
 
     @cached_property

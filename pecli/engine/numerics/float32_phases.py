@@ -71,8 +71,7 @@ class _RoundedTile(Tile):
         """Turn the values by what rounding adds to their phases."""
         pairs = values.view(np.complex128).reshape(-1, len(self._frequencies))
         step, square, series, single, turn = (buffer[: len(pairs)] for buffer in self._buffers)
-        positions = np.arange(first, first + len(pairs), dtype=np.float64)
-        np.multiply(positions[:, None], self._frequencies, step)
+        np.multiply(np.arange(first, first + len(pairs), dtype=np.float64)[:, None], self._frequencies, step)
         single[...] = step
         square[...] = single
         if self.factors.part == "sin,cos":  # which turn the other way

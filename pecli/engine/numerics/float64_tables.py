@@ -56,8 +56,7 @@ class Float64Tiles:
 
     def fill(self, part: str, first: int, out: Array) -> Iterator[tuple[Indices, Indices]]:
         """Write positions first, first + 1, … into the rows of `out`; `part` is "cos" or "sin". What comes back is
-        what `Tile.fill` gives.
-        """
+        what `Tile.fill` gives."""
         width = out.shape[1]
         work = [aligned_buffer(self._rows * width, np.float64).reshape(self._rows, width) for _ in range(3)]
         anchors, known, row = self._steps, -1, 0
@@ -100,7 +99,6 @@ class Float64Tiles:
         return np.not_equal(high, product)
 
     def _turned(self, large: int) -> Directions:
-        """The anchors of a large step, times the amplitude."""
         position = np.array([[large * self._anchors * self._rows]], np.uint64)
         cosines, sines = cos_sin_double_double(self._limbs, position)
         factor = self._waves.factor

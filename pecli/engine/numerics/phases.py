@@ -17,15 +17,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints, numpy_dtype
-from pecli.engine.numerics import (
-    DoubleDouble,
-    Frequencies,
-    bits_for,
-    exact_sum,
-    round_double_double,
-    round_fixed,
-    undecided,
-)
+from pecli.engine.numerics import DoubleDouble, Frequencies, bits_for, exact_sum, round_double_double, undecided
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -100,8 +92,7 @@ class Waves:
         error = 4 if callable(amplitude) else int(Fraction(height, 1 << places) != amplitude)
 
         def more(extra: int) -> Waves:
-            finer = frequencies.more(extra)
-            return cls.of(finer, scale=scale, amplitude=amplitude, extra=extra, in_turns=in_turns)
+            return cls.of(frequencies.more(extra), scale=scale, amplitude=amplitude, extra=extra, in_turns=in_turns)
 
         return cls(turns, bits, height, places, error, more)
 
@@ -133,8 +124,7 @@ def sectors() -> tuple[DoubleDouble, DoubleDouble]:
 
 def _mirrored(there: DoubleDouble, back: DoubleDouble, sign: int = 1) -> DoubleDouble:
     """One column, and the way back along another, of the same sign or the other, but for zero; where they meet, only
-    the first counts.
-    """
+    the first counts."""
     hi, lo = (0.0 + sign * part[-2::-1] for part in (back.hi, back.lo))
     return DoubleDouble(np.concatenate([there.hi, hi]), np.concatenate([there.lo, lo]))
 
@@ -257,7 +247,9 @@ def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: st
     extra = 0
     while extra <= _MAX_BITS:
         finer = waves.more(extra) if extra else waves
-        low, high = (round_fixed(bound, scale, dtype) for bound, scale in _bounds(finer, position, column, sine))
+        low, high = (
+            numerics.round_fixed(bound, scale, dtype) for bound, scale in _bounds(finer, position, column, sine)
+        )
         if low == high:
             return low
         extra = 2 * extra + finer.bits

@@ -36,7 +36,6 @@ def _yarn(given: Given) -> Reading:
 
 
 def _longrope(given: Given) -> Reading:
-    """The long factors, whatever the length."""
     scaling: LongRope = given.scaling
     original = scaling.original_max_position_embeddings
     if (scaling.length or 0) > original:
@@ -113,4 +112,6 @@ RUNTIME = Runtime(
         "longrope": _longrope,
     },
     _phases,
+    ignores_prompt=True,
+    text_only=True,
 )

@@ -10,15 +10,8 @@ from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 
 SCALINGS: dict[str, type[Scaling]] = {
-    "none": Scaling,
-    "linear": Linear,
-    "ntk": Ntk,
-    "dynamic": Dynamic,
-    "yarn": Yarn,
-    "longrope": LongRope,
-    "llama3": Llama3,
-    "proportional": Proportional,
-    "ntk-fixed": NtkFixed,
+    **{"none": Scaling, "linear": Linear, "ntk": Ntk, "dynamic": Dynamic, "yarn": Yarn},
+    **{"longrope": LongRope, "llama3": Llama3, "proportional": Proportional, "ntk-fixed": NtkFixed},
 }
 
 PARAMETERS = tuple(dict.fromkeys(name for kind in SCALINGS.values() for name in kind.names()))

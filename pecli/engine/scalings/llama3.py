@@ -42,16 +42,14 @@ class Llama3(Scaling):
             one, turn, blended = 1 << bits, 2 * numerics.pi(bits), []
             for value in values:
                 keep = numerics.fixed(share(Fraction(value * length, turn)), bits)  # of O/λ
-                scaled = value * factor.denominator // factor.numerator
-                blended.append((scaled * (one - keep) + value * keep) >> bits)
+                blended.append(((value * factor.denominator // factor.numerator) * (one - keep) + value * keep) >> bits)
             return blended
 
         return transformed(unscaled(base, dim), blend)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         rotations = self.original_max_position_embeddings * plain / (2 * math.pi)
-        span = self.high_freq_factor - self.low_freq_factor
-        keep = np.clip((rotations - self.low_freq_factor) / span, 0, 1)
+        keep = np.clip((rotations - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
         return plain / self.factor * (1 - keep) + plain * keep
 
     def check(self, base: float, dim: int) -> None:

@@ -66,8 +66,7 @@ class Scaling:
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         """The frequencies in float64, from unscaled ones b^(−i/half): for searches, which ask thousands of times. A
-        parameter that is a column of numbers gives a row of frequencies for each of them; none may be left out.
-        """
+        parameter that is a column of numbers gives a row of frequencies for each of them; none may be left out."""
         return plain
 
     def attention(self, bits: int) -> int:
@@ -76,7 +75,6 @@ class Scaling:
 
     @property
     def attention_value(self) -> float:
-        """The same as float64."""
         return self.attention(200) / (1 << 200)
 
     def known_mistakes(self) -> tuple[Scaling, ...]:

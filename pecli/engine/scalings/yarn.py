@@ -53,8 +53,7 @@ class Yarn(Scaling):
             one, blended = 1 << bits, []
             for k, value in enumerate(values):
                 ramp = min(max(((k * one - low) << bits) // (high - low), 0), one)
-                scaled = value * by.denominator // by.numerator
-                blended.append((scaled * ramp + value * (one - ramp)) >> bits)
+                blended.append(((value * by.denominator // by.numerator) * ramp + value * (one - ramp)) >> bits)
             return blended
 
         return transformed(unscaled(base, dim), blend)

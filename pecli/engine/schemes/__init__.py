@@ -120,7 +120,6 @@ class Whole(Parameter):
 
 
 def _power(number: int) -> str:
-    """Large limits read better as powers of two."""
     for value, less in ((number, ""), (number + 1, " − 1")):
         if value > 10**6 and value & (value - 1) == 0:
             return f"2^{value.bit_length() - 1}{less}"

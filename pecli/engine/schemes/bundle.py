@@ -43,8 +43,7 @@ class Bundle(Scheme):
         return {"scheme": self.name, "parameters": {"parts": specs, "dtype": self.dtype}}
 
     def in_dtype(self, dtype: str) -> Self:
-        parts = tuple((name, part.in_dtype(dtype)) for name, part in self.parts)
-        return replace(self, parts=parts, dtype=dtype)
+        return replace(self, parts=tuple((name, part.in_dtype(dtype)) for name, part in self.parts), dtype=dtype)
 
     def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
         return self.parts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +19,8 @@ from pecli.engine.numerics.axis_tables import Coordinates
 from pecli.engine.schemes.scheme import AxisBlock
 from pecli.errors import ParameterError, spelled
 
-AXES = "thw"  #: time, rows and columns: the order of a grid's sizes, and of the axes of given positions
+AXES = "thwl"
+"""Time, rows and columns, which a grid has, and text beside it: the order of the axes of given positions."""
 
 Split = Callable[[int], Sequence[int]]
 
@@ -34,14 +35,17 @@ def _wan(dim: int) -> tuple[int, int, int]:
     return dim - 2 * each, each, each
 
 
+_HALF = Fraction(1, 2)
 COORDINATES: dict[str, Callable[[int, int, str], Fraction]] = {
     "index": lambda i, n, axis: Fraction(i),
     "from one": lambda i, n, axis: Fraction(i + 1),
     "centred": lambda i, n, axis: Fraction(i if axis == "t" else i - (n - n // 2)),  # time starts at 0
+    "video latents": lambda i, n, axis: i + (_HALF if axis != "t" else Fraction(-3, 8) if i else Fraction(1, 16)),
+    "edge to edge": lambda i, n, axis: Fraction(i, max(1, n - 1)) - _HALF,
     "-1 to 1": lambda i, n, axis: Fraction(2 * i + 1, n) - 1,
     "share": lambda i, n, axis: (i + 1) / (n + Fraction(1, 10**6)),
 }
-"""The position of point i of n along an axis."""
+"""The position of point i of n along an axis. Latents are at their middles; the first of a video is of one frame."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,16 @@ class GridStyle:
     """The axes share the frequencies of the whole dim, one after the other; else each has its own."""
     keep: int = 0  #: rows for other tokens where nothing is said
     keep_last: bool = False  #: these come after the grid
+    counted: str = ""  #: axes along which these count, from `first` on; where time is one, the grid comes at the next
+    first: int = 0
     merge: int = 1  #: points come in blocks of merge × merge, which a model makes one token of
     repeats_time: bool = False  #: each image of a video has the same rows
+    law: str = ""  #: frequencies rise from 1 to the base, as "rising" powers or "linear"; else they fall from 1
+    mixed: bool = False  #: the axes take turns at each frequency, after pairs of angle 0 where those do not share dim
+    cut: bool = False  #: the last channels are left out where the axes have more than dim
+    factors: tuple[float, ...] = ()  #: by which NTK stretches the base of each axis
+    grid_base: tuple[float, ...] | None = None  #: where nothing is said; positions are rounded down then
+    grid_scale: tuple[float, ...] | None = None  #: where nothing is said; positions p are at p/2 − 1/4 then
 
     @property
     def sorted_axes(self) -> str:
@@ -71,14 +83,23 @@ class GridStyle:
     def blocks(self, dim: int, channels: Sequence[int] | None = None) -> tuple[AxisBlock, ...]:
         """The frequencies of each axis, in the order of the channels; `channels` replace the style's own shares."""
         split = tuple(channels or self.split(dim))
+        places = [self.sorted_axes.index(axis) for axis in self.axes]
+        if self.mixed and channels is None and (many := dim // 2 // len(places)) > 1:
+            still = AxisBlock(0, dim - 2 * many * len(places), Fraction(1), law="still")
+            rising = (AxisBlock(place, 2, Fraction(1 - many), k) for k in range(many) for place in places)
+            return still, *rising
         if len(split) != len(self.axes):
             rule = f"the {self.name} style has the axes {', '.join(self.axes)}"
             raise ParameterError("axes", spelled(split), rule, "give the channels of each")
         said = ", ".join(f"{axis} {count}" for axis, count in zip(self.axes, split, strict=True))
-        if sum(split) != dim or any(count < 2 or count % 2 for count in split):
+        if sum(split) < dim or (sum(split) > dim and not self.cut) or any(count < 2 or count % 2 for count in split):
             rule = f"the {self.name} style gives its axes {said} channels, which must be even and add up to dim"
             raise ParameterError("axes" if channels else "dim", spelled(split) if channels else dim, rule)
-        places = [self.sorted_axes.index(axis) for axis in self.axes]
+        if self.law:
+            signs = {"rising": -1, "linear": 1}
+            ends = [signs[self.law] * Fraction(max(1, count // 2 - 1)) for count in split]
+            law = self.law.removeprefix("rising")
+            return tuple(AxisBlock(*block, law=law) for block in zip(places, split, ends, strict=True))
         if not self.shared_frequencies:
             pairs = zip(places, split, strict=True)
             return tuple(AxisBlock(place, count, Fraction(count, 2)) for place, count in pairs)
@@ -96,7 +117,8 @@ class GridStyle:
             points = f"{self.merge} x {self.merge} points"
             raise ParameterError("grid", given, f"the {self.name} style merges {points}; H and W are not multiples")
         for name, values in (("grid_base", base), ("grid_scale", scale)):
-            if values is not None and self.coordinate != "index":
+            own = self.coordinate != "index" and not self.grid_scale
+            if values is not None and own:
                 rule = f"the {self.name} style has positions of its own along a grid"
                 raise ParameterError(name, spelled(values), rule, "leave it out")
             if values is not None and len(values) not in (1, len(grid)):
@@ -107,35 +129,46 @@ class GridStyle:
         self, grid: Sequence[int], keep: int, base: Sequence[float] | None, scale: Sequence[float] | None
     ) -> Coordinates:
         time, height, width = (1, *grid) if len(grid) == 2 else grid
-        sizes, merge, points = {"t": time, "h": height, "w": width}, self.merge, time * height * width
+        sizes, merge = {"t": time, "h": height, "w": width, "l": 1}, self.merge
+        points, first = time * height * width, self.first
         values = []
         for axis in self.sorted_axes:
             n, place = sizes[axis], AXES.index(axis) - (3 - len(grid))
-            per_point = _at(base, place, n) / n / _at(scale, place, 1)
-            values.append([*(COORDINATES[self.coordinate](i, n, axis) * per_point for i in range(n)), Fraction(0)])
+            per_point = _at(base or self.grid_base, place, n) / n / _at(scale or self.grid_scale, place, 1)
+            found = [COORDINATES[self.coordinate](i, n, axis) * per_point for i in range(n)]
+            if self.grid_base:
+                found = [Fraction(math.floor(value)) for value in found]
+            if self.grid_scale:
+                found = [value / 2 - Fraction(1, 4) for value in found]
+            if axis == "t" and "t" in self.counted:
+                found = [value + first + keep for value in found]
+            beside = range(first, first + keep) if axis in self.counted else (0,)
+            values.append([*found, *map(Fraction, beside)])
 
         def index(start: int, stop: int) -> Indices:
             rows = np.arange(start, stop) - (0 if self.keep_last else keep)
             inside = (rows >= 0) & (rows < points)
             shape = (time, height // merge, width // merge, merge, merge)
             t, h, w, down, across = np.unravel_index(np.where(inside, rows, 0), shape)
-            found = {"t": t, "h": h * merge + down, "w": w * merge + across}
-            return np.array([np.where(inside, found[axis], sizes[axis]) for axis in self.sorted_axes])
+            found = {"t": t, "h": h * merge + down, "w": w * merge + across, "l": 0 * t}
+            beside = np.where(rows < 0, rows + keep, rows - points)
+            kept = {axis: size + beside * (axis in self.counted) for axis, size in sizes.items()}
+            return np.array([np.where(inside, found[axis], kept[axis]) for axis in self.sorted_axes])
 
         return Coordinates(tuple(values), points + keep, index)
 
 
 def _at(values: Sequence[float] | None, place: int, default: int) -> Fraction:
     """The number of one axis, where there may be one for all."""
-    if values is None or place < 0:
+    if values is None or place < 0 or 1 < len(values) <= place:
         return Fraction(default)
     return Fraction(values[0] if len(values) == 1 else values[place])
 
 
-_HALF = Fraction(1, 2)
 _HALVES = shares(_HALF, _HALF)
 _VIDEO = shares(Fraction(1, 4), Fraction(3, 8), Fraction(3, 8))
 _FLUX = shares(Fraction(1, 8), Fraction(7, 16), Fraction(7, 16))
+_THIRDS = shares(*[Fraction(1, 3)] * 3)
 
 _ADDED = (
     GridStyle("mae", "wh", _HALVES, layout="halves"),
@@ -144,6 +177,8 @@ _ADDED = (
     GridStyle("cogvideox", "twh", _VIDEO, layout="halves"),
     GridStyle("detr", "hw", _HALVES, layout="interleaved", coordinate="share", in_turns=True),
     GridStyle("timm", "hw", _HALVES, layout="halves", sines_first=True),
+    GridStyle("positional-encodings-2d", "hw", lambda dim: [-(-dim // 4) * 2] * 2, layout="interleaved", cut=True),
+    GridStyle("positional-encodings-3d", "thw", lambda dim: [-(-dim // 6) * 2] * 3, layout="interleaved", cut=True),
 )
 ADDED = {style.name: style for style in _ADDED}  #: of tables that are added
 
@@ -159,5 +194,23 @@ _ROTARY = (
     GridStyle("eva", "hw", _HALVES),
     GridStyle("sam2", "wh", _HALVES),
     GridStyle("qwen-image", "thw", _FLUX, coordinate="centred"),
+    GridStyle("qwen-image-2.1", "thw", _FLUX, coordinate="centred", counted="thw"),
+    GridStyle("flux2", "thwl", shares(*[Fraction(1, 4)] * 4), base=2000.0, counted="l"),
+    GridStyle("z-image", "thw", _VIDEO, base=256.0, keep_last=True, counted="t", first=1),
+    GridStyle("lumina2", "thw", _THIRDS, counted="t"),
+    GridStyle("hidream", "thw", shares(_HALF, _HALF / 2, _HALF / 2), keep_last=True),
+    GridStyle("kandinsky5", "thw", _VIDEO),
+    GridStyle("hunyuan-image", "hw", _HALVES, base=256.0),
+    GridStyle("cogview4", "hw", _HALVES, grid_base=(256.0,)),
+    GridStyle("glm-image", "hw", _HALVES),
+    GridStyle("cosmos", "thw", _wan, factors=(2.0, 1.0, 1.0)),
+    GridStyle("ltx", "thw", _THIRDS, mixed=True, in_turns=True, grid_scale=(62.5, 64.0, 64.0)),
+    GridStyle(
+        "ltx2", "thw", _THIRDS, mixed=True, in_turns=True, grid_scale=(60.0, 64.0, 64.0), coordinate="video latents"
+    ),
+    GridStyle("pixel", "hw", _HALVES, base=5.0, law="linear", coordinate="edge to edge", in_turns=True),
+    GridStyle("timm-pixel", "hw", _HALVES, base=112.0, law="rising", coordinate="edge to edge", in_turns=True),
 )
 ROTARY = {style.name: style for style in _ROTARY}  #: of rotations
+PLAIN = {2: replace(ROTARY["eva"], name="axes"), 3: replace(ROTARY["flux"], name="axes")}
+"""Grids with channels given for each of so many axes, and no style."""

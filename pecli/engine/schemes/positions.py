@@ -16,7 +16,10 @@ from functools import partial
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 from pecli.engine import numerics
+from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
@@ -156,6 +159,11 @@ class GridParameter(Parameter):
         return GridSize(sizes)
 
 
+def _listed(frequencies: Singles, powers: Singles) -> Singles:
+    """Frequencies that are no powers of the base."""
+    return frequencies
+
+
 _sizes = partial(ListOf, each=Real("a number", above=0))
 
 
@@ -172,7 +180,13 @@ class Positioned(Scheme):
     ] = None
     grid: Annotated[GridSize | None, GridParameter("one row per grid point, row-major", **PLACED)] = None
     keep: Annotated[
-        int | None, Whole("rows for other tokens beside a grid, at the origin", low=0, high=2**20, **PLACED)
+        int | None,
+        Whole(
+            "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it",
+            low=0,
+            high=2**20,
+            **PLACED,
+        ),
     ] = None
     grid_base: Annotated[
         tuple[float, ...] | None, _sizes("points that an axis of the grid is resampled from", **PLACED)
@@ -208,7 +222,8 @@ class Positioned(Scheme):
         elif self.positions is not None:
             raise self.wrong("grid", "rows are those of a grid or of positions", "leave one out")
         elif style is None:
-            rule = f"the grid {self.grid.spelled()} needs a style, whose conventions it follows"
+            axes = ", or 2 or 3 --axes" if "axes" in self.parameters() else ""
+            rule = f"the grid {self.grid.spelled()} needs a style, whose conventions it follows{axes}"
             raise ParameterError("style", "missing", rule)
 
     def place(self) -> str:
@@ -262,8 +277,7 @@ class Positioned(Scheme):
 
     def place_neighbours(self, others: Mapping[str, GridStyle]) -> Iterator[Neighbour | None]:
         """Known mistakes in where rows are: rows and columns exchanged, rows beside the grid missing or added, the size
-        it was resampled from left out, another project's style, axes of positions in another order.
-        """
+        it was resampled from left out, another project's style, axes of positions in another order."""
         style = self.grid_style
         if self.grid is not None:
             yield self.neighbour(grid=GridSize((*self.grid[:-2], self.grid[-1], self.grid[-2])))
@@ -272,7 +286,8 @@ class Positioned(Scheme):
         for name, other in others.items():
             if style is not None and replace(other, name=style.name) != style:
                 yield self.neighbour(style=name, **({"base": None} if self.base == style.base else {}))
-        if self.grid is not None and style is not None and math.prod(self.grid) <= _MAX_LISTED and not self.keep:
+        on_grid = self.grid is not None and style is not None and not (self.keep and style.layout)
+        if on_grid and style is not None and self.seq_len <= _MAX_LISTED:
             coordinates, names = self.coordinates(), style.sorted_axes
             index = coordinates.index(0, coordinates.rows).tolist()
             places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index)]
@@ -324,13 +339,22 @@ class Positioned(Scheme):
 
     def block_frequencies(self, scale: float = 1.0) -> Frequencies:
         """The frequencies of all blocks, one after the other, exact."""
-        parts = ((b, numerics.geometric(self.base, b.denominator, b.last + 1, scale)) for b in self.axis_blocks)
-        return numerics.joined([frequencies.take(block.indices) for block, frequencies in parts])
+        return numerics.joined([self._frequencies(b, scale).take(b.indices) for b in self.axis_blocks if b.pairs])
+
+    def _frequencies(self, block: AxisBlock, scale: float) -> Frequencies:
+        count = block.last + 1
+        if block.law:
+            rise = (Fraction(self.base) - 1) / block.denominator
+            return numerics.rational([1 + rise * i if block.law == "linear" else Fraction(0) for i in range(count)])
+        if block.factor != 1:
+            from pecli.engine.scalings.ntk import Ntk
+
+            return Ntk(block.factor).frequencies(self.base, block.channels)
+        return numerics.geometric(self.base, block.denominator, count, scale)
 
     def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
         """The frequencies and the amplitude, in integers, over positions in multiples of a unit: what exact tables are
-        made from; with so many bits more than usual.
-        """
+        made from; with so many bits more than usual."""
         raise NotImplementedError
 
     def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:
@@ -339,7 +363,12 @@ class Positioned(Scheme):
 
         for block in self.axis_blocks:
             scale = getattr(self, "scale", 1.0)
-            yield RecipeAngles(recipe, self.base, block.denominator, block.last + 1, scale), block.indices
+            angles = RecipeAngles(recipe, self.base, block.denominator, block.last + 1, scale)
+            if block.law or block.factor != 1:
+                exact = np.array(self._frequencies(block, scale).floats(), np.float32)
+                recipe = recipe._replace(recurrence=False)  # these are no powers of one ratio
+                angles = replace(angles, recipe=recipe, steps=partial(_listed, exact))
+            yield angles, block.indices
 
     @property
     def amplitude_value(self) -> float:

@@ -47,7 +47,6 @@ class RecipeAngles:
     phases: Phases | None = None  #: the angles as a runtime computes them, instead of all that
 
     def at(self, places: Singles) -> Singles:
-        """One row per position, none of them negative."""
         places = places[:, None]
         if self.phases is not None:
             return self.phases.angles(places)
@@ -111,8 +110,7 @@ def bands_of(parts: Iterable[tuple[RecipeAngles, range]], axes: Sequence[int]) -
     """The waves in order, given the axis of each, as bands of one axis."""
     first = 0
     for angles, indices in parts:
-        followed = zip(indices, axes[first : first + len(indices)], strict=True)
-        for axis, run in groupby(followed, key=itemgetter(1)):
+        for axis, run in groupby(zip(indices, axes[first : first + len(indices)], strict=True), key=itemgetter(1)):
             picked = [index for index, _ in run]
             step = picked[1] - picked[0] if len(picked) > 1 else 1
             yield Band(angles, axis, slice(picked[0], picked[-1] + 1, step), first)
@@ -170,8 +168,7 @@ class RecipeFiller:
         for start in range(0, len(out), step):
             pairs = np.empty((min(step, len(out) - start), 2 * count), np.float32)
             rotation.fill("cos,sin", first + start, pairs, "float32")
-            waves = [pairs[:, each == "sin" :: 2] for each in part.split(",")]
-            self._write(waves, out[start : start + step], dtype)
+            self._write([pairs[:, each == "sin" :: 2] for each in part.split(",")], out[start : start + step], dtype)
 
     def _fill_band(self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str) -> None:
         pairs = len(range(*band.picked.indices(band.angles.count)))

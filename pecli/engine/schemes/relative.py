@@ -43,8 +43,7 @@ def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     steps = buckets - exact
 
     def begins(step: int) -> int:
-        limit = max_distance**step * exact ** (steps - step)
-        return bisect_left(range(count), limit, key=lambda far: far**steps)
+        return bisect_left(range(count), max_distance**step * exact ** (steps - step), key=lambda far: far**steps)
 
     starts = [*range(1, min(exact + 1, count + 1)), *(begins(step) for step in range(1, steps))]
     return np.searchsorted(starts, np.arange(count), side="right")
@@ -176,8 +175,7 @@ class Relative(Scheme):
     def rows(self, start: int, stop: int) -> Indices:
         """The numbers of queries start … stop − 1 and all keys."""
         if self.grid is None:  # every row is a window of one vector
-            windows = np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)
-            return windows[::-1][start:stop]
+            return np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)[::-1][start:stop]
         height, width = self.grid
         keys, queries = np.arange(self.length), np.arange(start, stop)[:, None]
         down, across = queries // width - keys // width, queries % width - keys % width

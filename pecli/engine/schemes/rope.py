@@ -65,7 +65,6 @@ class Rope(RotaryParameters):
     is_configured = True
 
     def frequencies(self) -> Frequencies:
-        """The inverse frequencies, exact, after scaling."""
         if self.axis_blocks:
             frequencies = self.block_frequencies()
             return numerics.in_radians(frequencies) if self.in_turns else frequencies
@@ -247,8 +246,7 @@ class Rope(RotaryParameters):
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Another base, layout or position; the exponent over the head; a scaling that is missing, applied twice, read
-        otherwise or of another factor; an attention factor that is dropped or squared.
-        """
+        otherwise or of another factor; an attention factor that is dropped or squared."""
         changes: list[dict[str, Any]] = [{"base": 10000.0}, {"offset": self.offset - 1}, {"offset": self.offset + 1}]
         others = [self.neighbour(**change) for change in (*changes, *self._other_scalings())]
         d = self.exponent_dim

@@ -16,7 +16,7 @@ from pecli.engine.runtimes.runtime import Given, Reading
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
-from pecli.engine.schemes.grid_styles import ROTARY, GridStyle
+from pecli.engine.schemes.grid_styles import PLAIN, ROTARY, GridStyle
 from pecli.engine.schemes.positions import PLACED, Positioned
 from pecli.engine.schemes.scheme import UNSET, AxisBlock, Scheme
 from pecli.errors import ParameterError, UnsupportedError, spelled
@@ -49,6 +49,7 @@ _SCALING = Choice("method that extends the context a model was trained on", opti
 _PAIRS = Whole("frequencies of an axis", low=0, high=32768)
 _SECTION = ListOf("how many frequencies follow each axis of positions (M-RoPE)", each=_PAIRS, **_SHARE)
 _STYLE = Choice("project whose grid conventions are followed", options=tuple(ROTARY), **PLACED)
+_FACTORS = ListOf("NTK factor of each axis: its base is base · factor^(d/(d − 2))", each=Real("a", above=0), **PLACED)
 _AXES = ListOf("channels that each axis of positions rotates", each=_even("channels of an axis"), **PLACED)
 RUNTIME = Choice(
     "the table that this runtime computes, length being its served context",
@@ -104,6 +105,7 @@ class RotaryParameters(Positioned):
     _: KW_ONLY
     style: Annotated[str | None, _STYLE] = None
     axes: Annotated[tuple[int, ...] | None, _AXES] = None
+    axis_factors: Annotated[tuple[float, ...] | None, _FACTORS] = None
     recipe: Annotated[str, RECIPE] = "exact"
     runtime: Annotated[str, RUNTIME] = "none"
 
@@ -142,7 +144,7 @@ class RotaryParameters(Positioned):
             if value is not None and name not in kind.names():
                 users = ", ".join(word for word, other in SCALINGS.items() if name in other.names())
                 said = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
-                raise ParameterError(name, said, f"{self.scaling} scaling does not use it", f"it belongs to {users}")
+                raise ParameterError(name, said, f"only {users} scaling uses it", f"`scaling` is {self.scaling}")
         self.defined_scaling.check(self.base, self.exponent_dim)
 
     def _check_runtime(self) -> None:
@@ -159,7 +161,6 @@ class RotaryParameters(Positioned):
         self.check_rows(self.offset + self.seq_len)
 
     def check_rows(self, last: int) -> None:
-        """Refuse positions for which the runtime has no values."""
         rows = None if self.runtime == "none" else self.runtime_reading.rows
         if rows is not None and last > rows:
             rule = f"{self.runtime} has {rows:,} positions for these parameters, and the table ends at {last:,}"
@@ -170,8 +171,8 @@ class RotaryParameters(Positioned):
         if self.axis_blocks and clash:
             rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
             raise self.wrong(clash[0], rule, "leave it out")
-        if self.axes is not None and self.style is None and self.positions is None:
-            raise self.wrong("axes", "they are those of --positions or of a --style")
+        if self.axes is not None and self.is_range:
+            raise self.wrong("axes", "they are those of --positions or of a --grid")
         count, positions = self.position_axes, self.positions
         several = positions is not None and (self.axis_blocks or len(positions.shape) > 1)
         if positions is not None and several and len(positions.axes) != count:
@@ -185,23 +186,37 @@ class RotaryParameters(Positioned):
 
     @property
     def grid_style(self) -> GridStyle | None:
+        if self.style is None and self.grid is not None and self.axes is not None:
+            return PLAIN.get(len(self.axes))
         return None if self.style is None else ROTARY.get(self.style)
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """The frequencies of each axis, where these have their own; none where all axes share those of the dim."""
-        if self.grid_style is not None:
-            return self.grid_style.blocks(self.dim, self.axes)
-        if self.axes is None:
+        style, factors = self.grid_style, self.axis_factors
+        if style is None and self.axes is None:
+            if factors:
+                raise self.wrong("axis_factors", "they are those of --axes or of a --style")
             return ()
-        if sum(self.axes) != self.dim:
+        if style is not None:
+            blocks, factors = style.blocks(self.dim, self.axes), factors or style.factors
+        elif sum(self.axes or ()) != self.dim:
             raise self.wrong("axes", f"they must add up to dim, {self.dim}")
-        return tuple(AxisBlock(axis, count, Fraction(count, 2)) for axis, count in enumerate(self.axes))
+        else:
+            blocks = tuple(AxisBlock(axis, count, Fraction(count, 2)) for axis, count in enumerate(self.axes or ()))
+        if not factors:
+            return blocks
+        count = len({block.axis for block in blocks})
+        if len(factors) != count or any(b.channels < 4 or b.law or b.step > 1 or b.start for b in blocks):
+            raise self.wrong(
+                "axis_factors", f"they must be {count}, of axes of 4 channels or more with powers of a base"
+            )
+        return tuple(block._replace(factor=factors[block.axis]) for block in blocks)
 
     @property
     def position_axes(self) -> int:
         """How many axes of positions the frequencies follow."""
-        return len(self.axis_blocks) or len(self.mrope_section or (1,))
+        return len({block.axis for block in self.axis_blocks}) or len(self.mrope_section or (1,))
 
     @classmethod
     @cache
@@ -211,7 +226,6 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def scaling_value(self) -> Scaling:
-        """The scaling with its parameters, as the runtime takes them if one is given."""
         return self.defined_scaling if self.runtime == "none" else self.runtime_reading.scaling
 
     @property

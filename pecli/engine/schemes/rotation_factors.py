@@ -70,8 +70,7 @@ class RotationFactors:
 
     def _covering(self, low: int, high: int, count: int) -> tuple[int, NDArray[Any] | None]:
         """The table that is kept, and its first position, grown to hold these positions; None where it would be too
-        large for so few of them.
-        """
+        large for so few of them."""
         if not self._keeps:
             return 0, None
         with _GROWTH:

@@ -43,8 +43,7 @@ class Axes(NamedTuple):
 
 class Neighbour(NamedTuple):
     """A known mistake: what is wrong, as plain data in the words of an explanation's `edits`, and the scheme that it
-    makes of the right one.
-    """
+    makes of the right one."""
 
     edits: tuple[Mapping[str, Any], ...]
     scheme: Scheme
@@ -71,13 +70,16 @@ class WaveTable(NamedTuple):
 
 
 class AxisBlock(NamedTuple):
-    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on."""
+    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on; where the law is linear,
+    of 1 + (base − 1)·i/denominator, and of zeros where it is still. NTK stretches the base by a factor."""
 
     axis: int
     channels: int
     denominator: Fraction
     start: int = 0
     step: int = 1
+    law: str = ""
+    factor: float = 1.0
 
     @property
     def pairs(self) -> int:
@@ -142,7 +144,6 @@ class Scheme(ABC):
         """Rules that concern several parameters."""
 
     def wrong(self, name: str, rule: str, advice: str = "") -> ParameterError:
-        """The error of a parameter whose value breaks a rule."""
         value = getattr(self, name)
         given = repr(value) if isinstance(value, str) else "missing" if value is None else spelled(value)
         given = f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given
@@ -155,8 +156,7 @@ class Scheme(ABC):
         hints = get_type_hints(cls, include_extras=True)
         parameters = {}
         for field in sorted(fields(cls), key=lambda f: (f.name == "dtype", f.kw_only, f.name == "recipe")):
-            extras = get_args(hints[field.name])
-            (parameters[field.name],) = (extra for extra in extras if isinstance(extra, Parameter))
+            (parameters[field.name],) = (extra for extra in get_args(hints[field.name]) if isinstance(extra, Parameter))
         return parameters
 
     @classmethod
@@ -354,8 +354,7 @@ class Scheme(ABC):
 
     def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
         """A field of its waves that is another than expected, as a parameter and its two values; without a name where
-        no parameter tells it.
-        """
+        no parameter tells it."""
         return ("exponent_dim", 2 * expected, 2 * found) if field == "exponent" else (field, expected, found)
 
     def applied_to(self, x: ArrayLike) -> Array:
@@ -380,8 +379,7 @@ class Scheme(ABC):
 
     def blocks(self, name: str | None = None, rows: int | None = None) -> Iterator[Array]:
         """A tensor some rows at a time; without a name, the first. Whatever the size of the blocks, the values are
-        the same. Rows are the last axis: heads and queries are run through in order, and a vector comes in vectors.
-        """
+        the same. Rows are the last axis: heads and queries are run through in order, and a vector comes in vectors."""
         by_name = {table.name: table for table in self.tensors()}
         if name is not None and name not in by_name:
             raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")

@@ -34,21 +34,12 @@ _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
 _DIFFUSION = {**_HALVES, "cos_first": True}
 
 STYLES: dict[str, Mapping[str, Any]] = {
-    "paper": {},
-    "lucid": {},
-    "lightwatch": {},
-    "roformer": _HALVES,
-    "marian": _HALVES,
-    "gptj": _HALVES,
-    "ctrl": _HALVES,
-    "tensor2tensor": _TENSOR2TENSOR,
-    "whisper": _TENSOR2TENSOR,
-    "fairseq": {**_TENSOR2TENSOR, "padding_idx": 1},
-    "m2m100": {**_TENSOR2TENSOR, "padding_idx": 1},
-    "fsmt": {**_TENSOR2TENSOR, "padding_idx": 1},
+    **{key: {} for key in ("paper", "lucid", "lightwatch")},
+    **dict.fromkeys(("roformer", "marian", "gptj", "ctrl"), _HALVES),
+    **dict.fromkeys(("tensor2tensor", "whisper"), _TENSOR2TENSOR),
+    **{key: {**_TENSOR2TENSOR, "padding_idx": 1} for key in ("fairseq", "m2m100", "fsmt")},
     "ddpm": _TENSOR2TENSOR,
-    "stable-diffusion": _DIFFUSION,
-    "dit": _DIFFUSION,
+    **dict.fromkeys(("stable-diffusion", "dit"), _DIFFUSION),
     "flux": {**_DIFFUSION, "scale": 1000.0},
     "mlx": {**_TENSOR2TENSOR, "amplitude": lambda dim: math.sqrt(2 / dim)},
     "x-transformers": {**_HALVES, "amplitude": lambda dim: 1 / math.sqrt(dim)},
@@ -58,7 +49,9 @@ STYLES: dict[str, Mapping[str, Any]] = {
 EVEN_ONLY = frozenset({"roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"})
 """Styles whose projects have no table of odd dim."""
 
-GRID_STYLES = ("mae", "vit-mae", "sd3", "cogvideox", "detr", "timm")
+GRID_STYLES = (
+    "mae", "vit-mae", "sd3", "cogvideox", "detr", "timm", "positional-encodings-2d", "positional-encodings-3d",
+)  # fmt: skip
 """Styles of tables on grids, which `grid_styles.ADDED` describes."""
 
 _LAYOUT = Choice("sin,cos,sin,cos,… or all sin, then all cos", default="interleaved", options=("interleaved", "halves"))
@@ -126,6 +119,8 @@ class Sinusoidal(Positioned):
             if style is not None:
                 rule = f"the {style.name} style has the axes {', '.join(axes)}: they must be of shape ({len(axes)}, L)"
             raise self.wrong("positions", rule)
+        if 2 * self.rotating_pairs > self.dim + 1 and self.layout == "halves":
+            raise self.wrong("layout", f"the {self.style} style leaves out channels, which are interleaved")
         for block in self.axis_blocks:
             if block.pairs > 1 and block.denominator < Fraction(1, 2):
                 half = float(block.denominator + Fraction(self.freq_shift))
@@ -219,8 +214,7 @@ class Sinusoidal(Positioned):
         """In halves, the columns of the first and of the second part of each block of pairs."""
         whole = self.grid_style is None or self.grid_style.sines_first
         pairs = [self.rotating_pairs] if whole else [block.pairs for block in self.axis_blocks]
-        starts = accumulate((2 * size for size in pairs), initial=0)
-        blocks = zip(starts, pairs, strict=False)
+        blocks = zip(accumulate((2 * size for size in pairs), initial=0), pairs, strict=False)
         return [(slice(start, start + size), slice(start + size, start + 2 * size)) for start, size in blocks]
 
     def _padding_rows(self, first: int, count: int) -> Indices:

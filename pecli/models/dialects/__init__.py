@@ -21,6 +21,8 @@ _EXECUTORCH = (
     *("partial_rotary_factor", "qk_norm_before_rope", "model_architecture", "attention_qkv_bias", "bos_idx"),
 )
 _NEOX = ("pos_emb", "pipe_parallel_size", "model_parallel_size", "rotary_pct", "no_weight_tying", "gpt_j_residual")
+_MOSHI = ("positional_embedding", "depformer_dim", "max_period")
+_OLMO_TYPES = ("olmo", "hf_olmo", "llada", "mmada")
 _OLMO = ("rope", "alibi", "block_type", "layer_norm_type", "mlp_ratio", "mlp_hidden_size")
 
 
@@ -28,34 +30,24 @@ _OLMO = ("rope", "alibi", "block_type", "layer_norm_type", "mlp_ratio", "mlp_hid
 class Dialect:
     """How one project spells its configurations."""
 
-    reader: str
-    """Module and function; it takes the keys, and a list that it adds warnings to."""
+    reader: str  #: Module and function; it takes the keys, and a list that it adds warnings to
     has: tuple[str, ...] = ()
-    has_one: tuple[tuple[str, ...], ...] = ()
-    """Keys of each of which one is there."""
+    has_one: tuple[tuple[str, ...], ...] = ()  #: Keys of each of which one is there
     lacks: tuple[str, ...] = ()
-    model_types: tuple[str, ...] | None = ()
-    """What model_type may be, where it is given; None for anything."""
-    inside: str = ""
-    """An object that may hold the keys instead."""
+    model_types: tuple[str, ...] | None = ()  #: What model_type may be, where it is given; None for anything
+    inside: str = ""  #: An object that may hold the keys instead
 
     def recognises(self, config: Mapping[str, Any]) -> bool:
-        """Whether a configuration is written so."""
         if self.model_types is not None and config.get("model_type") not in (None, *self.model_types):
             return False
         inner = config.get(self.inside)
         for values in (config, inner if isinstance(inner, Mapping) else {}):
             names = {plain_name(name) for name, value in values.items() if value is not None}
-            if (
-                names.issuperset(self.has)
-                and names.isdisjoint(self.lacks)
-                and all(map(names.intersection, self.has_one))
-            ):
+            if names >= {*self.has} and not names & {*self.lacks} and all(map(names.intersection, self.has_one)):
                 return True
         return False
 
     def read(self, keys: Keys, warnings: list[str]) -> list[Encoding]:
-        """The encodings that the keys ask for."""
         module, function = self.reader.split(".")
         found: list[Encoding] = getattr(import_module(f"{__name__}.{module}"), function)(keys, warnings)
         return found
@@ -67,20 +59,8 @@ DIALECTS = (
     Dialect("own_code.gpt_oss", has_one=(("initial_context_length", "rope_ntk_alpha", "rope_ntk_beta"),)),
     Dialect("own_code.deepseek", ("dim",), (_LATENT, _DEEPSEEK), lacks=("yarn",)),
     Dialect("own_code.executorch", ("dim", "n_heads"), (_EXECUTORCH,), lacks=("hidden_size", "kv_lora_rank")),
-    Dialect(
-        "own_code.moshi",
-        ("dim", "num_heads"),
-        (("positional_embedding", "depformer_dim", "max_period"),),
-        model_types=None,
-    ),
-    Dialect(
-        "own_code.olmo",
-        ("d_model", "n_heads"),
-        (_OLMO,),
-        lacks=("rope_parameters",),
-        model_types=("olmo", "hf_olmo", "llada", "mmada"),
-        inside="model",
-    ),
+    Dialect("own_code.moshi", ("dim", "num_heads"), (_MOSHI,), model_types=None),
+    Dialect("own_code.olmo", ("d_model", "n_heads"), (_OLMO,), ("rope_parameters",), _OLMO_TYPES, inside="model"),
     Dialect("own_code.neox", ("hidden_size", "num_attention_heads"), (_NEOX,), lacks=("architectures",)),
     Dialect("own_code.meta", ("dim", "n_heads"), lacks=("hidden_size",)),
     Dialect("huggingface.read", model_types=None),
@@ -100,8 +80,7 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     """The encodings of a configuration that is read already."""
     keys = Keys(config, label)
     warnings: list[str] = []
-    dialect = next(each for each in DIALECTS if each.recognises(config))
-    found = dialect.read(keys, warnings)
+    found = next(each for each in DIALECTS if each.recognises(config)).read(keys, warnings)
     said = keys.word("model_type", "_class_name")
     model_type = said.value if said else None
     parts = [keys, *(inner for name in TEXTS if (inner := keys.part(name)))]

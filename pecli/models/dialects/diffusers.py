@@ -7,8 +7,10 @@ the channels of each axis, those that add a table, and notes about others.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import GridSize
@@ -24,7 +26,10 @@ def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     data = json.loads((Path(__file__).parent / "diffusers.json").read_text("utf-8"))
     if row := data["axial"].get(name):
         keys = replace(keys, defaults=ClassDefaults(name, row["values"]))
-        return [_axial_rope(keys, row["style"], row["axes"])]
+        warnings += [data["notes"][name]] if name in data["notes"] else []
+        more = {option: keys.numbers(row[option]) for option in ("grid_base", "axis_factors") if option in row}
+        given = {option: Value(tuple(values.value), values.source) for option, values in more.items() if values}
+        return [_axial_rope(keys, row["style"], row["axes"], row.get("layout", INTERLEAVED), given)]
     if values := data["tables"].get(name):
         return [TABLES[name](replace(keys, defaults=ClassDefaults(name, values)))]
     note, known = data["notes"].get(name), ", ".join((*data["axial"], *data["tables"]))
@@ -37,11 +42,16 @@ def _size(keys: Keys, name: str) -> Value:
     return keys.needed(keys.whole(name), name)
 
 
-def _axial_rope(keys: Keys, style: str, axes: str = "") -> Encoding:
+def _axial_rope(
+    keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVED, more: Mapping[str, Value] = MappingProxyType({})
+) -> Encoding:
     """Axes of positions, each with the channels that a key gives it; or with a share of the head, as the style has."""
     split = keys.numbers(axes) if axes else None
     if split is None:
         head = _size(keys, "attention_head_dim")
+        if ROTARY[style].mixed:  # all heads together
+            heads = _size(keys, "num_attention_heads")
+            head = Value(heads.value * head.value, f"{heads.source} · {head.source}")
         split = Value(ROTARY[style].split(head.value), f"{head.source}, shared out by the style {style}")
     else:
         head = Value(sum(map(int, split.value)), f"the sum of {split.source}")
@@ -51,16 +61,18 @@ def _axial_rope(keys: Keys, style: str, axes: str = "") -> Encoding:
         "axis_channels": Value([int(channels) for channels in split.value], split.source),
     }
     reason = f"its positions have {count} axes, which --axes and --positions give channels and numbers"
+    if style == "hunyuan-image" and count == 3:
+        style = "hunyuan-video"
     if style:
-        extra["style"] = Value(style, "family")
-        reason = "its positions have three axes, time, rows and columns; give a grid"
+        extra |= {"style": Value(style, "family"), **more}
+        reason = f"its positions have {count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
     base = keys.number("rope_theta", "theta") or Value(10000.0, "default")
     return Encoding.of(
         "rope",
         {"dim": head, "base": base, "scaling": Value("none", "default")},
         extra,
         sources={"head_dim": head.source, "layout": "family"},
-        layout=INTERLEAVED,
+        layout=layout,
         head_dim=head.value,
         no_table=reason,
     )
@@ -110,8 +122,4 @@ def _cogvideox(keys: Keys) -> Encoding:
     )
 
 
-TABLES = {
-    "CogVideoXTransformer3DModel": _cogvideox,
-    "SD3Transformer2DModel": _sd3,
-    "PixArtTransformer2DModel": _pixart,
-}
+TABLES = {"CogVideoXTransformer3DModel": _cogvideox, "SD3Transformer2DModel": _sd3, "PixArtTransformer2DModel": _pixart}

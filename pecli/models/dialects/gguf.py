@@ -43,8 +43,7 @@ OWN_SLIDING = frozenset(_OWN_SLIDING.split())
 UNSCALED_SLIDING = frozenset(("olmo2", "laguna", "muse-glimmer"))
 """Architectures whose sliding layers have the base of the others, but no scaling."""
 LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL)
-LONG_CONTEXT = 16384
-"""Positions from which on a base of 10000 is a surprise."""
+LONG_CONTEXT = 16384  #: Positions from which on a base of 10000 is a surprise
 
 
 def read(path: str, label: str) -> ModelEncodings:
@@ -77,7 +76,6 @@ def read(path: str, label: str) -> ModelEncodings:
 
 
 def _keys(header: Header, label: str) -> tuple[str, Keys]:
-    """The architecture, and what the header says about it."""
     arch = header.values.get("general.architecture")
     if not isinstance(arch, str) or not arch:
         raise FileError(label, "has no general.architecture")
@@ -116,7 +114,6 @@ def known_factors(path: str) -> str:
 
 
 def _base_and_dim(keys: Keys) -> tuple[float, int]:
-    """The base, and the rotary dimension."""
     theta, (size, rotary) = keys.number("rope.freq_base"), _head(keys)
     return theta.value if theta else 10000.0, keys.needed(rotary or size, "rope.dimension_count").value
 

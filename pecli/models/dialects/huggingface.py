@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.encoding import Encoding
-from pecli.models.families import TEXTS, Family, class_defaults, family_of, model_type_of
+from pecli.models.families import TEXTS, Family, class_defaults, class_parts, family_of, model_type_of
 from pecli.models.keys import NO_CLASS, Keys, plain_name
 from pecli.models.layer_types import EVIDENCE, HEADS, SETTINGS, SIZES, THETAS, WIDTHS
 from pecli.models.rope import rope_encodings
@@ -40,8 +41,7 @@ class Part:
     @classmethod
     def of(cls, keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> Part:
         """A part whose class, if it is a known one, says what its keys leave out. Whether it reads images is told by
-        names; `granite4_vision_text` is the language model of one that does.
-        """
+        names; `granite4_vision_text` is the language model of one that does."""
         name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
         vision = any(word in label or word in name for word in ("vision", "visual"))
         keys = replace(keys, defaults=class_defaults(model_type, vision=vision))
@@ -50,14 +50,21 @@ class Part:
 
 def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """The encodings of a whole configuration, the language model first. Where a model_type is missing, `architectures`
-    may lead to it.
-    """
+    may lead to it."""
     said = keys.word("model_type")
     name = said.value if said else next(filter(None, map(model_type_of, keys.words("architectures"))), None)
     top = Part.of(keys, "", name, is_text=True)
     found = _read(top, warnings, MAX_DEPTH)
     _warn_of_nothing(top, found, warnings)
+    if found and _text_of_class(top) and (tables := non_rotary.tables_of(name)):
+        warnings.extend(tables.notes(keys))
     return found
+
+
+def _text_of_class(part: Part) -> tuple[str, dict[str, Any]] | None:
+    """The text model that the class of a larger one has where the file has none."""
+    is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
+    return class_parts().get(plain_name(part.model_type)) if is_bare else None
 
 
 def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
@@ -116,6 +123,13 @@ def _parts_of(part: Part) -> list[Part]:
         each = Part.of(keys, label, model_type, is_text=is_text)
         if is_text or keys.any("model_type", *EVIDENCE) or each.keys.resolves(*WIDTHS, "embed_dim"):
             found.append(each)
+    if named := _text_of_class(part):
+        keys = Keys({}, part.keys.path, "text_config.", account=part.keys.account)
+        each = Part.of(keys, "text", named[0], is_text=True)
+        defaults = each.keys.defaults
+        name = f"{part.model_type} for {defaults.name}"
+        defaults = replace(defaults, name=name, values={**defaults.values, **named[1]})
+        found.append(replace(each, keys=replace(each.keys, defaults=defaults)))
     return found
 
 
@@ -132,7 +146,6 @@ def _inherited(parent: str | None, label: str, is_text: bool) -> str | None:
 
 
 def _own(part: Part, warnings: list[str]) -> list[Encoding]:
-    """The encodings that a part's own keys ask for."""
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
     tables = non_rotary.tables_of(part.model_type)
@@ -161,8 +174,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         warnings.append(f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read")
     beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or NOTHING
     warnings.extend(beside.notes(keys))
-    others = beside.encodings(keys)
-    return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *others]
+    return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside.encodings(keys)]
 
 
 def _said(keys: Keys) -> str:
@@ -172,8 +184,7 @@ def _said(keys: Keys) -> str:
 
 def _kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does. The length
-    that MosaicBERT makes its bias for asks for ALiBi, too.
-    """
+    that MosaicBERT makes its bias for asks for ALiBi, too."""
     kind = non_rotary.FAMILIES.get(plain_name(model_type))
     if isinstance(kind, Choice):
         kind = kind.chosen(keys)

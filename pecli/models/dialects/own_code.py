@@ -65,8 +65,7 @@ DEEPSEEK = {
 
 def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """DeepSeek's own inference configurations: YaRN by default, once the context exceeds the original one. Cos and sin
-    are not multiplied by anything, the softmax scale is.
-    """
+    are not multiplied by anything, the softmax scale is."""
     keys = replace(keys, defaults=ClassDefaults("DeepSeek's ModelArgs", DEEPSEEK))
     length = keys.needed(keys.whole("max_seq_len"), "max_seq_len")
     original = keys.needed(keys.whole("original_seq_len"), "original_seq_len")
@@ -106,8 +105,7 @@ def _llama3(keys: Keys, **given: Value | None) -> Settings:
 
 def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Meta's and Mistral's own params.json: `dim`, `n_heads`, pairs interleaved; Mistral's `yarn`, whose alpha and beta
-    are the slow and the fast limit.
-    """
+    are the slow and the fast limit."""
     settings = _llama3(keys, factor=keys.number("rope_scale_factor", "rope_scaling_factor"))
     if yarn := keys.section("yarn"):
         applies = yarn.flag("apply_scale")
@@ -173,8 +171,7 @@ MOSHI_SINES = Sinusoidal(
 
 def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Kyutai's configurations of Moshi and its relatives, and of their depth transformers, whose keys have a prefix:
-    `positional_embedding` with `max_period` as the base.
-    """
+    `positional_embedding` with `max_period` as the base."""
     prefix = "depformer_"
     names = {name.removeprefix(prefix): name for name in keys.data if name.startswith(prefix)}
     inner = replace(keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=names)
@@ -198,8 +195,7 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
 
 def olmo(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """OLMo's own configurations (config.yaml, or JSON), which that of a training run has in `model`: `rope: true`,
-    `alibi: true`, else a learned table.
-    """
+    `alibi: true`, else a learned table."""
     own = keys if "d_model" in keys else keys.part("model") or keys
     if own.is_true("rope"):
         return _ropes(own, "d_model n_heads rope_theta", Family("OLMo's code"), warnings, {})

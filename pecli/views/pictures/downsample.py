@@ -15,12 +15,9 @@ from pecli.engine.arrays import Array, Floats, widened
 from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError
 
-MAX_ELEMENTS = 1 << 28
-"""Elements up to which every one counts; longer tables are read in part, evenly."""
-MAX_WIDTH = 1 << 22
-"""Elements of a row, which is read as a whole."""
-RUNS = 32
-"""From how many places of a picture's line rows are taken, when not all of them are."""
+MAX_ELEMENTS = 1 << 28  #: Elements up to which every one counts; longer tables are read in part, evenly
+MAX_WIDTH = 1 << 22  #: Elements of a row, which is read as a whole
+RUNS = 32  #: From how many places of a picture's line rows are taken, when not all of them are
 GOLDEN = (5**0.5 - 1) / 2
 """Its multiples modulo 1 are neither equally spaced nor random, so that no wave is sampled in step."""
 
@@ -117,7 +114,7 @@ def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> 
     if reduce == "max":
         return _max_rows(_max_rows(values, rows).T, columns).T, 1
     step = stride(values.shape[1], columns)
-    if reduce == "sample":
+    if reduce in ("sample", "worst"):
         step = max(step, stride(len(values), rows))
         return values[::step, ::step], step
     if len(values) <= rows:

@@ -39,7 +39,7 @@ _STYLE = {
     "xtick.labelsize": "small",
     "ytick.labelsize": "small",
     "image.aspect": "auto",
-    "image.interpolation": "nearest",
+    "image.interpolation": "none",  # one pixel per cell, also in .svg and .pdf
     "text.parse_math": False,  # a $ in a title is a $
     "svg.hashsalt": "pecli",
     "svg.fonttype": "none",  # text that can be searched and edited

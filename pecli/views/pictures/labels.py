@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import textwrap
 
-MAX_VALUE = 1e150
-"""Largest end of an axis: the difference of two has to be a number, too."""
+from pecli.errors import number
+
+MAX_VALUE = 1e150  #: Largest end of an axis: the difference of two has to be a number, too
 
 
 def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:
@@ -25,6 +26,15 @@ def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[floa
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
     return [k * step for k in range(math.ceil(low / step - 0.05), math.floor(high / step + 0.05) + 1)]
+
+
+def typeset(value: float) -> str:
+    """A number for a figure, with a minus and no hyphen.
+
+    >>> typeset(-1e-5)
+    '−1e−5'
+    """
+    return number(value).replace("-", "−")
 
 
 def apart(low: float, high: float) -> tuple[float, float]:
@@ -55,10 +65,10 @@ def fitted(text: str, room: float, lines: int, mark: str = "…") -> list[str]:
     return broken
 
 
-def axis_name(name: str, every: float, word: str = "one in") -> str:
+def axis_name(name: str, every: float, words: str = "one in {}") -> str:
     """What an axis counts, and what of it is shown, where that is not all.
 
-    >>> axis_name("channel", 2), axis_name("position", 2000.4, "means of"), axis_name("pair", 1)
+    >>> axis_name("channel", 2), axis_name("position", 2000.4, "means of {}"), axis_name("pair", 1)
     ('channel (one in 2)', 'position (means of 2,000)', 'pair')
     """
-    return f"{name} ({word} {every:,.0f})" if name and every >= 1.5 else name
+    return f"{name} ({words.format(f'{every:,.0f}')})" if name and every >= 1.5 else name

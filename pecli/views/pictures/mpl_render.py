@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,27 +11,21 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.views.pictures import figure, palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
-from pecli.views.pictures.labels import MAX_VALUE, axis_name, fitted
-from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
-from pecli.views.screen import number
+from pecli.views.pictures.labels import MAX_VALUE, axis_name, fitted, typeset
+from pecli.views.pictures.panels import REDUCED, Chart, HeatmapPanel, Panel, Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LETTERS_PER_INCH = 13.0
-"""Of text of 10 points, on average."""
-AXES_SHARE = 0.75
-"""Of the room of a panel, what its axes take beside their numbers and names."""
-MIN_SCALE = 0.15
-"""Of letters, below which nobody reads them."""
-MAX_POINTS = 2000
-"""Points of a curve, twice as many as a figure has columns."""
+LETTERS_PER_INCH = 13.0  #: Of text of 10 points, on average
+AXES_SHARE = 0.75  #: Of the room of a panel, what its axes take beside their numbers and names
+MIN_SCALE = 0.15  #: Of letters, below which nobody reads them
+MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns
 MAX_FINE_RATIO = 1000.0
 """Largest number of a logarithmic axis over the smallest, up to which 2 and 5 times powers of ten are numbered, too."""
-MARKERS = "os^Dv<>p"
-"""Of points that no line joins, open ones, so that those below are seen."""
-BAND_SHADES = (0.04, 0.12, 0.24)
-"""How dark the bands are, one after the other."""
+CLOSE = 2.0  #: The ratio of two levels of a logarithmic axis, below which only one of them has its word above it
+MARKERS = "os^Dv<>p"  #: Of points that no line joins, open ones, so that those below are seen
+BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other
 
 
 def size_of(picture: Picture) -> tuple[float, float]:
@@ -38,6 +33,9 @@ def size_of(picture: Picture) -> tuple[float, float]:
     rows = picture.rows(picture.across)
     if not rows:
         return 8.0, 2.0
+    if picture.across == 3 and any(panel.reduce == "max" for panel in picture.heatmaps):  # expected, found, difference
+        shares = [min(getattr(panel, "share", 1.0) for panel in row) for row in rows]
+        return 10.0, round(1.3 + 2.9 * sum(shares), 1)
     heats = [panel for panel in rows[0] if isinstance(panel, HeatmapPanel)]
     if heats and all(panel.shape[0] == panel.shape[1] for panel in heats):
         side = (8.0 - 1.2) / max(*map(len, rows), 1.2)
@@ -70,13 +68,12 @@ def render(
         made.supxlabel("\n".join(caption), x=0.01, ha="left", fontsize="medium")
     if not rows:
         return made
-    grid = made.add_gridspec(len(rows), across, height_ratios=shares)
+    places = _places(made, rows, shares)
     drawn: list[tuple[Panel, Any]] = []
     for down, row in enumerate(rows):
         for right, panel in enumerate(row):
-            alone = len(row) == 1 and isinstance(panel, Chart)
-            inches = width / (1 if alone else across), height * shares[down] / sum(shares)
-            place = grid[down, :] if alone else grid[down, right]
+            inches = width / (1 if _is_alone(row) else across), height * shares[down] / sum(shares)
+            place = places[down, right]
             axes = made.add_subplot(place, projection="polar" if getattr(panel, "polar", False) else None)
             title = fitted(panel.title, inches[0] / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
             if isinstance(panel, Chart):
@@ -84,14 +81,40 @@ def render(
             else:
                 axes.set_title("\n".join(title))
                 _draw_heatmap(axes, panel, (inches[0] * dpi, inches[1] * dpi), inches[1] / scale, cmap)
+            left = row[right - 1] if right else None
+            if isinstance(panel, HeatmapPanel) and isinstance(left, HeatmapPanel) and panel.has_rows_of(left):
+                axes.set_ylabel("")  # that of its neighbour
+                axes.tick_params(labelleft=False)
             drawn.append((panel, axes))
     heats = picture.heatmaps
-    alike = len({(panel.shape, panel.first_row, panel.columns) for panel in heats}) == 1
+    alike = len({(panel.shape, panel.first_row, panel.columns, panel.reduce) for panel in heats}) == 1
     if alike and len(heats) == len(rows) * across:  # the outer axes speak for all
         for _, axes in drawn:
             axes.label_outer()
     _add_colour_bars(made, [(panel, axes) for panel, axes in drawn if isinstance(panel, HeatmapPanel)])
     return made
+
+
+def _is_alone(row: Sequence[Panel]) -> bool:
+    return len(row) == 1 and isinstance(row[0], Chart)
+
+
+def _places(made: Figure, rows: Sequence[Sequence[Panel]], shares: Sequence[float]) -> dict[tuple[int, int], Any]:
+    """The place of each panel; charts across the whole figure are in a grid of their own, which leaves others alone."""
+    groups = [list(group) for _, group in groupby(range(len(rows)), lambda down: _is_alone(rows[down]))]
+    outer = made.add_gridspec(len(groups), 1, height_ratios=[sum(shares[down] for down in group) for group in groups])
+    places = {}
+    for k, group in enumerate(groups):
+        across = max(len(rows[down]) for down in group)
+        grid = outer[k].subgridspec(len(group), across, height_ratios=[shares[down] for down in group])
+        places.update({(down, right): grid[down - group[0], right] for down in group for right in range(across)})
+    return places
+
+
+def drawn(picture: Picture) -> Figure:
+    """A figure as large as the picture wants."""
+    width, height = size_of(picture)
+    return render(picture, width=width, height=height)
 
 
 def _drawable(values: Floats) -> Floats:
@@ -116,11 +139,12 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
         extent=(-0.5, columns - 0.5, top + rows, top),
     )
     axes.spines[:].set_visible(False)
-    word = "means of" if panel.reduce == "mean" else "one in"
-    fewer = "max" not in panel.reduce
-    name = axis_name(panel.rows, rows / len(values) if fewer else 1, word)
+    if rows == columns and panel.rows != "position":
+        axes.set_box_aspect(1)
+    down, across = REDUCED[panel.reduce]
+    name = axis_name(panel.rows, rows / len(values), down)
     axes.set_ylabel(name if len(name) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
-    axes.set_xlabel(axis_name(panel.columns, -(-columns // values.shape[1]) if fewer else 1))
+    axes.set_xlabel(axis_name(panel.columns, -(-columns // values.shape[1]), across))
     for axis in (axes.xaxis, axes.yaxis):
         _set_numbers(axis, whole=True)
     if not panel.rows:
@@ -128,15 +152,17 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
 
 
 def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]]) -> None:
-    """A colour bar beside panels of one scale, or one for each."""
-    shared = len({panel.ends for panel, _ in heats}) == 1
-    for group in [heats] if shared else [[each] for each in heats]:
+    """A colour bar beside all panels of one scale."""
+    groups: dict[Any, list[tuple[HeatmapPanel, Any]]] = {}
+    for panel, axes in heats:
+        groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append((panel, axes))
+    for group in groups.values():
         first, axes = group[0]
         bar = made.colorbar(axes.images[0], ax=[each for _, each in group], aspect=30, fraction=0.06, pad=0.015)
         bar.outline.set_visible(False)
         unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel, _ in group])
         grey = f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
-        line = f"line: {first.marked[0]} {number(first.marked[1])}" if first.marked else ""
+        line = f"line: {first.marked[0]} {typeset(first.marked[1])}" if first.marked else ""
         bar.set_label(", ".join(filter(None, [first.meaning, grey, line])))
         _set_numbers(bar.ax.yaxis, first.ends if first.log else None)
         if first.marked is not None:
@@ -170,7 +196,8 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
         axes.axhline(level, color=grey, linestyle="--", linewidth=1, zorder=1)
         place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": "small"}
         paper = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-        axes.annotate(word, (0, level), (3, 2), color=grey, bbox=paper, **place)
+        below = any(level < other < level * CLOSE for _, other in chart.levels)  # whose word would be on this one
+        axes.annotate(word, (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place)
     _set_axes(axes, chart, inches[1])
     if len(names) > 1 and any(names):
         _add_legend(axes, handles, names, title, inches[0])
@@ -213,7 +240,7 @@ def _set_numbers(axis: Any, log_ends: tuple[float, float] | None = None, *, whol
         axis.set_minor_formatter(NullFormatter())
     elif whole:
         axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda value, place: number(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: typeset(value)))
 
 
 def _add_legend(axes: Any, handles: Sequence[Any], names: Sequence[str], title: str, width: float) -> None:

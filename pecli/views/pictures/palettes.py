@@ -27,8 +27,7 @@ CURVES = _colours("0072b2 d55e00 009e73 cc79a7 56b4e9 e69f00 6644aa 7a5230 b2184
 """One after the other for curves: those of Okabe and Ito (2008), then four more, so that ten recipes have one each."""
 BRIGHT = _colours("56b4e9 e69f00 009e73 cc79a7 d55e00 0072b2 b09cf0 c49c70 f4708c bed054")
 """The same for dark grounds, terminals included: the lightest first."""
-UNKNOWN: Colour = (128, 128, 128)
-"""What is no finite number; no other table has a plain grey of this lightness."""
+UNKNOWN: Colour = (128, 128, 128)  #: What is no finite number; no other table has a plain grey of this lightness
 
 DIVERGING_256 = (17, 18, 25, 32, 74, 110, 153, 189, 255, 230, 223, 216, 215, 208, 202, 166, 130)
 SEQUENTIAL_256 = (17, 18, 24, 31, 37, 36, 72, 71, 113, 149, 191, 227)

@@ -15,6 +15,15 @@ from pecli.errors import ParameterError
 from pecli.views.pictures.labels import MAX_VALUE, apart
 
 MAX_PANELS = 12
+REDUCED = {
+    "mean": ("means of {}", "one in {}"),
+    "sample": ("one in {}", "one in {}"),
+    "max": ("maximum of {} rows", "maximum of {} columns"),
+    "worst": ("worst of {} rows", "worst of {} columns"),
+}
+"""What becomes of rows and of columns where there is no room for all: means, every n-th, the largest magnitude, or the
+element of which another matrix has the largest error.
+"""
 
 
 class Subject(NamedTuple):
@@ -23,10 +32,8 @@ class Subject(NamedTuple):
     label: str
     tables: tuple[Table, ...]
     scheme: Scheme | None = None
-    context: int | None = None
-    """The longest context that the model says it takes, where it is a model's scheme."""
-    window: int | None = None
-    """The sliding window of the layers that use the scheme."""
+    context: int | None = None  #: The longest context that the model says it takes, where it is a model's scheme
+    window: int | None = None  #: The sliding window of the layers that use the scheme
 
     @property
     def kind(self) -> str:
@@ -72,10 +79,8 @@ class Curve(NamedTuple):
     label: str
     x: Floats
     y: Floats
-    reference: bool = False
-    """Whether it is only there for comparison, as the unscaled law is."""
-    marks: Sequence[tuple[float, float]] = ()
-    """Points on it that a figure marks."""
+    reference: bool = False  #: Whether it is only there for comparison, as the unscaled law is
+    marks: Sequence[tuple[float, float]] = ()  #: Points on it that a figure marks
 
 
 class Band(NamedTuple):
@@ -95,17 +100,12 @@ class HeatmapPanel:
     rows: str = "position"
     columns: str = "channel"
     first_row: int = 0
-    table_shape: tuple[int, int] | None = None
-    """Rows and columns of the table, where `values` has fewer."""
-    limits: tuple[float, float] | None = None
-    """Values at the ends of the colours; None for those of the data."""
+    table_shape: tuple[int, int] | None = None  #: Rows and columns of the table, where `values` has fewer
+    limits: tuple[float, float] | None = None  #: Values at the ends of the colours; None for those of the data
     meaning: str = ""
-    log: bool = False
-    """Whether colours follow the logarithm; zero lies below all of them."""
-    reduce: str = "mean"
-    """How rows become fewer where there is no room: their mean; the largest magnitude; or every n-th ("sample")."""
-    marked: tuple[str, float] | None = None
-    """A value to mark on the colour bar, and its name."""
+    log: bool = False  #: Whether colours follow the logarithm; zero lies below all of them
+    reduce: str = "mean"  #: How rows become fewer where there is no room, one of `REDUCED`
+    marked: tuple[str, float] | None = None  #: A value to mark on the colour bar, and its name
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -122,6 +122,10 @@ class HeatmapPanel:
         elif low < 0 < high:
             low, high = min(low, -high), max(-low, high)
         return (min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)) if self.log else apart(low, high)
+
+    def has_rows_of(self, other: HeatmapPanel) -> bool:
+        """Whether the names and numbers of its rows are those of another."""
+        return (self.shape, self.first_row, self.reduce) == (other.shape, other.first_row, other.reduce)
 
     @property
     def is_centred(self) -> bool:
@@ -140,17 +144,12 @@ class Chart:
     y: str = "value"
     log_x: bool = False
     log_y: bool = False
-    levels: Sequence[tuple[str, float]] = ()
-    """Horizontal lines, with a word on each."""
+    levels: Sequence[tuple[str, float]] = ()  #: Horizontal lines, with a word on each
     bands: Sequence[Band] = ()
-    joined: bool = True
-    """Whether there is a line through the points."""
-    ordered: bool = False
-    """Whether the curves are steps of one thing, and their colours too."""
-    polar: bool = False
-    """Whether x is an angle and y the distance from the middle."""
-    share: float = 1.0
-    """Of the height of the other panels in a figure; below 1, a terminal leaves it out."""
+    joined: bool = True  #: Whether there is a line through the points
+    ordered: bool = False  #: Whether the curves are steps of one thing, and their colours too
+    polar: bool = False  #: Whether x is an angle and y the distance from the middle
+    share: float = 1.0  #: Of the height of the other panels in a figure; below 1, a terminal leaves it out
 
 
 Panel = HeatmapPanel | Chart

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, ParameterError, spelled
+from pecli.errors import FileError, ParameterError, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views.pictures.panels import Subject
-from pecli.views.screen import counted, number
+from pecli.views.screen import counted
 
 if TYPE_CHECKING:
     from pecli.files import LoadedFile
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
-MAX_LETTERS = 40
-"""Letters for parameters in a title."""
+MAX_LETTERS = 40  #: Letters for parameters in a title
 
 
 def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None) -> list[Subject]:
@@ -34,13 +34,21 @@ def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, windo
 
 
 def of_model(model: ModelEncodings, label: str, seq_len: int = 512) -> list[Subject]:
-    """The rotary encodings of a model, each of its kinds of layers a subject."""
+    """The encodings of a model that can be drawn: the rotary ones, each of its kinds of layers a subject, or else those
+    whose tables follow from the configuration.
+    """
     ropes = [encoding for encoding in model.ropes() if not encoding.no_table]
     found = []
     for encoding in ropes:
         slides = len(ropes) == 1 or "sliding" in encoding.layer_type or "local" in encoding.layer_type
         name = f"{label} {encoding.layer_type}".strip() if len(ropes) > 1 else label
         found += of_scheme(encoding.rope(seq_len), name, model.context, model.window if slides else None)
+    for encoding in model if not ropes else ():
+        if encoding.scheme in SCHEMES and not encoding.no_table:
+            kind = scheme_named(encoding.scheme)
+            own = {name: value for name, value in encoding.parameters.items() if name in kind.parameters()}
+            own |= {"seq_len": seq_len} if "seq_len" in kind.parameters() and own.get("seq_len") is None else {}
+            found += of_scheme(kind(**own), f"{label} {encoding.layer_type}".strip(), model.context, model.window)
     return found
 
 

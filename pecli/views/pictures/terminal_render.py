@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.errors import number
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to, stride
 from pecli.views.pictures.labels import apart, axis_name, fitted, ticks
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture
-from pecli.views.screen import Terminal, number, printable, terminal
+from pecli.views.pictures.panels import REDUCED, Chart, Curve, HeatmapPanel, Panel, Picture
+from pecli.views.screen import Terminal, printable, terminal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,12 +32,11 @@ _RESET = "\x1b[0m"
 MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
 MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
 """Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
-MAX_BAR, MIN_BAR = 32, 6
-"""Cells of a colour bar, and those below which the names of the axes make room for it."""
+MAX_BAR, MIN_BAR = 32, 6  #: Cells of a colour bar, and those below which the names of the axes make room for it
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
-_UNKNOWN = "x"
-"""What is not finite, where there are no colours."""
+UNKNOWN, BLANK = -1, -2
+"""The levels of what is not finite (an x, where there are no colours), and of what is left to the terminal's paper."""
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """What each dot of a character adds to U+2800, by line and column."""
 _LETTERS = "*o+x#@%&"
@@ -126,7 +126,7 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
     tall = 2 if terminal.colours else 1  # half blocks
     high, wide = max(1, height - 2) * tall, max(1, terminal.columns - margin - 1)
     pixels = _pixels(panel.values, high, wide, tall, panel.reduce)
-    body = _cells(_levels(pixels, panel), terminal, panel.is_centred)
+    body = _cells(_levels(pixels, panel), terminal, panel)
     last = row_count - 1
     rows = {
         min(len(body) - 1, int((row + 0.5) / row_count * len(body))): f"{panel.first_row + row:.0f}"
@@ -157,37 +157,41 @@ def _pixels(values: Floats, high: int, wide: int, tall: int, reduce: str) -> Flo
 
 
 def _levels(pixels: Floats, panel: HeatmapPanel) -> NDArray[np.int16]:
-    """Every pixel as a number from 0 to 255; −1 where it is not finite."""
+    """Every pixel as a number from 0 to 255; −1 where it is not finite, −2 where zero has no logarithm."""
     low, high = panel.ends
+    none = (pixels == 0) & panel.log
     if panel.log:
         pixels, low, high = np.log10(np.maximum(pixels, low)), math.log10(low), math.log10(high)
     finite = np.isfinite(pixels)
     share = np.clip((np.where(finite, pixels, low) - low) / (high - low), 0.0, 1.0)
-    return np.where(finite, np.rint(share * 255), -1).astype(np.int16)
+    return np.where(none, BLANK, np.where(finite, np.rint(share * 255), UNKNOWN)).astype(np.int16)
 
 
-def _cells(levels: NDArray[np.int16], terminal: Terminal, centred: bool) -> list[str]:
+def _cells(levels: NDArray[np.int16], terminal: Terminal, panel: HeatmapPanel) -> list[str]:
     """The levels as lines of characters."""
     if not terminal.colours:
-        shades = _SHADES[terminal.unicode]
-        picked = [shades[level * len(shades) // 256] for level in range(256)] + [_UNKNOWN]
+        shades = _SHADES[terminal.unicode][panel.log :]
+        picked = [*(shades[level * len(shades) // 256] for level in range(256)), " ", "x"]
         return ["".join([picked[level] for level in row]) for row in levels.tolist()]
     codes: list[int | palettes.Colour]
     if terminal.colours > 256:
-        table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL).tolist()
+        table = palettes.steps(palettes.DIVERGING if panel.is_centred else palettes.SEQUENTIAL).tolist()
         codes = [*table, palettes.UNKNOWN]
     else:
-        few = palettes.DIVERGING_256 if centred else palettes.SEQUENTIAL_256
+        few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
         codes = [*(few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)), palettes.UNKNOWN_256]
     ink, paper = _escapes(codes), [*_escapes(codes, 48)[:-1], "\x1b[49m", _escapes(codes[-1:], 48)[0]]
     if len(levels) % 2:
-        levels = np.concatenate([levels, np.full_like(levels[:1], -2)])  # the terminal's own paper
+        levels = np.concatenate([levels, np.full_like(levels[:1], BLANK)])
     drawn = []
     for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
         line, last = [], None
         for pair in zip(upper, lower, strict=True):
-            escape = f"{ink[pair[0]]}{paper[pair[1]]}" if terminal.unicode else paper[pair[0]]
-            line.append(("" if pair == last else escape) + ("▀" if terminal.unicode else " "))
+            block, (above, below) = "▀", pair
+            if above == BLANK:
+                block, (above, below) = " " if below == BLANK else "▄", pair[::-1]
+            escape = f"{ink[above]}{paper[below]}" if terminal.unicode else paper[pair[0]]
+            line.append(("" if pair == last else escape) + (block if terminal.unicode else " "))
             last = pair
         drawn.append("".join(line) + _RESET)
     return drawn
@@ -196,8 +200,9 @@ def _cells(levels: NDArray[np.int16], terminal: Terminal, centred: bool) -> list
 def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, wide: int) -> str:
     """What the axes and the colours of heatmaps mean, in a line; each heatmap is so many characters wide."""
     panel = heats[0]
-    every = stride(panel.shape[1], min(wide, panel.values.shape[1])) if panel.reduce != "max" else 1
-    columns = axis_name(panel.columns, every)
+    columns = axis_name(
+        panel.columns, stride(panel.shape[1], min(wide, panel.values.shape[1])), REDUCED[panel.reduce][1]
+    )
     down, right = (" ↓  ", " →") if terminal.unicode else (" down, ", " right")
     names = f"{panel.rows and panel.rows + down}{columns}{right}"
     low, high = map(number, panel.ends)
@@ -205,14 +210,17 @@ def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, wide: int) -> st
     room = terminal.columns - (3 + len(low) + len(high) + 2 + MIN_BAR)
     names = next((f"{each}   " for each in (names, sampled) if each and len(each) <= room), "")
     unknown = any(not np.isfinite(each.values).all() for each in heats)
-    note = " (x: not finite)" if unknown and not terminal.colours else ""
-    wide = min(MAX_BAR, terminal.columns - len(names + low + high) - 2 - (len(note) or 14 * unknown))
+    none = " none: blank" if panel.log else ""
+    note = none + (" (x: not finite)" if unknown and not terminal.colours else "")
+    wide = min(
+        MAX_BAR, terminal.columns - len(names + low + high) - 2 - len(note) - 14 * (unknown and bool(terminal.colours))
+    )
     if wide < 4:
         return f"{names}{low} to {high}"[: terminal.columns]
     levels = np.rint(np.linspace(0, 255, wide)).astype(np.int16)[None, :].repeat(2 if terminal.colours else 1, axis=0)
-    (bar,) = _cells(levels, terminal, panel.is_centred)
+    (bar,) = _cells(levels, terminal, panel)
     if unknown and terminal.colours:
-        note = f" {_cells(np.full((2, 1), -1, np.int16), terminal, False)[0]} not finite"
+        note = f"{none} {_cells(np.full((2, 1), -1, np.int16), terminal, panel)[0]} not finite"
     return f"{names}{low} {bar} {high}{note}"
 
 

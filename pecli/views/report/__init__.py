@@ -33,6 +33,8 @@ from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
 from pecli.views.pictures.figure import svg
+from pecli.views.pictures.mistakes import comparison_picture
+from pecli.views.pictures.mpl_render import drawn
 from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
 from pecli.views.screen import escaped, shape, size
@@ -41,10 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_ROWS = 256
-MAX_COLUMNS = 4096
-"""Rows and columns of a tensor that a page shows."""
-AUDITED_ROWS = 4096
-"""Positions that drift is measured over; the command beside it takes others."""
+MAX_COLUMNS = 4096  #: Rows and columns of a tensor that a page shows
+AUDITED_ROWS = 4096  #: Positions that drift is measured over; the command beside it takes others
 
 
 def report(
@@ -55,13 +55,23 @@ def report(
     rtol: float | None = None,
     max_ulp: int | None = None,
     runtime: str = "none",
-) -> str:
+) -> Page:
     """A page about models (all that `load_model` takes) and files of tensors; written where `output` says.
 
     Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
     carry, and compared with the first file.
     """
-    return written(sources, output, tolerance_of(tolerance, max_ulp, atol, rtol), runtime).html
+    return Page(written(sources, output, tolerance_of(tolerance, max_ulp, atol, rtol), runtime).html)
+
+
+class Page(str):
+    """The text of a page, which a notebook shows as such."""
+
+    def __repr__(self) -> str:
+        return f"<Page of {size(len(self))} of HTML>"
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self)}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
 
 class Report(NamedTuple):
@@ -86,12 +96,18 @@ def written(
     page = _Page()
     for model in models:
         _add_model(page, model)
+    every = [subject for model in models for subject in of_model(model.encodings, model.label)]
+    waving = [subject for subject in every if "wavelengths" in subject.picture_kinds]
+    if len(models) > 1 and len(waving) > 1:
+        page.heading("Wavelengths of all models")
+        page.subjects(waving, "wavelengths")
     for file in files:
         _add_file(page, file, models[:1], tolerance, runtime if models else "none")
     for other in files[1:]:
-        page.parts.append(f"<h2>{' and '.join(text(os.path.basename(file)) for file in (files[0], other))}</h2>")
+        name = " and ".join(os.path.basename(file) for file in (files[0], other))
+        page.heading(name)
         words = ["pecli", "diff", files[0], other, *_options(tolerance)]
-        page.check(partial(diff, files[0], other, tolerance), words)
+        page.check(partial(diff, files[0], other, tolerance), words, name=name)
     words = ["pecli", "report", *names, *_options(tolerance, runtime), "-o", "report.html"]
     html = page.html(", ".join(map(os.path.basename, names)), shlex.join(words))
     if output is not None:
@@ -113,36 +129,65 @@ class _Page:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.answers: list[bool | PecliError] = []
+        self.verdicts: list[str] = []  #: a row of a table for each check
+        self.headings: list[str] = []
+
+    def heading(self, words: str) -> None:
+        """A part of the page, which its contents name."""
+        self.headings.append(words)
+        self.parts.append(f'<h2 id="part{len(self.headings)}">{text(words)}</h2>')
 
     def picture(self, drawn: Figure, caption: str) -> None:
-        """A drawing, whose ids no other has."""
+        """A drawing, whose ids no other has, and what is to be seen in it."""
         drawing = svg(drawn, f"f{len(self.parts)}-")
         self.parts.append(f'<figure role="img" aria-label="{text(caption)}">\n{drawing}\n</figure>')
 
-    def subjects(self, subjects: Sequence[Subject], kind: str) -> None:
+    def subjects(self, subjects: Sequence[Subject], kind: str | None) -> None:
         title, drawn = drawn_picture(subjects, kind)
         self.picture(drawn, title)
 
     def commands(self, *lines: str) -> None:
         self.parts.append(f"<pre>{text(chr(10).join(lines))}</pre>")
 
-    def check(self, check: Callable[[], Any], words: Sequence[str] = (), about: str = "") -> None:
-        """The answer of a check, its reasons, and its command; or what keeps it from being made."""
+    def check(self, check: Callable[[], Any], words: Sequence[str] = (), about: str = "", name: str = "") -> None:
+        """The answer of a check, its reasons, its picture, and its command; or what keeps it from being made."""
         try:
             result = check()
         except PecliError as problem:
             self.answers.append(problem)
+            self._conclude(name, "bad", "error", str(problem))
             self.parts.append(f'<p><span class="bad">error</span> {text(problem)}</p>')
             return
         self.answers.append(bool(result))
+        compared = isinstance(result, (Verification, Difference))
+        known = [*check_results.reasons(result), *result.weak] if compared else [*result.description]
+        kind, word = ("warn", "weak") if result and compared and result.weak else ("good", "passed")
+        self._conclude(name, *((kind, word) if result else ("bad", "FAILED")), *known[:1])
         self.parts.append(described(result, about))
+        if compared and not result:
+            picture = comparison_picture([result])
+            self.picture(drawn(picture), picture.title)
         if words:
             self.commands(shlex.join(words))
+
+    def _conclude(self, name: str, kind: str, word: str, reason: str = "") -> None:
+        cells = f'<td><span class="{kind}">{word}</span></td><td>{text(reason)}</td>'
+        link = f'<a href="#part{len(self.headings)}">{text(name)}</a>'
+        self.verdicts.append(f'<tr><th scope="row">{link}</th>{cells}</tr>')
+
+    def _summary(self) -> str:
+        """The verdicts, and what is on the page."""
+        heads = "".join(f'<th scope="col">{word}</th>' for word in ("file", "verdict", "reason"))
+        rows = "\n".join(self.verdicts)
+        box = f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>" if rows else ""
+        links = [f'<li><a href="#part{k}">{text(words)}</a></li>' for k, words in enumerate(self.headings, 1)]
+        verdicts = f'<section class="verdicts">\n<h2>Verdicts</h2>\n{box}\n</section>\n' if box else ""
+        return f'{verdicts}<nav aria-label="Contents">\n<ul>\n{chr(10).join(links)}\n</ul>\n</nav>'
 
     def html(self, title: str, command: str) -> str:
         page = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
         words = {"title": text(title), "version": __version__, "command": text(command)}
-        return page.substitute(words, parts="\n".join(self.parts))
+        return page.substitute(words, parts="\n".join([self._summary(), *self.parts]))
 
 
 def text(value: object) -> str:
@@ -155,6 +200,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], numeric: Seque
 
     def line(cells: Sequence[object], tag: str) -> str:
         kinds = [' class="number"' if place in numeric else "" for place in range(len(cells))]
+        kinds = [f' scope="col"{kind}' for kind in kinds] if tag == "th" else kinds
         inside = "".join(f"<{tag}{kind}>{text(cell)}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
         return f"<tr>{inside}</tr>"
 
@@ -167,8 +213,7 @@ def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> tuple[str, F
     from pecli.views.pictures import kinds, mpl_render
 
     picture = kinds.titled(labelled(subjects), PlotRequest(1000, 1000), kind)
-    width, height = mpl_render.size_of(picture)
-    return picture.title, mpl_render.render(picture, width=width, height=height)
+    return " ".join(filter(None, [picture.title, picture.subtitle])), mpl_render.drawn(picture)
 
 
 def _add_model(page: _Page, model: NamedModel) -> None:
@@ -179,7 +224,8 @@ def _add_model(page: _Page, model: NamedModel) -> None:
     found = model.encodings
     given = f"{model.option} {shlex.quote(model.name)}"
     kind = found.model_type or "no model_type"
-    page.parts += [f"<h2>{text(model.label)}</h2>", f'<p class="quiet">{text(kind)}</p>', described(found)]
+    page.heading(model.label)
+    page.parts += [f'<p class="quiet">{text(kind)}</p>', described(found)]
     commands = encodings.commands(found, given, context=found.context)
     if ropes := [encoding for encoding in found.ropes() if not encoding.no_table]:
         scaled = any(each.parameters.get("scaling", "none") != "none" for each in ropes)
@@ -197,6 +243,9 @@ def _add_model(page: _Page, model: NamedModel) -> None:
         page.parts += ["<h3>What runtimes compute</h3>", described(runtimes(model.given))]
         page.commands(f"pecli runtimes {given}")
         commands.append(f"pecli plot rope {given} --kind wavelengths -o wavelengths.svg")
+    elif tables := of_model(found, model.label, MAX_ROWS):
+        page.parts.append("<h3>The table</h3>")
+        page.subjects(tables[:1], None)
     page.parts.append("<h3>Commands</h3>")
     page.commands(*commands)
 
@@ -210,8 +259,8 @@ def _add_file(page: _Page, name: str, models: Sequence[NamedModel], tolerance: T
         found = file_summary.describe(file, name, file.tensors)
         total = size(sum(each["bytes"] for each in found["tensors"]))
         heads = ["name", "dtype", "shape", "bytes"]
+        page.heading(os.path.basename(name) or name)
         page.parts += [
-            f"<h2>{text(os.path.basename(name) or name)}</h2>",
             f'<p class="quiet">{text(found["format"])}, {total}</p>',
             table(["tensor", *heads[1:]], file_summary.rows_of(found["tensors"], heads), (3,)),
         ]
@@ -225,15 +274,16 @@ def _add_file(page: _Page, name: str, models: Sequence[NamedModel], tolerance: T
         except FileError:
             is_specified = True  # which verify says what is wrong with
     page.parts.append("<h3>Verified</h3>")
-    words = ["pecli", "verify", name, *_options(tolerance, runtime)]
+    words, label = ["pecli", "verify", name, *_options(tolerance, runtime)], os.path.basename(name) or name
     if models:
         model = models[0]
         words[3:3] = [model.option, model.name]
-        page.check(lambda: verify(name, model.encodings, tolerance, runtime=runtime), words, f"against {model.name}")
+        about = f"against {model.name}"
+        page.check(lambda: verify(name, model.encodings, tolerance, runtime=runtime), words, about, label)
     elif is_specified:
-        page.check(lambda: verify(name, None, tolerance), words, "against the spec that it carries")
+        page.check(lambda: verify(name, None, tolerance), words, "against the spec that it carries", label)
     else:
-        page.check(lambda: identify(name), about="it carries no spec, and no model is named")
+        page.check(lambda: identify(name), about="it carries no spec, and no model is named", name=label)
 
 
 def described(value: Any, about: str = "") -> str:

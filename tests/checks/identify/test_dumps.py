@@ -69,14 +69,6 @@ def test_falling_vectors_are_not_frequencies_yet(count: int) -> None:
         assert not pecli.identify(vector.astype(np.float32)).matches
 
 
-def test_stripes_and_transforms_are_no_tables() -> None:
-    place = np.arange(64)
-    stripes = np.repeat(np.cos(place / 4)[:, None], 64, axis=1)
-    cosines = np.cos(np.pi * np.outer(place, 2 * place + 1) / 128)
-    for table in (stripes, cosines):
-        assert not pecli.identify(table.astype(np.float32)).matches
-
-
 def draws(kind: str, shape: tuple[int, int]) -> np.ndarray:
     rng = np.random.default_rng(12)
     if kind == "uniform, from −":

@@ -1,4 +1,4 @@
-"""What is said of tables that fail without a known mistake, and of those that pass."""
+"""What is said of tables that fail without a known mistake, and of those that pass; results read as answers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 import pecli
 from pecli.engine.table import table_of
+from pecli.errors import CheckFailedError
 from pecli.explain.edits import RowsWrong
 from pecli.files import save_tables
 from tests.checks.waves import LLAMA3, powers, waves
@@ -45,7 +46,7 @@ def test_another_table_is_named() -> None:
 )
 def test_a_parameter_that_differs_is_named(name: str, value: int, words: str) -> None:
     sentence, *_ = pecli.verify(changed(LLAMA, **{name: value}), LLAMA.scheme(2048)).diagnosis
-    assert sentence.startswith(f"cos, sin: {words}; max residual ")
+    assert sentence.startswith(f"cos, sin: {words}; explains every element ")
 
 
 def test_the_extended_length_in_the_place_of_the_original() -> None:
@@ -62,7 +63,7 @@ def test_what_follows_from_the_factor_is_no_second_cause() -> None:
     height = np.float64(0.1 * np.log(16) + 1)
     found = {name: (table * height).astype(np.float32) for name, table in changed(DEEPSEEK, factor=16.0).items()}
     sentence, *_ = pecli.verify(found, DEEPSEEK.scheme(2048)).diagnosis
-    assert sentence.startswith("cos, sin: factor is 16 (the spec says 40); max residual ")
+    assert sentence.startswith("cos, sin: factor is 16 (the spec says 40); explains every element ")
 
 
 def test_a_table_that_is_right_in_most_rows_is_not_another_one() -> None:
@@ -190,3 +191,48 @@ def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
     found = pecli.verify(layers, "llama-3.1-8b", rtol=10)
     assert pecli.verify(layers, "llama-3.1-8b").passed
     assert [line.partition(" within ")[0] for line in found.weak] == [f"inv_freq cannot tell {each}" for each in DOUBTS]
+
+
+ROPE, OTHER = pecli.Rope(seq_len=16, dim=16, base=10000), pecli.Rope(seq_len=16, dim=16, base=500000)
+
+
+def test_a_failed_result_is_false() -> None:
+    tables, others = ROPE.tables(), OTHER.tables()
+    noise = np.random.default_rng(0).normal(size=(64, 32))
+    for right in (pecli.verify(tables, ROPE), pecli.diff(tables, tables), pecli.identify(tables)):
+        assert right
+    for wrong in (pecli.verify(tables, OTHER), pecli.diff(tables, others), pecli.identify(noise)):
+        assert not wrong
+    for model in ("llama-2-7b", "qwen2.5-7b"):
+        found = pecli.runtimes(model, 4096)
+        assert bool(found) == found.agree
+        assert repr(found).startswith(f"<RuntimeComparison {'passed' if found.agree else 'failed'}: ")
+
+
+def test_raise_if_failed_says_what_the_command_prints() -> None:
+    pecli.verify(ROPE.tables(), ROPE).raise_if_failed()
+    with pytest.raises(CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"):
+        pecli.verify(ROPE.tables(), OTHER).raise_if_failed()
+    with pytest.raises(AssertionError, match="DIFFERENT"):
+        pecli.diff(ROPE.tables(), OTHER.tables()).raise_if_failed()
+
+
+def test_a_printed_result_is_what_the_command_prints(pecli_cli: Any, tmp_path: Path) -> None:
+    ours, theirs = (str(tmp_path / name) for name in ("a.safetensors", "b.safetensors"))
+    pecli.save(ours, ROPE)
+    pecli.save(theirs, OTHER)
+    assert str(pecli.verify(ours)) == pecli_cli("verify", ours).out.rstrip("\n")
+    assert str(pecli.diff(ours, theirs)) == pecli_cli("diff", ours, theirs, "--no-plot").out.rstrip("\n")
+    assert str(pecli.identify(ours)) == pecli_cli("identify", ours).out.rstrip("\n")
+    assert str(pecli.runtimes("llama-2-7b", 4096)) == pecli_cli("runtimes", "llama-2-7b", "--length", 4096).out.rstrip()
+    audit = pecli.audit(ROPE, recipes=("float32",))
+    assert "float32" in str(audit)
+    assert len(repr(audit)) < 200
+
+
+def test_a_repr_is_short_and_says_why() -> None:
+    failed = repr(pecli.verify(ROPE.tables(), OTHER))
+    assert failed.startswith("<Verification failed: rope; ")
+    assert "base is 10000" in failed
+    assert "None" not in failed
+    assert repr(pecli.diff(ROPE.tables(), ROPE.tables())) == "<Difference passed>"

@@ -124,13 +124,6 @@ def test_sections_give_each_frequency_its_axis() -> None:
     assert turns.pair_axes == [0, 1, 2] * 20 + [0] * 4
 
 
-def test_rows_at_plain_positions() -> None:
-    made = Rope(40, 32, scaling="proportional", partial_rotary_factor=0.5)
-    found, tables = made.at([3, 39, 0]), made.tables()
-    for name in ("cos", "sin"):
-        assert np.array_equal(found[name], tables[name][[3, 39, 0]])
-
-
 def test_a_partial_factor_may_leave_an_odd_dim() -> None:
     """GLM-4.5: 21 of 42 channels; transformers takes every other exponent below 21 and turns 22 channels."""
     made = Rope(4, 42, partial_rotary_factor=0.5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,20 +9,10 @@ import pytest
 from flint import arb
 
 from pecli.engine.schemes.alibi import Alibi
-from tests.oracle import DTYPES, bits, rational, rounded
+from tests.oracle import DTYPES, bits, get_slopes, rational, rounded
 
 ALL = tuple(DTYPES)
 FORMS = ("symmetric", "causal", "key", "key-last")
-
-
-def get_slopes(heads: int, max_bias: Fraction = Fraction(8)) -> list[Fraction]:
-    """The paper's function, as its authors wrote it, in exponents: a slope is 2 to minus one of these."""
-    power = math.log2(heads)
-    if power.is_integer():
-        first = max_bias / heads  # start = ratio = 2 ** −(2 ** −(log2(n) − 3)), for a max_bias of 8
-        return [first * (i + 1) for i in range(heads)]
-    closest = 2 ** math.floor(power)
-    return get_slopes(closest, max_bias) + get_slopes(2 * closest, max_bias)[0::2][: heads - closest]
 
 
 def slope_bits(exponents: list[Fraction], dtype: str) -> np.ndarray:

@@ -15,7 +15,6 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.errors import ParameterError
 
 YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
 LONG = Rope(
@@ -77,39 +76,6 @@ def test_the_exponent_over_the_whole_head() -> None:
     rope = Rope(4, 16, 500000.0, partial_rotary_factor=0.5)
     found = [other for edits, other in rope.neighbours() if edits[0].get("name") == "exponent_dim"]
     assert found[0].inverse_frequencies() == pytest.approx([500000.0 ** (-2 * i / 16) for i in range(4)], rel=1e-14)
-
-
-def test_rows_are_added_and_rounded_once() -> None:
-    x = np.random.default_rng(0).standard_normal((2, 4, 8)).astype(np.float32)
-    scheme = Sinusoidal(5, 8, offset=3)
-    rows = replace(scheme, dtype="float64").tables()["pe"][:4]
-    found = scheme.applied_to(x)
-    assert found.dtype == np.float32
-    assert np.array_equal(found, (x.astype(np.float64) + rows).astype(np.float32))
-
-
-@pytest.mark.parametrize("layout", ["halves", "interleaved"])
-def test_pairs_are_rotated_by_position_times_frequency(layout: str) -> None:
-    rope = Rope(3, 4, offset=5, layout=layout)
-    x = np.arange(2 * 3 * 6, dtype=np.float64).reshape(2, 3, 6)
-    found = rope.applied_to(x)
-    first, second = ([0, 1], [2, 3]) if layout == "halves" else ([0, 2], [1, 3])
-    angles = np.arange(5, 8)[:, None] * np.array([1.0, 0.01])
-    pairs = (x[..., first] + 1j * x[..., second]) * np.exp(1j * angles)
-    np.testing.assert_allclose(found[..., first] + 1j * found[..., second], pairs, rtol=1e-14)
-    assert np.array_equal(found[..., 4:], x[..., 4:])
-
-
-def test_biases_are_added_to_the_last_queries() -> None:
-    scores = np.zeros((1, 2, 2, 3), np.float32)
-    found = Alibi(2, 3).applied_to(scores)
-    assert found[0, 0].tolist() == [[-0.0625, 0.0, -0.0625], [-0.125, -0.0625, 0.0]]
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    for scheme, x in ((Sinusoidal(4, 8), np.zeros((5, 8))), (Rope(4, 8), np.zeros((3, 8))), (Alibi(2, 3), np.zeros(3))):
-        with pytest.raises(ParameterError):
-            scheme.applied_to(x)
 
 
 def test_float32_steps_of_other_scalings() -> None:

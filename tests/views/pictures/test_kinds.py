@@ -227,3 +227,24 @@ def test_circles_turn_once_in_a_wavelength_and_slopes_are_the_paper_s() -> None:
     (chart,) = made("slopes", pecli.Alibi(8)).panels
     assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
     assert not chart.joined
+
+
+def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> None:
+    rope = pecli.Rope(64, 16)
+    (panel,) = made("similarity", rope).heatmaps
+    phases = np.outer(np.arange(64), rope.tables()["inv_freq"])
+    expected = np.cos(phases[:, None] - phases[None]).mean(axis=-1)
+    assert panel.ends == pytest.approx((expected.min(), 1.0) if expected.min() >= 0 else (-1.0, 1.0), abs=1e-6)
+    (rising,) = made("similarity", pecli.Sinusoidal(16, 512)).heatmaps
+    assert 0 < rising.ends[0] == rising.values.min()
+
+
+@pytest.mark.parametrize(
+    ("model", "label"),
+    [("whisper-tiny", "whisper-tiny encoder"), ("t5-small", "t5-small decoder"), ("mpt-7b", "mpt-7b")],
+)
+def test_models_without_rope_are_drawn_with_what_they_have(pecli_cli, tmp_path, model: str, label: str) -> None:
+    assert pecli_cli("plot", model, "-o", tmp_path / "x.svg").code == 0
+    assert label in (tmp_path / "x.svg").read_text(encoding="utf-8")
+    refused = pecli_cli("plot", "bert-base")
+    assert (refused.code, "learned" in refused.err) == (2, True)

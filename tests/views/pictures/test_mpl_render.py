@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import pecli
+from pecli.views.pictures import figure as figure_module
 from pecli.views.pictures import mpl_render
 from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Picture
+from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
 
 if TYPE_CHECKING:
@@ -164,7 +168,25 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
     values = 10.0 ** -np.arange(1.0, 9.0)[:, None] * np.ones((8, 8))
     panel = HeatmapPanel("e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=("tolerance", 1e-3))
     figure = mpl_render.render(Picture("t", [panel]))
-    assert {"error, line: tolerance 0.001", "1e-5"} <= set(assert_readable(figure))
+    assert {"error, line: tolerance 0.001", "1e−5"} <= set(assert_readable(figure))
     bar = figure.axes[1]
     assert bar.get_ylim() == pytest.approx((1e-9, 0.1))
     assert [line.get_ydata()[0] for line in bar.lines] == pytest.approx([1e-3, 1e-3])
+
+
+def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    text = figure_module.svg(mpl_render.render(Picture("", [HeatmapPanel("", values)])), "f")
+    images = [decoded(b64decode(data)).shape[:2] for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', text)]
+    assert (3, 4) in images
+    assert "image-rendering:pixelated" in text
+
+
+def test_words_of_close_levels_do_not_overlap() -> None:
+    levels = [("one 131,072", 131072.0), ("other 163,840", 163840.0)]
+    curve = Curve("", np.arange(9.0), 10.0 ** np.arange(9))
+    figure = mpl_render.render(Picture("", [Chart("", [curve], log_y=True, levels=levels)]))
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert len(boxes) == 2
+    assert not boxes[0].overlaps(boxes[1])

@@ -63,7 +63,9 @@ def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
 
 def test_several_share_the_axis_of_pairs() -> None:
     chart = made("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
-    assert chart.x == "pair / pairs"
+    assert chart.x == "pair, as a share of all"
+    alike = made("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)).panels[0]
+    assert (alike.x, alike.curves[1].x.tolist()) == ("pair", list(range(64)))
     np.testing.assert_allclose(chart.curves[0].x, np.arange(64) / 64)
     np.testing.assert_allclose(chart.curves[1].x, np.arange(16) / 16)
 

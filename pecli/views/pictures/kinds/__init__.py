@@ -20,8 +20,7 @@ class Kind(NamedTuple):
     module: str
     summary: str
     terminal: bool = True
-    picks: bool = False
-    """Whether it may show some channels, pairs or heads of many."""
+    picks: bool = False  #: Whether it may show some channels, pairs or heads of many
 
 
 KINDS: dict[str, Kind] = {

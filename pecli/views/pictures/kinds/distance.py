@@ -10,28 +10,20 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, number
 from pecli.views.pictures.downsample import check_width, stride
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, attention_factor, informative_pairs
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels, chosen
-from pecli.views.screen import number
 
-MAX_SAMPLES = 512
-"""Positions of a similarity matrix."""
-MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24
-"""Positions whose distances are looked at, and their elements."""
+MAX_SAMPLES = 512  #: Positions of a similarity matrix
+MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24  #: Positions whose distances are looked at, and their elements
 MAX_WIDTH = 16384
-MAX_MAP_POINTS = 1 << 18
-"""Points of a grid that are drawn."""
+MAX_MAP_POINTS = 1 << 18  #: Points of a grid that are drawn
 MAX_POINTS = 1200
-MAX_POSITIONS, MAX_TURNS = 2000, 8.0
-"""Positions of a spiral, and turns of the pairs that are chosen for one."""
-MIN_WEIGHT = 1e-9
-"""Weights below this are not drawn."""
-MANY_HEADS, FEW_HEADS = 8, 3
-"""Heads that are chosen of one subject, and of each of several."""
-DEFAULT_KEYS = 1024
-"""Keys that a query sees where nobody says how many."""
+MAX_POSITIONS, MAX_TURNS = 2000, 8.0  #: Positions of a spiral, and turns of the pairs that are chosen for one
+MIN_WEIGHT = 1e-9  #: Weights below this are not drawn
+MANY_HEADS, FEW_HEADS = 8, 3  #: Heads that are chosen of one subject, and of each of several
+DEFAULT_KEYS = 1024  #: Keys that a query sees where nobody says how many
 
 
 def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -44,14 +36,15 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         every = stride(table.rows, min(request.rows, MAX_SAMPLES))
         sampled = directions(widened(table.pick(np.arange(0, table.rows, every))))
         words = [subject.label if several else "", "" if several else "all pairs of positions"]
+        cosines = sampled @ sampled.T
         panels.append(
             HeatmapPanel(
                 ", ".join(filter(None, [words[0], "pairs of sampled positions"] if every > 1 else words)),
-                sampled @ sampled.T,
+                cosines,
                 columns="position",
                 first_row=subject.first,
                 table_shape=(table.rows, table.rows),
-                limits=(-1.0, 1.0),
+                limits=_limits(cosines),
                 reduce="sample",
             )
         )
@@ -63,6 +56,12 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     panels.append(Chart(f"mean by distance{note}", curves, x="distance", y="cosine similarity"))
     across = 2 if len(subjects) in (1, 2, 4) else min(3, len(subjects))
     return Picture("cosine similarity of positions", panels, across)
+
+
+def _limits(cosines: Floats) -> tuple[float, float]:
+    """All that cosines can be; those of the data where none is negative, or little of the colours would be used."""
+    low = float(np.nanmin(cosines)) if np.isfinite(cosines).any() else -1.0
+    return (low, 1.0) if 0 <= low < 1 else (-1.0, 1.0)
 
 
 def vectors(subject: Subject) -> Table:
@@ -123,7 +122,7 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
         values = alike.reshape(rows.shape)
         panels.append(
-            HeatmapPanel(title, values, "row", "column", limits=(-1.0, 1.0), meaning="cosine similarity"),
+            HeatmapPanel(title, values, "row", "column", limits=_limits(values), meaning="cosine similarity"),
         )
     return Picture("similarity of one patch to all others", panels, min(2, len(panels)))
 

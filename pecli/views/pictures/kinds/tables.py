@@ -15,14 +15,10 @@ from pecli.views.pictures.kinds.distance import heads_of
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, informative_pairs
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels, chosen
 
-MAX_POSITIONS = 1 << 20
-"""Positions of a curve; more would be a band."""
-MAX_PIECES = 1 << 14
-"""Pieces of a curve, more than any picture has columns."""
-CHOSEN_CURVES, MAX_CURVES = 5, 12
-"""Curves that are chosen, and those that have colours of their own."""
-MAX_TURNS = 16.0
-"""Turns of a curve within the table; more would be a band."""
+MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would be a band
+MAX_PIECES = 1 << 14  #: Pieces of a curve, more than any picture has columns
+CHOSEN_CURVES, MAX_CURVES = 5, 12  #: Curves that are chosen, and those that have colours of their own
+MAX_TURNS = 16.0  #: Turns of a curve within the table; more would be a band
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -49,7 +45,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
                 columns=axes.names[-1],
                 first_row=subject.first if rows == "position" else 0,
                 table_shape=(table.rows, table.width),
-                meaning="|bias|, none: blank" if biased else "",
+                meaning="|bias|, logarithmic, none: blank" if biased else "",
                 log=biased,
             )
             panels.append(panel)

@@ -12,8 +12,8 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.rope import Rope
+from pecli.errors import number
 from pecli.views.pictures.panels import Band, Chart, Curve, Picture, PlotRequest, Subject
-from pecli.views.screen import number
 
 CONTEXT, WINDOW = "context", "sliding window"
 MAX_LINES, MAX_LETTERS = 2, 24
@@ -58,15 +58,16 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     longest = max(len(subject.label) for subject in subjects)
     crowded = several and (len(subjects) > MAX_LINES or longest > MAX_LETTERS)
     scaled = any(wave.is_scaled for wave in waves)
+    shares = len({len(wave.lengths) for wave in waves}) > 1
     curves, stretches = [], []
     for wave in waves:
         lengths = wave.lengths
-        x = np.arange(len(lengths)) / (len(lengths) if several else 1)
+        x = np.arange(len(lengths)) / (len(lengths) if shares else 1)
         parts = [wave.subject.label, wave.read_at, _contexts_in_words(wave.subject) if crowded else ""]
         label = ", ".join(filter(None, parts)) if several else wave.read_at or "scaled" * scaled
         curves.append(Curve(label, x, lengths, marks=_marks(wave, x) if crowded else ()))
         stretches.append(Curve("", x, wave.stretch if wave.is_scaled else np.full(len(x), np.nan)))
-    axis = "pair / pairs" if several else "pair"
+    axis = "pair, as a share of all" if shares else "pair"
     shown: list[Band] = []
     words = [_scaling(wave.subject, several) for wave in waves]
     if scaled and not several and rope is not None:

@@ -1,0 +1,400 @@
+"""Two forms of one model, such as a Hugging Face folder and a .gguf file: names are mapped, encodings compared by what
+they mean, queries and keys through the order of rows that the form asks for, all else by value.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import reduce
+from importlib.util import find_spec
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.checks.compare import Comparison
+from pecli.checks.tolerance import Tolerance
+from pecli.engine.application import LAYOUTS, reorder
+from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name
+from pecli.engine.table import results_in_order
+from pecli.errors import FileError, ParameterError, PecliError, bracketed, listed
+from pecli.files.load import load_file
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import config_file, find_model
+from pecli.models.tensor_names import canonical
+from pecli.tensors.convert import heads_of
+from pecli.tensors.head_layout import ORDERS, Heads, Weight, projection
+
+HUGGING_FACE, META, GGUF = "Hugging Face", "Meta", "GGUF"
+FORMS = {"config.json": HUGGING_FACE, "params.json": META}
+NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))  #: in GGUF
+SETTINGS = re.compile(r".*(?:rope_(?:freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|attention\.bias)")
+
+_BITS = "Q4_0 4 32, Q4_1 4 32, Q4_K 4 32, Q5_0 5 32, Q5_1 5 32, Q5_K 5 32, Q8_0 8 32, Q6_K 6 16, Q3_K 3 16, Q2_K 2 16"
+BITS = {name: (int(bits), int(shared)) for name, bits, shared in map(str.split, _BITS.split(","))}
+"""Bits of an element, and how many elements share a scale, of the quantised types that are compared."""
+SUPER_BLOCK, SCALE_SHARE = 256, 1 / 40
+"""The scales of K-quants are multiples of one of 256 elements, whose rounding is below this share of the largest."""
+MAX_STEPS = 4  #: that one element may be off, where its row as a whole is off by less than one
+ROUNDING = {"float16": (2.0**-10, 2.0**-24), "bfloat16": (2.0**-7, 0.0)}  #: relative, and absolute
+PIECE = 1 << 17  #: elements that are compared at once
+SAMPLED = 256  #: columns that tell what happened to a tensor
+SAME_FREQUENCY = 1e-5  #: relative: GGUF keeps bases and factors in float32
+KEYS = {
+    GGUF: {"base": "rope.freq_base", "rotary dimension": "rope.dimension_count", "llama3": "rope_freqs.weight"},
+    META: {"base": "rope_theta", "llama3": "use_scaled_rope", "kv heads": "n_kv_heads"},
+    HUGGING_FACE: {"base": "rope_theta", "kv heads": "num_key_value_heads"},
+}
+KEYS[GGUF] |= {"longrope": "rope_factors_long.weight", "kv heads": "attention.head_count_kv"}
+"""What is missing where a form has the default instead."""
+
+
+class Stored(NamedTuple):
+    """A tensor as a form keeps it, one row after the other: in a dtype, or quantised; Meta's in shards."""
+
+    kind: str
+    shape: tuple[int, ...]
+    rows: Array
+    others: tuple[Array, ...] = ()  #: further shards
+
+    @classmethod
+    def of(cls, array: Array, others: Sequence[Array] = ()) -> Stored:
+        rows = array.reshape(-1, array.shape[-1] if array.ndim > 1 else 1)
+        return cls(dtype_name(array.dtype), array.shape, rows, tuple(others))
+
+    def fitted(self, shape: tuple[int, ...]) -> Stored:
+        """Shards as one tensor, along the axis that gives it the shape; those of a norm are all the same."""
+        shards = [self.rows.reshape(self.shape), *self.others] if self.others and self.shape != shape else []
+        joined = (Stored.of(np.concatenate(shards, axis)) for axis in range(len(self.shape) if shards else 0))
+        return next((each for each in joined if each.shape == shape), self)
+
+    def floats(self, rows: Array) -> AnyArray:
+        """Some of its rows as float32, or as float64 where they are."""
+        if self.kind in BITS:
+            from gguf import GGMLQuantizationType
+            from gguf.quants import dequantize
+
+            return np.asarray(dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.kind]))
+        if self.kind == "bfloat16":  # the upper half of a float32
+            return (rows.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+        return rows if rows.dtype == np.float64 else rows.astype(np.float32)
+
+    def sample(self) -> AnyArray:
+        share = min(1.0, SAMPLED / self.shape[-1]) if len(self.shape) > 1 else 1
+        return self.floats(self.rows[:, : round(self.rows.shape[1] * share)])
+
+    def steps(self, values: AnyArray) -> AnyArray:
+        """How far values that are stored like this may be off."""
+        if self.kind not in BITS:
+            relative, absolute = ROUNDING.get(self.kind, (2.0**-22, 0.0))
+            return np.abs(values) * np.float32(relative) + np.float32(absolute)
+        bits, shared = BITS[self.kind]
+        largest = np.abs(values).reshape(len(values), -1, shared).max(axis=-1)
+        steps = np.repeat(largest * np.float32(2 / (2**bits - 1)), shared, axis=-1)
+        if self.kind.endswith("K"):
+            scales = largest.reshape(len(values), -1, SUPER_BLOCK // shared).max(axis=-1)
+            steps += np.repeat(scales * np.float32(SCALE_SHARE), SUPER_BLOCK, axis=-1)
+        return steps
+
+
+class Form(NamedTuple):
+    """A model in one form; tensors have GGUF's names."""
+
+    label: str  #: A or B
+    kind: str
+    architecture: str
+    encodings: ModelEncodings
+    layout: str  #: how weights of queries and keys have their pairs
+    heads: Heads | None
+    tensors: Mapping[str, Stored]
+    unknown: Sequence[str]  #: tensors whose names are not known, or whose types are not read
+
+
+class Pair(NamedTuple):
+    """A tensor in both forms; the second should have these rows of the first, with so much added."""
+
+    name: str
+    ours: Stored
+    theirs: Stored
+    order: Indices | None
+    added: int
+
+    def compared(self, allowed: Tolerance) -> Comparison:
+        ours, theirs = self.ours, self.theirs
+        result = Comparison(self.name, theirs.shape, math.prod(theirs.shape), ours.kind, theirs.kind)
+        result.mismatched, result.max_abs_error = 0, 0.0
+        step = max(1, PIECE // theirs.shape[-1])
+        for start in range(0, len(theirs.rows), step):
+            places = slice(start, start + step) if self.order is None else self.order[start : start + step]
+            one, other = ours.rows[places], theirs.rows[start : start + step]
+            if (
+                ours.kind == theirs.kind
+                and not self.added
+                and np.array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{one.itemsize}"))
+            ):
+                continue
+            bad, error = self.bad_rows(ours.floats(one) + np.float32(self.added), theirs.floats(other), allowed)
+            largest = float(error.max(initial=0))
+            result.max_abs_error = max(result.max_abs_error, math.inf if math.isnan(largest) else largest)
+            result.mismatched += int(bad.sum()) * error.shape[1]
+        return result
+
+    def bad_rows(self, ours: AnyArray, theirs: AnyArray, allowed: Tolerance) -> tuple[AnyArray, AnyArray]:
+        """Which rows are out of tolerance, and absolute errors."""
+        quantised = [each for each in self[1:3] if each.kind in BITS]
+        rounded = bool(self.added) or self.ours.kind != self.theirs.kind
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(ours - theirs)
+            limit = reduce(np.maximum, (each.steps(theirs) for each in quantised or self[1:3])) * np.float32(rounded)
+            if allowed.atol or allowed.rtol:
+                limit += np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours)
+            if not quantised:
+                return ~(error <= limit).all(axis=1), error
+            within = np.einsum("ij,ij->i", error, error) <= np.einsum("ij,ij->i", limit, limit)
+            return ~(within & (error.max(axis=1) <= MAX_STEPS * limit.max(axis=1))), error
+
+
+def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
+    """How two forms of a model differ: the fields of a `Difference`; None where these are no two forms."""
+    found = [_described(each) for each in (a, b)]
+    if not all(kind for kind, *_ in found) or (found[0][0] == found[1][0] != GGUF):
+        return None
+    forms = [_form(label, *each) for label, each in zip("AB", found, strict=True)]
+    one, other = sorted(forms, key=lambda form: form.kind != HUGGING_FACE)  # which defines the model
+    pairs, problems = _pairs(one, other)
+    results = [*results_in_order(lambda pair: pair.compared(allowed), pairs)]
+    changed = [(pair, result) for pair, result in zip(pairs, results, strict=True) if result.mismatched]
+    problems += [(pair.name, _reason(pair, result, one, other, allowed)) for pair, result in changed]
+    equal = sum(not result.max_abs_error for result in results)
+    rounded = f"{len(pairs) - equal - len(changed)} within the rounding"
+    kinds = ", ".join(sorted({stored.kind for pair in pairs for stored in pair[1:3]}))
+    return {
+        "diagnosis": (*_encodings(one, other), *_joined(problems, other.label)),
+        "tensors": tuple(result for _, result in changed),
+        "weak": tuple(f"not compared: {listed(form.unknown, 6)} ({form.label})" for form in forms if form.unknown),
+        "forms": f"{len(pairs)} tensors, {one.kind} and {other.kind}: {equal} equal, {rounded} of {kinds}",
+    }
+
+
+def _described(given: Any) -> tuple[str, str, str]:
+    """Which form a path is, the path, and the file that describes it; empty where it is none."""
+    if not isinstance(given, (str, os.PathLike)) or not os.path.exists(path := os.fspath(given)):
+        return "", "", ""
+    weights = os.path.isfile(path) and path.endswith((".safetensors", ".bin", ".pth", ".pt"))
+    found = config_file(os.path.dirname(path) or os.curdir if weights else path)
+    return GGUF if found.endswith(".gguf") else FORMS.get(os.path.basename(found), ""), path, found
+
+
+def _form(label: str, kind: str, path: str, described: str) -> Form:
+    encodings = find_model(described)
+    try:
+        heads = heads_of(described, None, {})
+    except PecliError:  # heads differ by layer, or nothing rotates
+        heads = None
+    shards = sorted(os.listdir(path)) if kind == META and os.path.isdir(path) else []
+    shards = [os.path.join(path, name) for name in shards if re.fullmatch(r"consolidated\.\d+\.pth", name)]
+    first, *rest = [load_file(file) for file in shards or [described if kind == GGUF else path]]
+    tensors, unknown = {}, []
+    for name in (name for name in first.tensors if not SETTINGS.fullmatch(name)):
+        if known := name if kind == GGUF else canonical(name, encodings.model_type):
+            tensors[known] = Stored.of(first.tensors[name], [file.tensors[name] for file in rest])
+        else:
+            unknown.append(name)
+    for each in first.unread:
+        if each.dtype in BITS and each.blocks is not None:
+            tensors[each.name] = Stored(each.dtype, each.shape, each.blocks.reshape(-1, each.blocks.shape[-1]))
+        else:
+            unknown.append(each.name)
+    if any(stored.kind in BITS for stored in tensors.values()) and find_spec("gguf") is None:
+        raise FileError(path, "holds quantised tensors, which the gguf package reads", "pip install gguf")
+    layout = next((LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves")
+    return Form(label, kind, encodings.model_type or kind, encodings, layout, heads, tensors, unknown)
+
+
+def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
+    """The tensors of both, and those that are missing or of another shape."""
+    sides = [dict(form.tensors) for form in (one, other)]
+    for side in sides:  # tied weights are kept once
+        if "token_embd.weight" in side:
+            side.setdefault("output.weight", side["token_embd.weight"])
+    plus = [form.kind == GGUF and form.architecture in NORMS_PLUS_ONE for form in (one, other)]
+    pairs, problems = [], []
+    for name in dict.fromkeys([*one.tensors, *other.tensors]):
+        if name not in sides[0] or name not in sides[1]:
+            problems.append((name, f"is missing in {(one if name not in sides[0] else other).label}"))
+            continue
+        theirs = sides[1][name].fitted(sides[0][name].shape)
+        ours = sides[0][name].fitted(theirs.shape)
+        added = plus[1] - plus[0] if name.endswith("norm.weight") else 0
+        if ours.shape == theirs.shape:
+            pairs.append(Pair(name, ours, theirs, _order(name, ours, one, other), added))
+        else:
+            problems.append((name, f"is {bracketed(theirs.shape)}, not {bracketed(ours.shape)}"))
+    return pairs, problems
+
+
+def _order(name: str, ours: Stored, one: Form, other: Form) -> Indices | None:
+    """The rows of the one that the other should have, one after the other; None for all as they are."""
+    named = projection(name)
+    if named is None or one.heads is None:
+        return None
+    rows = np.arange(len(ours.rows))
+    heads, order = one.heads, rows
+    if named.kind == "qkv" and heads.fused and one.kind != GGUF == other.kind:  # which has all queries first
+        slots = heads.slots(Weight("qkv", ours.rows))
+        if len(rows) % len(slots) == 0:
+            order = rows.reshape(len(slots), -1)[np.argsort([*map("qkv".index, slots)], kind="stable")].reshape(-1)
+    if one.layout != other.layout and named.kind != "latent":
+        with suppress(ParameterError):  # rows that are not those of so many heads are compared as they are
+            order = order[heads.move(Weight(name, ours.rows[:, 0]), one.layout, other.layout).order]
+    return order if (order != rows).any() else None
+
+
+def _row_orders(pair: Pair, one: Form, other: Form) -> Iterator[tuple[str, Indices]]:
+    """Mistakes with rows: what to say of each, and the rows that the other form then has."""
+    same = np.arange(len(pair.ours.rows))
+    expected = same if pair.order is None else pair.order
+    named = projection(pair.name)
+    if len(same) % 2 == 0:
+        yield "has its halves exchanged", np.roll(expected, len(same) // 2)
+    if named is None or one.heads is None or named.norm:
+        return
+
+    def permuted(rows: Indices, heads: int) -> Indices:
+        return rows.reshape(heads, -1)[:, reorder(len(rows) // heads, "halves", "interleaved")].reshape(-1)
+
+    heads, kv_heads = one.heads.heads, one.heads.kv_heads or one.heads.heads
+    form = f"{other.architecture} in {other.kind} form"
+    if named.kind == "qkv":
+        if len(same) % (heads + 2 * kv_heads) == 0:
+            size = len(same) // (heads + 2 * kv_heads)
+            q, k, v = np.split(expected, [heads * size, (heads + kv_heads) * size])
+            yield f"is in the order of {one.label}; {form} has {ORDERS['blocks'].words}", same
+            turned = np.concatenate([permuted(q, heads), permuted(k, kv_heads), v])
+            yield f"is permuted in q and k; {form} is not", turned
+            yield "has its k and v exchanged", np.concatenate([q, v, k])
+        return
+    own, word = (heads, "heads") if named.kind == "q" else (kv_heads, "kv heads")
+    if pair.order is not None:
+        yield f"is not permuted; {form} is", same
+        yield "is permuted twice", expected[expected]
+        yield "is permuted the wrong way, from interleaved to halves", np.argsort(expected)
+    for count in (own, heads, kv_heads, *(2**k for k in range(10))):
+        if len(same) % (2 * count) == 0 and (count != own or pair.order is None):
+            other_count = f" in {count} heads; the model has {own} {word} (llama.cpp#3364)"
+            yield f"is permuted{f'; {form} is not' if count == own else other_count}", permuted(same, count)
+
+
+def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tolerance) -> str:
+    ours, theirs = pair.ours.sample(), pair.theirs.sample()
+    loose = replace(allowed, rtol=allowed.rtol + 1e-3)  # for numbers that are told in a few digits
+
+    def explains(sample: AnyArray, tolerance: Tolerance = allowed) -> bool:
+        return sample.shape == theirs.shape and not pair.bad_rows(sample, theirs, tolerance)[0].any()
+
+    for words, order in _row_orders(pair, one, other):
+        if explains(ours[order] + np.float32(pair.added)):
+            return words
+    expected = (ours if pair.order is None else ours[pair.order]) + np.float32(pair.added)
+    factor = float(np.vdot(expected, theirs) / (np.vdot(expected, expected) or 1))
+    norms = f"{other.kind} keeps norms of {other.architecture} {'with' if pair.added else 'without'} 1 added"
+    for words, sample in (
+        ("is all zeros", expected * 0),
+        (f"is 1 too small: {norms}", expected - np.float32(1)),
+        (f"is 1 too large: {norms}", expected + np.float32(1)),
+        (f"is multiplied by {factor:.4g}", expected * np.float32(f"{factor:.4g}")),
+    ):
+        if words != "is multiplied by 1" and explains(sample, loose):
+            return words
+    layer, last = _parts(pair.name)
+    for name, tensor in one.tensors.items():
+        number, short = _parts(name)
+        stored = tensor.fitted(pair.ours.shape)
+        if (number == layer) != (short == last) and stored.shape == pair.ours.shape:
+            turn = _order(name, stored, one, other)
+            if explains((stored.sample() if turn is None else stored.sample()[turn]) + np.float32(pair.added)):
+                return f"is {f'layer {number}' if short == last else short} of {one.label}"
+    return f"is off by up to {result.max_abs_error:.3g}, beyond the rounding of {result.dtype}"
+
+
+def _parts(name: str) -> tuple[str, str]:
+    layer, rest = name[4:].split(".", 1) if name.startswith("blk.") else ("", name)
+    return layer, re.sub(r"^attn_(?=[qkv]+[.])", "", rest).replace(".weight", "").replace(".bias", " bias")
+
+
+def _joined(problems: Sequence[tuple[str, str]], label: str) -> list[str]:
+    """One line for all tensors with the same problem, with the layers that have it."""
+    layers: dict[tuple[str, str], list[int]] = {}
+    for name, words in problems:
+        layer, short = _parts(name)
+        layers.setdefault((words, short), []).extend(map(int, filter(None, [layer])))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for (words, short), numbers in layers.items():
+        groups.setdefault((words, _ranges(numbers)), []).append(short)
+    lines = []
+    for (words, ranges), group in groups.items():
+        names = sorted(group, key=lambda name: (" bias" in name, "qkv".find(name[0]), name))
+        where = f" of layer{'s' * (not ranges.isdigit())} {ranges}" if ranges else ""
+        if len(names) > 1:
+            words = words.replace("is ", "are ", 1).replace("has its ", "have their ", 1)
+        lines.append(f"{label}: {' and '.join(names) if len(names) == 2 else listed(names, 6)}{where} {words}")
+    return lines
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    runs = [[*run] for _, run in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])]
+    return ", ".join(f"{run[0][1]}–{run[-1][1]}" if len(run) > 1 else f"{run[0][1]}" for run in runs)
+
+
+def _changed(name: str, ours: Any, theirs: Any, other: Form, *, missing: bool = False) -> str:
+    key = KEYS[other.kind].get(name, "its key")
+    why = f": {key} is missing" if missing else f" ({key})"
+    return f"{other.label}: {name} {ours:g} → {theirs:g}{why}"
+
+
+def _encodings(one: Form, other: Form) -> list[str]:
+    ours, theirs = one.encodings.ropes(), other.encodings.ropes()
+    if bool(ours) != bool(theirs):
+        return [f"{(other if ours else one).label}: no rotary encoding"]
+    length = max(form.encodings.context or 1 for form in (one, other))
+    lines = []
+    counts = [(form.heads.heads, form.heads.kv_heads or form.heads.heads) for form in (one, other) if form.heads]
+    for name, before, after in zip(("heads", "kv heads"), counts[0], counts[-1], strict=True) if counts else ():
+        lines += [_changed(name, before, after, other)] if before != after else []
+    for encoding in ours:
+        twin = next((each for each in theirs if each.layer_type == encoding.layer_type), theirs[0])
+        where = f" ({encoding.layer_type})" if encoding.layer_type else ""
+        lines += [f"{line}{where}" for line in _encoding(encoding, twin, other, length)]
+    return lines
+
+
+def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[str]:
+    lines, given, found = [], one.parameters, two.parameters
+    if one.rotary_dim != two.rotary_dim:
+        missing = KEYS[other.kind].get("rotary dimension", "") not in " ".join(two.sources.values())
+        return [_changed("rotary dimension", one.rotary_dim, two.rotary_dim, other, missing=missing)]
+    if not math.isclose(given["base"], found["base"], rel_tol=SAME_FREQUENCY):
+        missing = "default" in two.sources.get("base", "default")
+        lines.append(_changed("base", given["base"], found["base"], other, missing=missing))
+    sections = [tuple(each.extra.get("mrope_section") or ()) for each in (one, two)]
+    if sections[0] != sections[1]:
+        lines.append(f"{other.label}: M-RoPE sections {bracketed(sections[0])} → {bracketed(sections[1])}")
+    kind = given["scaling"]
+    if kind != "none" == found["scaling"]:
+        key = KEYS[other.kind].get(kind, "rope.scaling.type" if other.kind == GGUF else "rope_scaling")
+        return [*lines, f"{other.label}: {key} is missing: the {kind} scaling is lost"]
+    for at in (None, length) if not lines else ():
+        when = f" at {at:,} positions" if at else ""
+        ours, theirs = (np.array(each.inverse_frequencies(at)) for each in (one, two))
+        off = np.flatnonzero(~np.isclose(ours, theirs, rtol=SAME_FREQUENCY, atol=0)).tolist()
+        factors = [each.attention_factor(at) or 1.0 for each in (one, two)]
+        if off:
+            return [f"{other.label}: frequencies of pairs {_ranges(off)} differ{when}"]
+        if not math.isclose(*factors, rel_tol=SAME_FREQUENCY):
+            return [f"{other.label}: attention factor {factors[0]:.6g} → {factors[1]:.6g}{when}"]
+    return lines

@@ -1,0 +1,107 @@
+"""Maps of errors: every cell is the worst element that it stands for, on both sides, as NumPy finds it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.error_maps import error_maps
+from pecli.checks.tolerance import Tolerance
+
+RNG = np.random.default_rng(0)
+
+
+def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.ndarray:
+    """(3, down, across): A, B and |A − B| of the worst element of each cell, over all leading axes."""
+    height, width = a.shape[-2:]
+    cells = np.full((3, down, across), -1.0)
+    for index in np.ndindex(a.shape):
+        row, column = index[-2] * down // height, index[-1] * across // width
+        error = abs(a[index] - b[index])
+        if error > cells[2, row, column]:
+            cells[:, row, column] = a[index], b[index], error
+    return cells
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (50, 30), (3, 17, 23)], ids=str)
+def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
+    a = RNG.standard_normal(shape)
+    b = a + RNG.standard_normal(shape) * (RNG.random(shape) < 0.5)
+    (tensor,) = pecli.diff(a, b).tensors
+    (errors,) = error_maps(tensor, 10, 7)
+    size = min(10, shape[-2]), min(7, shape[-1])
+    expected = worst_by_loop(a, b, *size)
+    assert (errors.shape, errors.errors.shape) == (shape[-2:], size)
+    np.testing.assert_array_equal(errors.errors, expected[2])
+    off = errors.errors > 0
+    np.testing.assert_array_equal(errors.expected[off], expected[0][off])
+    np.testing.assert_array_equal(errors.found[off], expected[1][off])
+    np.testing.assert_array_equal(errors.expected[~off], errors.found[~off])
+    assert errors.layers == (3 if len(shape) == 3 else 1)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "limit", "relative"),
+    [
+        ({"atol": 1e-3}, 1e-3, False),
+        ({"rtol": 1e-4}, 1e-4, True),
+        ({"atol": 1e-3, "rtol": 1e-4}, 0.0, False),
+        ({"max_ulp": 2}, 0.0, False),
+        ({}, 0.0, False),
+    ],
+    ids=str,
+)
+def test_the_tolerance_is_the_one_applied(tolerance: dict[str, float], limit: float, relative: bool) -> None:
+    a, b = np.linspace(1.0, 4.0, 24).reshape(6, 4), np.linspace(1.0, 5.0, 24).reshape(6, 4)
+    (errors,) = error_maps(pecli.diff(a, b, Tolerance(**tolerance)).tensors[0])
+    assert (errors.tolerance, errors.is_relative) == (limit, relative)
+    np.testing.assert_array_equal(errors.errors, abs(a - b) / (a if relative else 1))
+
+
+def test_frequencies_are_judged_relatively() -> None:
+    a, b = pecli.Rope(4, 16).tables(), pecli.Rope(4, 16, base=9000.0).tables()
+    maps = {tensor.name: next(error_maps(tensor)) for tensor in pecli.diff(a, b, atol=1e-3).tensors}
+    found = maps["inv_freq"]
+    assert (found.rows, found.columns, found.tolerance, found.is_relative) == ("", "pair", 1e-5, True)
+    np.testing.assert_allclose(found.errors[0], (10 / 9) ** (np.arange(8) / 8) - 1, atol=1e-12)
+    assert (maps["cos"].rows, maps["cos"].columns, maps["cos"].tolerance) == ("position", "pair", 1e-3)
+
+
+def test_axes_are_named_as_the_table_has_them() -> None:
+    rope, wrong = pecli.Rope(64, 16, layout="halves"), pecli.Rope(64, 16, layout="halves", base=500.0)
+    names = {each.name: next(error_maps(each)).columns for each in pecli.diff(rope.tables(), wrong.tables()).tensors}
+    assert names == {"cos": "channel", "sin": "channel", "inv_freq": "pair"}
+    bias = pecli.Alibi(4, 8).tables()["bias"]
+    (errors,) = error_maps(pecli.diff({"bias": bias}, {"bias": bias / 2}).tensors[0])
+    assert (errors.rows, errors.columns, errors.layers) == ("query", "key", 4)
+
+
+def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
+    cos, sin = (pecli.Rope(32, 16).tables()[name] for name in ("cos", "sin"))
+    packed = np.concatenate([cos, sin + np.float32(0.01)], axis=1)
+    result = pecli.verify(packed, pecli.Rope(32, 16), atol=1e-6)
+    maps = {errors.name: errors for errors in error_maps(result.tensors[0])}
+    assert list(maps) == ["cos_sin: cos", "cos_sin: sin"]
+    assert maps["cos_sin: cos"].errors.max() == 0
+    np.testing.assert_allclose(maps["cos_sin: sin"].errors, 0.01, atol=1e-6)
+    np.testing.assert_array_equal(maps["cos_sin: sin"].expected, sin)
+
+
+def test_sides_are_as_the_files_were_given_whichever_was_read() -> None:
+    cos, sin = (pecli.Rope(32, 16).tables()[name] for name in ("cos", "sin"))
+    packed = {"freqs": np.concatenate([cos, sin], axis=1) * np.float32(0.5)}
+    maps = [next(error_maps(pecli.diff(*pair).tensors[0])) for pair in (({"cos": cos, "sin": sin}, packed),)]
+    maps += [next(error_maps(pecli.diff(packed, {"cos": cos, "sin": sin}).tensors[0]))]
+    for (one, other), errors in zip(((cos, cos / 2), (cos / 2, cos)), maps, strict=True):
+        np.testing.assert_array_equal(errors.expected, one)
+        np.testing.assert_array_equal(errors.found, other)
+
+
+def test_what_is_not_finite_is_infinitely_far_off() -> None:
+    a = np.ones((4, 4))
+    b = a.copy()
+    b[1, 2], b[3, 3] = np.nan, np.inf
+    (errors,) = error_maps(pecli.diff(a, b).tensors[0])
+    assert np.argwhere(np.isinf(errors.errors)).tolist() == [[1, 2], [3, 3]]
+    assert not list(error_maps(pecli.diff(a, a).tensors[0]))

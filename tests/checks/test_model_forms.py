@@ -1,0 +1,441 @@
+"""Two forms of one model: pairs made with the official GGUF writer and name maps, right and with known mistakes.
+
+What the converter does to tensors is llama.cpp's convert_hf_to_gguf.py: llama's permutation, Gemma's norms plus one,
+GPT-NeoX's rows regrouped. Q4_K, which the gguf package reads and does not write, is packed here by ggml's layout.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import pecli
+from pecli.checks import model_forms
+from pecli.cli.app import run
+from pecli.errors import FileError
+
+Arrays = dict[str, np.ndarray]
+HIDDEN, HEADS, KV, LAYERS, VOCABULARY, INNER = 256, 8, 2, 3, 32, 256
+SIZE = HIDDEN // HEADS
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3["original_max_position_embeddings"] = 8192
+SHORT, LONG = [1.0 + k / 16 for k in range(SIZE // 2)], [2.0 + k for k in range(SIZE // 2)]
+LONGROPE = {"rope_type": "longrope", "short_factor": SHORT, "long_factor": LONG}
+COMMON = {"hidden_size": HIDDEN, "num_attention_heads": HEADS, "num_key_value_heads": KV, "vocab_size": VOCABULARY}
+COMMON |= {"num_hidden_layers": LAYERS, "intermediate_size": INNER, "max_position_embeddings": 131072}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "llama": {**COMMON, "rope_theta": 5e5, "rope_scaling": LLAMA3},
+    "qwen2": {**COMMON, "rope_theta": 1e6},
+    "gemma2": {**COMMON, "head_dim": SIZE, "rope_theta": 20000.0, "sliding_window": 4096},
+    "phi3": {**COMMON, "rope_scaling": LONGROPE, "original_max_position_embeddings": 4096, "rope_theta": 10000.0},
+    "gpt_neox": {**COMMON, "rotary_pct": 0.25, "rotary_emb_base": 10000},
+}
+del CONFIGS["gpt_neox"]["num_key_value_heads"]
+ATTENTION = {"q_proj": HIDDEN, "k_proj": KV * SIZE, "v_proj": KV * SIZE}
+
+
+def weights(model: str) -> Arrays:
+    """By the names that transformers has for them."""
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (VOCABULARY, HIDDEN)}
+    shapes |= {"model.norm.weight": (HIDDEN,)}
+    shapes |= {} if model == "gemma2" else {"lm_head.weight": (VOCABULARY, HIDDEN)}
+    for layer in (f"model.layers.{k}." for k in range(LAYERS)):
+        norms = ["input_layernorm", "post_attention_layernorm"]
+        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"] if model == "gemma2" else []
+        shapes |= {f"{layer}{norm}.weight": (HIDDEN,) for norm in norms}
+        rows = {"qkv_proj": sum(ATTENTION.values())} if model == "phi3" else ATTENTION
+        shapes |= {f"{layer}self_attn.{name}.weight": (count, HIDDEN) for name, count in rows.items()}
+        shapes |= {f"{layer}self_attn.{name}.bias": (count,) for name, count in rows.items() if model == "qwen2"}
+        shapes[f"{layer}self_attn.o_proj.weight"] = (HIDDEN, HIDDEN)
+        up = {"gate_up_proj": 2 * INNER} if model == "phi3" else {"gate_proj": INNER, "up_proj": INNER}
+        shapes |= {f"{layer}mlp.{name}.weight": (count, HIDDEN) for name, count in up.items()}
+        shapes[f"{layer}mlp.down_proj.weight"] = (HIDDEN, INNER)
+    if model == "gpt_neox":
+        shapes = {"gpt_neox.embed_in.weight": (VOCABULARY, HIDDEN), "embed_out.weight": (VOCABULARY, HIDDEN)}
+        shapes |= {f"gpt_neox.final_layer_norm.{part}": (HIDDEN,) for part in ("weight", "bias")}
+        for layer in (f"gpt_neox.layers.{k}." for k in range(LAYERS)):
+            linear = {"attention.query_key_value": (3 * HIDDEN, HIDDEN), "attention.dense": (HIDDEN, HIDDEN)}
+            linear |= {"mlp.dense_h_to_4h": (INNER, HIDDEN), "mlp.dense_4h_to_h": (HIDDEN, INNER)}
+            linear |= {"input_layernorm": (HIDDEN,), "post_attention_layernorm": (HIDDEN,)}
+            shapes |= {f"{layer}{name}.weight": shape for name, shape in linear.items()}
+            shapes |= {f"{layer}{name}.bias": shape[:1] for name, shape in linear.items()}
+    random = np.random.default_rng(7)
+    return {name: (random.standard_normal(shape) / 16).astype(np.float32) for name, shape in shapes.items()}
+
+
+def permute(array: np.ndarray, heads: int) -> np.ndarray:
+    """LlamaModel.permute."""
+    shape = (heads, 2, array.shape[0] // heads // 2, *array.shape[1:])
+    return array.reshape(shape).swapaxes(1, 2).reshape(array.shape)
+
+
+def unpermute(array: np.ndarray, heads: int) -> np.ndarray:
+    shape = (heads, array.shape[0] // heads // 2, 2, *array.shape[1:])
+    return array.reshape(shape).swapaxes(1, 2).reshape(array.shape)
+
+
+def regroup(array: np.ndarray) -> np.ndarray:
+    """GPTNeoXModel.modify_tensors."""
+    parts = array.reshape(HEADS, 3, SIZE, *array.shape[1:])
+    return np.concatenate([parts[:, k].reshape(HIDDEN, *array.shape[1:]) for k in range(3)])
+
+
+def converted(model: str, tensors: Arrays) -> tuple[Arrays, dict[str, Any]]:
+    """The tensors and keys of a right GGUF file."""
+    arch = {"gpt_neox": "gptneox"}.get(model, model)
+    number = next(each for each, name in gguf.MODEL_ARCH_NAMES.items() if name == arch)
+    names = gguf.get_tensor_name_map(number, LAYERS)
+    made = {names.get_name(name, try_suffixes=(".weight", ".bias")): array for name, array in tensors.items()}
+    for name, array in made.items():
+        if model == "llama" and (heads := {"attn_q": HEADS, "attn_k": KV}.get(name.split(".")[-2])):
+            made[name] = permute(array, heads)
+        if model == "gpt_neox" and "attn_qkv" in name:
+            made[name] = regroup(array)
+        if model == "gemma2" and name.endswith("norm.weight"):
+            made[name] = array + np.float32(1)
+    keys = {"context_length": 131072, "embedding_length": HIDDEN, "block_count": LAYERS}
+    keys |= {"attention.head_count": HEADS, "attention.head_count_kv": HEADS if model == "gpt_neox" else KV}
+    config = CONFIGS[model]
+    keys["rope.freq_base"] = float(config.get("rope_theta", 10000))
+    keys["rope.dimension_count"] = SIZE // 4 if model == "gpt_neox" else SIZE
+    if model == "llama":
+        with np.errstate(all="raise"):
+            waves = 2 * np.pi * 5e5 ** (np.arange(0, SIZE, 2) / SIZE)
+            share = (8192 / waves - 1) / 3
+        factors = np.where(waves < 2048, 1, np.where(waves > 8192, 8, 1 / ((1 - share) / 8 + share)))
+        made["rope_freqs.weight"] = factors.astype(np.float32)
+    if model == "phi3":
+        made["rope_factors_short.weight"] = np.array(SHORT, np.float32)
+        made["rope_factors_long.weight"] = np.array(LONG, np.float32)
+        keys["rope.scaling.original_context_length"] = 4096
+        keys["rope.scaling.attn_factor"] = float(np.sqrt(1 + np.log(32) / np.log(4096)))
+    return made, keys
+
+
+def q4_k(array: np.ndarray) -> np.ndarray:
+    """block_q4_K of ggml: d, dmin, eight scales and minima of six bits, nibbles."""
+    parts = array.reshape(-1, 8, 32).astype(np.float64)
+    low = np.minimum(parts.min(axis=2), 0)
+    scale = (parts.max(axis=2) - low) / 15
+    d, dmin = ((each.max(axis=1, keepdims=True) / 63).astype(np.float16) for each in (scale, -low))
+    with np.errstate(all="ignore"):
+        sc, m = (np.nan_to_num(np.rint(each / unit)).astype(np.uint8) for each, unit in ((scale, d), (-low, dmin)))
+        values = (parts + (dmin * m.astype(np.float64))[..., None]) / (d * sc.astype(np.float64))[..., None]
+    q = np.clip(np.rint(np.nan_to_num(values)), 0, 15).astype(np.uint8)
+    packed = np.zeros((len(parts), 12), np.uint8)
+    packed[:, :4], packed[:, 4:8] = sc[:, :4] | (sc[:, 4:] >> 4 << 6), m[:, :4] | (m[:, 4:] >> 4 << 6)
+    packed[:, 8:] = (sc[:, 4:] & 15) | (m[:, 4:] & 15) << 4
+    nibbles = (q[:, ::2] | q[:, 1::2] << 4).reshape(len(parts), 128)
+    blocks = np.concatenate([d.view(np.uint8), dmin.view(np.uint8), packed, nibbles], axis=1)
+    return blocks.reshape(*array.shape[:-1], -1)
+
+
+def write_gguf(path: Path, arch: str, tensors: Arrays, keys: dict[str, Any], kind: str) -> None:
+    writer = gguf.GGUFWriter(path, arch)
+    for name, value in keys.items():
+        (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(f"{arch}.{name}", value)
+    number = gguf.GGMLQuantizationType[kind]
+    for name, array in tensors.items():
+        if array.ndim == 1 or kind == "F32":
+            writer.add_tensor(name, array)
+        elif kind == "F16":
+            writer.add_tensor(name, array.astype(np.float16))
+        else:
+            writer.add_tensor(name, q4_k(array) if kind == "Q4_K" else gguf.quantize(array, number), raw_dtype=number)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_hugging_face(folder: Path, model: str, tensors: Arrays) -> None:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"model_type": model, **CONFIGS[model]}))
+    save_file(tensors, folder / "model.safetensors")
+
+
+Mistake = Callable[[Arrays, dict[str, Any]], object]
+
+
+def on(pattern: str, change: Callable[[np.ndarray], np.ndarray]) -> Mistake:
+    def make(tensors: Arrays, keys: dict[str, Any]) -> None:
+        chosen = [name for name in tensors if re.search(pattern, name)]
+        assert chosen
+        for name in chosen:
+            tensors[name] = np.ascontiguousarray(change(tensors[name]))
+
+    return make
+
+
+def swap(one: str, other: str) -> Mistake:
+    def make(tensors: Arrays, keys: dict[str, Any]) -> None:
+        for name in [name for name in tensors if one in name]:
+            twin = name.replace(one, other)
+            tensors[name], tensors[twin] = tensors[twin], tensors[name]
+
+    return make
+
+
+def without(*names: str) -> Mistake:
+    return lambda tensors, keys: [tensors.pop(name, None) is None and keys.pop(name) for name in names]
+
+
+def exchanged_halves(array: np.ndarray) -> np.ndarray:
+    return np.roll(array, len(array) // 2, axis=0)
+
+
+def permuted_queries_and_keys(array: np.ndarray) -> np.ndarray:
+    both = HEADS + KV if len(array) < 3 * HIDDEN else 2 * HEADS
+    return np.concatenate([permute(array[: both * SIZE], both), array[both * SIZE :]])
+
+
+def ungrouped(array: np.ndarray) -> np.ndarray:
+    """What `regroup` is made of."""
+    return array.reshape(3, HEADS, SIZE, *array.shape[1:]).swapaxes(0, 1).reshape(array.shape)
+
+
+NEOX_VALUES = np.concatenate([np.arange(HIDDEN), np.arange(2 * HIDDEN, 3 * HIDDEN), np.arange(HIDDEN, 2 * HIDDEN)])
+MISTAKES: dict[str, list[tuple[Mistake, str]]] = {
+    "llama": [
+        (
+            on("attn_k", lambda array: permute(unpermute(array, KV), HEADS)),
+            r"B: k of layers 0–2 is permuted in 8 heads; the model has 2 kv heads \(llama.cpp#3364\)",
+        ),
+        (
+            lambda tensors, keys: [
+                on("attn_q", lambda array: unpermute(array, HEADS))(tensors, keys),
+                on("attn_k", lambda array: unpermute(array, KV))(tensors, keys),
+            ],
+            "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
+        ),
+        (on("blk.1.attn_q", lambda array: permute(array, HEADS)), "B: q of layer 1 is permuted twice"),
+        (without("rope.freq_base"), "B: base 500000 → 10000: rope.freq_base is missing"),
+        (without("rope_freqs.weight"), "B: rope_freqs.weight is missing: the llama3 scaling is lost"),
+    ],
+    "qwen2": [
+        (
+            on("attn_q.weight", lambda array: permute(array, HEADS)),
+            "B: q of layers 0–2 is permuted; qwen2 in GGUF form is not",
+        ),
+        (
+            on("attn_k.bias", lambda array: permute(array, KV)),
+            "B: k bias of layers 0–2 is permuted; qwen2 in GGUF form is not",
+        ),
+        (on("attn_k.weight", lambda array: permute(array, HEADS)), "B: k of .* is permuted in 8 heads; .* 2 kv heads"),
+        (without("rope.freq_base"), "B: base 1e[+]06 → 10000: rope.freq_base is missing"),
+        (swap("ffn_gate", "ffn_up"), "B: ffn_up of layers 0–2 is ffn_gate of A"),
+    ],
+    "gemma2": [
+        (on("norm.weight", lambda array: array - 1), "too small: GGUF keeps norms of gemma2 with 1 added"),
+        (
+            on("attn_[qk]", lambda array: permute(array, len(array) // SIZE)),
+            "q and k of layers 0–2 are permuted; gemma2",
+        ),
+        (without("rope.freq_base"), "base 20000 → 10000"),
+        (swap("blk.0.", "blk.2."), "attn_norm, .* and 5 more of layer 0 are layer 2 of A"),
+        (on("ffn_down", lambda array: array * 0), "B: ffn_down of layers 0–2 is all zeros"),
+    ],
+    "phi3": [
+        (
+            on("attn_qkv", permuted_queries_and_keys),
+            "B: qkv of layers 0–2 is permuted in q and k; phi3 in GGUF form is not",
+        ),
+        (on("blk.[01].ffn_up", exchanged_halves), "B: ffn_up of layers 0–1 has its halves exchanged"),
+        (without("rope_factors_long.weight", "rope_factors_short.weight"), "rope_factors_long.weight is missing"),
+        (without("rope.scaling.attn_factor"), "attention factor 1.19024 → 1"),
+        (on("token_embd", lambda array: array * 2), "token_embd is multiplied by 2"),
+    ],
+    "gpt_neox": [
+        (
+            on("attn_qkv", ungrouped),
+            "qkv and qkv bias of layers 0–2 are in the order of A; gptneox .* rows q of all heads, then k, then v",
+        ),
+        (on("attn_qkv.weight", permuted_queries_and_keys), "qkv of layers 0–2 is permuted in q and k"),
+        (without("rope.dimension_count"), "rotary dimension 8 → 32: rope.dimension_count is missing"),
+        (on("attn_qkv.bias", lambda array: array[NEOX_VALUES]), "qkv bias .* has its k and v exchanged"),
+        (lambda tensors, keys: tensors.pop("blk.2.ffn_down.bias"), "ffn_down bias of layer 2 is missing in B"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    folders: dict[str, Path] = {}
+
+    def folder(model: str) -> Path:
+        if model not in folders:
+            folders[model] = tmp_path_factory.mktemp("forms") / model
+            write_hugging_face(folders[model], model, weights(model))
+        return folders[model]
+
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K"])
+@pytest.mark.parametrize("model", CONFIGS)
+def test_a_right_pair_passes(made: Callable[[str], Path], tmp_path: Path, model: str, kind: str) -> None:
+    arch = {"gpt_neox": "gptneox"}.get(model, model)
+    write_gguf(tmp_path / "model.gguf", arch, *converted(model, weights(model)), kind)
+    found = pecli.diff(made(model), tmp_path / "model.gguf")
+    assert found, found
+    assert (found.weak, found.tensors, found.forms.split()[0]) == ((), (), str(len(weights(model))))
+    assert pecli.diff(tmp_path / "model.gguf", made(model))
+
+
+@pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_K"])
+@pytest.mark.parametrize(("model", "number"), [(model, k) for model in MISTAKES for k in range(5)])
+def test_mistakes_are_named(made: Callable[[str], Path], tmp_path: Path, model: str, number: int, kind: str) -> None:
+    mistake, expected = MISTAKES[model][number]
+    tensors, keys = converted(model, weights(model))
+    mistake(tensors, keys)
+    arch = {"gpt_neox": "gptneox"}.get(model, model)
+    write_gguf(tmp_path / "model.gguf", arch, tensors, keys, kind)
+    found = pecli.diff(made(model), tmp_path / "model.gguf")
+    assert not found
+    assert re.search(expected, "\n".join(found.diagnosis)), found
+    assert len(str(found).splitlines()) < 24
+
+
+def test_two_right_files_of_one_model(tmp_path: Path) -> None:
+    """F16 against Q8_0, without a folder of Hugging Face's."""
+    for kind in ("F16", "Q8_0"):
+        write_gguf(tmp_path / f"{kind}.gguf", "llama", *converted("llama", weights("llama")), kind)
+    assert pecli.diff(tmp_path / "F16.gguf", tmp_path / "Q8_0.gguf")
+
+
+META = {"embed_tokens": "tok_embeddings", "lm_head": "output", "model.": "", "self_attn": "attention"}
+META |= {"q_proj": "wq", "k_proj": "wk", "v_proj": "wv", "o_proj": "wo", "mlp": "feed_forward", "gate_proj": "w1"}
+META |= {
+    "up_proj": "w3",
+    "down_proj": "w2",
+    "input_layernorm": "attention_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+PARAMS = {"dim": HIDDEN, "n_heads": HEADS, "n_kv_heads": KV, "n_layers": LAYERS, "vocab_size": VOCABULARY}
+PARAMS |= {"norm_eps": 1e-5, "rope_theta": 5e5, "use_scaled_rope": True}
+ROW_PARALLEL = ("wo", "w2", "tok_embeddings")
+
+
+def meta(tensors: Arrays) -> Arrays:
+    """Meta's names, and its interleaved rows."""
+    made = {}
+    for name, array in tensors.items():
+        heads = {"q_proj": HEADS, "k_proj": KV}.get(name.split(".")[-2])
+        for word, other in META.items():
+            name = name.replace(word, other)
+        made[name] = permute(array, heads) if heads else array
+    return made
+
+
+def torch_save(path: Path, tensors: Arrays) -> None:
+    """An archive like that of torch.save: a pickle that rebuilds float32 tensors, and their storages."""
+
+    def text(word: str) -> bytes:
+        return b"X" + struct.pack("<I", len(word)) + word.encode()
+
+    def numbers(values: tuple[int, ...]) -> bytes:
+        return b"(" + b"".join(b"J" + struct.pack("<i", value) for value in values) + b"t"
+
+    pickled = b"\x80\x02}("
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, (name, array) in enumerate(tensors.items()):
+            storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(str(number)) + text("cpu")
+            storage += numbers((array.size,))[1:] + b"Q"
+            strides = tuple(stride // 4 for stride in np.ascontiguousarray(array).strides)
+            rebuilt = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00" + numbers(array.shape)
+            pickled += text(name) + rebuilt + numbers(strides) + b"\x89ccollections\nOrderedDict\n)RtR"
+        archive.writestr("consolidated/data.pkl", pickled + b"u.")
+        for number, array in enumerate(tensors.values()):
+            archive.writestr(f"consolidated/data/{number}", array.tobytes())
+
+
+def write_meta(folder: Path, tensors: Arrays, params: dict[str, Any], shards: int) -> None:
+    folder.mkdir()
+    (folder / "params.json").write_text(json.dumps(params))
+    for shard in range(shards):
+        parts = {}
+        for name, array in tensors.items():
+            axis = any(word in name for word in ROW_PARALLEL)
+            parts[name] = array if "norm" in name else np.split(array, shards, axis=int(axis))[shard]
+        torch_save(folder / f"consolidated.{shard:02}.pth", parts)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_right_pair_of_metas(made: Callable[[str], Path], tmp_path: Path, shards: int) -> None:
+    write_meta(tmp_path / "meta", meta(weights("llama")), PARAMS, shards)
+    assert pecli.diff(made("llama"), tmp_path / "meta")
+    write_gguf(tmp_path / "model.gguf", "llama", *converted("llama", weights("llama")), "Q8_0")
+    assert pecli.diff(tmp_path / "meta", tmp_path / "model.gguf")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "change", "params", "expected"),
+    [
+        ("wk", lambda array: permute(unpermute(array, KV), HEADS), {}, "k of layers 0–2 is permuted in 8 heads"),
+        ("w[qk]", lambda array: unpermute(array, len(array) // SIZE), {}, "q and k of layers 0–2 are not permuted"),
+        ("1.*wq", lambda array: permute(array, HEADS), {}, "q of layer 1 is permuted twice"),
+        ("norm", lambda array: array, {"rope_theta": 1e4}, r"base 500000 → 10000 \(rope_theta\)"),
+        ("norm", lambda array: array, {"use_scaled_rope": False}, "use_scaled_rope is missing: the llama3 scaling"),
+        ("norm", lambda array: array, {"n_kv_heads": 4}, r"kv heads 2 → 4 \(n_kv_heads\)"),
+    ],
+)
+def test_metas_mistakes(
+    made: Callable[[str], Path],
+    tmp_path: Path,
+    pattern: str,
+    change: Callable[[np.ndarray], np.ndarray],
+    params: dict[str, Any],
+    expected: str,
+) -> None:
+    tensors = meta(weights("llama"))
+    on(pattern, change)(tensors, {})
+    write_meta(tmp_path / "meta", tensors, PARAMS | params, 1)
+    found = pecli.diff(made("llama"), tmp_path / "meta")
+    assert not found
+    assert re.search(expected, "\n".join(found.diagnosis)), found
+
+
+def test_the_command(made: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    write_gguf(tmp_path / "right.gguf", "llama", tensors, keys, "Q8_0")
+    on("attn_k", lambda array: unpermute(array, KV))(tensors, keys)
+    write_gguf(tmp_path / "wrong.gguf", "llama", tensors, keys, "Q8_0")
+    assert run(["diff", str(made("llama")), str(tmp_path / "right.gguf")]) == 0
+    assert capsys.readouterr().out.startswith("same model")
+    assert run(["diff", str(made("llama")), str(tmp_path / "wrong.gguf"), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["diagnosis"] == ["B: k of layers 0–2 is not permuted; llama in GGUF form is"]
+    assert [each["name"] for each in found["tensors"]] == [f"blk.{k}.attn_k.weight" for k in range(LAYERS)]
+
+
+def test_unknown_names_and_a_missing_package_are_said(
+    made: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "Q8_0")
+    strange = {**weights("llama"), "model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
+    write_hugging_face(tmp_path / "hf", "llama", strange)
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert (bool(found), found.weak) == (True, ("not compared: model.layers.0.adapter.weight (A)",))
+    monkeypatch.setattr(model_forms, "find_spec", lambda name: None)
+    with pytest.raises(FileError, match="pip install gguf"):
+        pecli.diff(made("llama"), tmp_path / "model.gguf")
+
+
+def test_one_element_beyond_the_rounding_is_seen(made: Callable[[str], Path], tmp_path: Path) -> None:
+    for kind, error in (("F32", 1e-6), ("F16", 1e-3), ("Q8_0", 0.1)):
+        tensors, keys = converted("llama", weights("llama"))
+        tensors["blk.1.ffn_up.weight"][3, 5] += error
+        write_gguf(tmp_path / f"{kind}.gguf", "llama", tensors, keys, kind)
+        (line,) = pecli.diff(made("llama"), tmp_path / f"{kind}.gguf").diagnosis
+        assert line.startswith("B: ffn_up of layer 1 is off by up to"), (kind, line)
