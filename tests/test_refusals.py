@@ -53,7 +53,7 @@ REFUSED = [
     ("pecli.Rope(4, 8, recipe='float32', runtime='vllm')", "recipe", "an arithmetic of its own"),
     ("pecli.Rope(dim=8, positions=[0, 2], runtime='vllm')", "runtime", "one position after the other"),
     ("pecli.Rope(dim=8, positions=[[0, 1], [0, 1]], axes=[4, 2])", "axes", "must add up to dim, 8"),
-    ("pecli.Rope(4, 8, axes=[4, 4])", "axes", "--positions or of a --style"),
+    ("pecli.Rope(4, 8, axes=[4, 4])", "axes", "--positions or of a --grid"),
     ("pecli.Rope(4, 8, mrope_section=[1, 2])", "mrope_section", "must add up to 4"),
     ("pecli.Rope(4, 8, mrope_interleaved=True)", "mrope_interleaved", "belongs to mrope_section"),
     ("pecli.Rope(dim=8, positions=[[0, 1], [0, 1]])", "positions", "must be of shape (L,)"),
@@ -111,6 +111,9 @@ REFUSED = [
     ("pecli.resize(np.ones((4, 2)), to=3, grid=(2, 2))", "to", "(rows, columns)"),
     ("pecli.load(b'x')", "path", "must be a path"),
     ("pecli.apply(X, pecli.load_model('gemma-3-12b'))", "layer_type", ""),
+    ("pecli.apply(X, pecli.Rope(5, 8), offset=LAST - 3)", "offset", "beyond 2^40"),
+    ("pecli.apply(X, pecli.Rope(5, 8), seq_axis=2)", "seq_axis", ""),
+    ("pecli.apply(X, pecli.Rope(5, 8), seq_axis=-4)", "seq_axis", ""),
 ]  # fmt: skip
 
 ACCEPTED = [
@@ -131,6 +134,8 @@ ACCEPTED = [
     "pecli.resize(np.ones((5, 2)), to=3, keep=2)",
     "pecli.resize(np.ones((5, 2)), to=6, keep=4)",
     "pecli.Sinusoidal(5, 8).applied_to(X)",
+    "pecli.apply(X, pecli.Rope(5, 8), offset=LAST - 4)",
+    "pecli.apply(X, pecli.Rope(5, 8), seq_axis=-3)",
     "add_bias(X[None, :, :, :5], table_of('bias', np.ones((2, 5, 5))))",
     "add_bias(X[None, :, :, :5], table_of('bias', np.ones((2, 1, 5))))",
     "add_bias(X[None, :, :3, :5], table_of('bias', np.ones((2, 5, 5))))",

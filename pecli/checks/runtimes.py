@@ -42,6 +42,7 @@ class RuntimeResult:
     lacks: str = ""  #: why the runtime has no such table at all
     causes: tuple[str, ...] = ()  #: what it reads otherwise than the model defines it
     notes: tuple[str, ...] = ()
+    short_prompts: str = ""  #: what prompts get that are much shorter than the context
     rows: int | None = None  #: how many positions it has, where they end before the context does
     departure: float = 0.0  #: the largest error that comes of the causes
     first_beyond: int | None = None  #: the first position where that exceeds the tolerance
@@ -53,7 +54,7 @@ class RuntimeResult:
     @property
     def departs(self) -> bool:
         """Whether it is off by more than the tolerance, or lacks something."""
-        return bool(self.lacks) or self.rows is not None or self.first_beyond is not None
+        return bool(self.lacks or self.short_prompts) or self.rows is not None or self.first_beyond is not None
 
     def as_json(self) -> dict[str, Any]:
         measured = plain_fields(self, "max_abs_error", "worst_position")
@@ -137,6 +138,13 @@ def _result(encoding: Encoding, name: str, length: int, context: int | None, tol
     ends = reading.rows
     if ends is None and runtime.limits_to_context and context is not None:
         ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
+    notes, short = reading.notes, ""
+    if runtime.text_only and "mrope_section" in encoding.extra:
+        notes += ("as defined for text; no M-RoPE for images",)
+    original = encoding.parameters.get("original_max_position_embeddings") or length
+    if runtime.ignores_prompt and rope.scaling == "longrope" and length > original:
+        short = f"prompts of up to {original:,} tokens get the long factors, too; the model has the short ones for them"
+        short *= encoding.parameters["short_factor"] != encoding.parameters["long_factor"]
     defined = rope.computed_as("exact")
     places, exact = _exact(defined, min(length, ends or length))
     tables = {"computed": rope, **({"read": rope.as_read()} if reading.causes else {})}
@@ -147,7 +155,8 @@ def _result(encoding: Encoding, name: str, length: int, context: int | None, tol
         name,
         runtime.version,
         causes=reading.causes,
-        notes=reading.notes,
+        notes=(*notes, *filter(None, [short])),
+        short_prompts=short,
         rows=ends if ends is not None and ends < length else None,
         max_abs_error=computed.max_abs_error,
         worst_position=computed.worst.position if computed.worst else 0,

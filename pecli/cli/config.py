@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
 
 from pecli.cli import Exit, command, options, print_error, print_note
+from pecli.engine.arrays import widened
 from pecli.engine.schemes import Whole
 from pecli.errors import ParameterError, PecliError, quoted
+from pecli.files.load import load_file
 from pecli.models.dialects import read_object
+from pecli.models.encoding import ModelEncodings
 from pecli.models.find import describe
 from pecli.models.presets import presets
 from pecli.views import encodings as view
@@ -43,6 +51,8 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: int | None
     for name, parameter in [*((name, "MODEL") for name in files or []), *((name, "model") for name in model or [])]:
         try:
             result = describe(name, parameter).encodings()
+            if os.path.isdir(name):
+                result = replace(result, warnings=(*result.warnings, *_stored_frequencies(name, result)))
             data = result.as_json(seq_len) if json else {}
         except PecliError as problem:
             code = max(code, print_error(problem))
@@ -60,6 +70,17 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: int | None
     if not json and len(found) > 1:
         view.show_differences(found, seq_len)
     return code
+
+
+def _stored_frequencies(folder: str, model: ModelEncodings) -> Iterator[str]:
+    """Frequencies that the weights beside a configuration hold, where none of its encodings has them."""
+    known = [np.array(each.inverse_frequencies()) for each in model.encodings if each.is_rotary]
+    with suppress(PecliError), load_file(folder) as file:
+        for name in [name for name in file.tensors if name.endswith("inv_freq")] if known else ():
+            stored = widened(file.tensors[name]).reshape(-1)
+            if not any(each.shape == stored.shape and np.allclose(stored, each, rtol=1e-2, atol=0) for each in known):
+                yield f"{name} in the weights, {len(stored)} frequencies, is not what the configuration asks for"
+                return
 
 
 @command(

@@ -34,6 +34,10 @@ class QkvLayout:
     kv_default: int | Literal["heads"] | None = None
     """Key heads where no key says it; None where the class default is not known, and the tensors decide."""
 
+    def applies(self, keys: Keys) -> bool:
+        given = keys.flag(self.flag) if self.flag else None
+        return bool(given.value) if given is not None else self.flag_default or not self.flag
+
 
 _PER_HEAD = QkvLayout(GROUPS, kv_keys=(), kv_default="heads")
 _MULTI_QUERY = QkvLayout(GROUPS, "multi_query", flag_default=True, kv_keys=(), kv_default=1)
@@ -80,7 +84,7 @@ def attention_of(config: Model | None, model: Model | None, layer_type: str | No
     keys = keys if is_gguf else replace(keys, defaults=class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
     encoding = _encoding(found, layer_type)
-    row = next((each for each in _rows(model_type) if _applies(each, keys)), None) if not is_gguf else None
+    row = next((each for each in _rows(model_type) if each.applies(keys)), None) if not is_gguf else None
     size = head_size(keys).value if encoding is None and heads else None
     return Attention(
         found.file,
@@ -122,11 +126,6 @@ def _rows(model_type: str | None) -> tuple[QkvLayout, ...]:
         suffix = next((each for each in SUFFIXES if name.endswith(each)), name)
         name = name.removesuffix(suffix)
     return QKV_LAYOUTS.get(name, ())
-
-
-def _applies(row: QkvLayout, keys: Keys) -> bool:
-    given = keys.flag(row.flag) if row.flag else None
-    return bool(given.value) if given is not None else row.flag_default or not row.flag
 
 
 def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:

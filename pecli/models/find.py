@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.contents import GGUF, INDEX
+from pecli.files.contents import GGUF, INDEX, parsed_json
 from pecli.models import presets
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -197,19 +195,12 @@ def _parse_json(path: str, data: bytes) -> Any:
     if text.count("{") + text.count("[") > MAX_JSON_DEPTH < max(accumulate(steps)):
         raise FileError(path, f"nests more than {MAX_JSON_DEPTH} levels deep")
     try:
-        return json.loads(text, object_pairs_hook=partial(_unique, path))
+        return parsed_json(text, finite=False)
     except json.JSONDecodeError as problem:
         raise FileError(path, f"is not JSON: {problem.msg} in line {problem.lineno}") from None
-    except (ValueError, RecursionError):
-        raise FileError(path, "is not JSON that can be read") from None
-
-
-def _unique(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise FileError(path, f"names {twice[:60]!r} twice")
-    return found
+    except ValueError as problem:
+        twice = str(problem) if str(problem).startswith("names ") else ""
+        raise FileError(path, twice or "is not JSON that can be read") from None
 
 
 def _parse_yaml(path: str, data: bytes) -> Any:

@@ -202,7 +202,7 @@ def verdict(result: RuntimeResult) -> tuple[str, str]:
         first, last = result.pairs or (0, 0)
         pairs = f"pair {first}" if first == last else f"pairs {first}–{last}"
         return f"{departure}, from position {result.first_beyond:,}, {pairs}", "yellow"
-    words = departure if result.causes else "as defined"
+    words = departure if result.causes else f"as defined{' for long prompts' * bool(result.short_prompts)}"
     return f"{words}; float32 off by up to {_error(result.max_abs_error)}", "green"
 
 

@@ -56,7 +56,19 @@ def test_phi_3_below_and_above_its_original_length() -> None:
     below, above = results(case, 4096), results(case)
     assert [name for name, each in below.items() if each.departs] == ["mlx-lm"]
     assert below["mlx-lm"].departure == pytest.approx(measured(case, "mlx-lm").max(), abs=0.1)
-    assert not any(each.departs for each in above.values())
+    assert [name for name, each in above.items() if each.departs] == ["vllm", "llama.cpp", "mlx-lm"]
+    assert all("up to 4,096 tokens" in each.short_prompts for each in above.values() if each.departs)
+    assert not any(each.causes for each in above.values())
+
+
+def test_mlx_lm_has_no_mrope() -> None:
+    (found,) = pecli.runtimes("qwen2.5-vl-7b", 64, names=["mlx-lm"]).layers[""]
+    assert (found.departs, found.notes) == (False, ("as defined for text; no M-RoPE for images",))
+
+
+def test_short_prompts_under_a_long_context() -> None:
+    found = pecli.runtimes("phi-4-mini", 131072, names=["transformers", "llama.cpp"])
+    assert [each.departs for each in found.layers[""]] == [False, True]
 
 
 def test_dynamic_scaling() -> None:

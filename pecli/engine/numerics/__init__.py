@@ -308,7 +308,7 @@ def rational(values: Sequence[Fraction], extra: int = 0) -> Frequencies:
 
 def joined(parts: Sequence[Frequencies]) -> Frequencies:
     """The frequencies of all parts, one part after the other."""
-    bits = max(part.bits for part in parts)
+    bits = max((part.bits for part in parts), default=0)
     values = tuple(value << (bits - part.bits) for part in parts for value in part.values)
     return Frequencies(values, bits, lambda extra: joined([part.more(extra) for part in parts]))
 

@@ -99,4 +99,5 @@ RUNTIME = Runtime(
         "dynamic": "GGUF files have none, and the converter drops it",
     },
     _phases,
+    ignores_prompt=True,
 )

@@ -112,4 +112,6 @@ RUNTIME = Runtime(
         "longrope": _longrope,
     },
     _phases,
+    ignores_prompt=True,
+    text_only=True,
 )

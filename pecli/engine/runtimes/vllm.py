@@ -53,4 +53,5 @@ RUNTIME = Runtime(
     },
     _phases,
     limits_to_context=True,
+    ignores_prompt=True,
 )
