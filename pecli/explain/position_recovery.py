@@ -174,9 +174,8 @@ def _grid_parameters(
         yield {"grid": grid}
         measured = []
         for axis, table in enumerate(tables):
-            if len(coordinates.values[axis]) < 2:  # nothing to measure
-                continue
-            spacing = float(coordinates.values[axis][1] - coordinates.values[axis][0])
+            one, *others = coordinates.values[axis]
+            spacing = float(others[0] - one) if others else 1.0  # of one place, nothing is measured
             measured.append(_measured([block for block in blocks if block.axis == axis], table, spacing, style))
         yield from ({"grid": grid, **numbers} for numbers in _numbers(style, blocks, grid, measured))
 

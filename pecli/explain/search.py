@@ -170,7 +170,8 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     proposals = (
         Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
     )
-    yield from [*judge.accepted(proposals)] or _other_scheme(prior, judge)
+    every = [*judge.accepted(proposals), *_other_scheme(prior, judge)]
+    yield from sorted(every, key=lambda each: (len(each.edits), each.residual))
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
