@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.schemes.rope import Rope
 from pecli.explain.edits import Edit, Explanation, Parameter, Positions
 from pecli.explain.forms import halved
+from pecli.explain.recipe_search import constructed
 from pecli.explain.rotation import HeadRotation, Rotated
 from pecli.explain.sample import rms
 from pecli.explain.time_limit import check_time, limited
@@ -115,7 +117,10 @@ SITUATIONS: dict[str, Situation] = {
         _follows_on(used) and bool((np.diff(expected) < 0).any())
     ),
     "positions restart, as those of packed sequences": lambda expected, used, padding: (
-        _follows_on(expected) and bool((np.diff(used) < 0).any())
+        _follows_on(expected) and bool((np.diff(used) < 0).any() and ((np.diff(used) == 1) | (used[1:] == 0)).all())
+    ),
+    "each row has the position of the row before": lambda expected, used, padding: (
+        len(used) > 1 and used[0] == expected[0] and bool((used[1:] == expected[:-1]).all())
     ),
 }
 """The first that holds is the reason, after those of a constant distance."""
@@ -181,6 +186,9 @@ def _proposals(both: Rotated, places: Indices, seen: np.ndarray) -> Iterator[tup
     if (used == places)[:, seen].all():
         return
     others: list[tuple[str, Indices]] = []
+    for dim in {both.before.shape[-1] // by for by in (1, 2, 4)} - {rope.rotary_dim} if len(places) == 1 else ():
+        for other in constructed(Rope, seq_len=1, dim=dim, base=rope.base) if rope.scaling == "none" else ():
+            yield Parameter("dim", rope.rotary_dim, dim), replace(plan, rope=other)
     if len(places) > 1:
         switched = None if rope.mrope_interleaved else True
         other = replace(plan, rope=replace(rope, mrope_interleaved=switched))

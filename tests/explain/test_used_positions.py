@@ -76,6 +76,8 @@ def test_runs_of_positions(places: np.ndarray, text: str) -> None:
         (np.arange(24), np.arange(24) + 7, 0, "all 7 too far"),
         (np.arange(24), np.arange(24) - 4, 0, "all 4 too low"),
         (np.arange(24), -np.arange(24), 0, "direction"),
+        (np.arange(24), np.r_[0, np.arange(23)], 0, "the row before"),
+        (np.arange(24), np.r_[np.arange(9), 0, np.arange(10, 24)], 0, ""),
         (np.full(24, 5), np.zeros(24, int), 0, "not moved"),
         (np.full(24, 5), np.full(24, 10), 0, "moved twice"),
         (np.full(24, 5), np.full(24, -5), 0, "moved back"),

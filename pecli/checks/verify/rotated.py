@@ -32,6 +32,7 @@ from pecli.models.find import Model, load_model
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
+OF_A_ROTATION = ("nothing is rotated", "every row is at one position", "the direction is reversed", "all ")
 STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
 
 
@@ -215,12 +216,15 @@ class _RotatedCheck:
         return [replace(each, tensors=(self.sides.name, *(t for t in each.tensors if t != "after"))) for each in found]
 
     def _by_positions(self) -> list[Explanation]:
-        """The positions that were used, where they differ from those of the tokens, sequence by sequence. Where all
-        start elsewhere in the same way, and nobody said where, that is another offset."""
+        """The positions that were used, where they differ from those of the tokens, sequence by sequence. Where nobody
+        said where tokens stand, what all rows share is a mistake of the rotation, such as another offset."""
         atol, dtype = self.tolerance.atol, self.sides.dtype
         found = self._one_by_one(lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype))
         everywhere = [each.tensors for each in found] == [("after",)]
-        return [] if everywhere and not self.tokens and not self.plan.rope.mrope_section else found
+        if not everywhere or self.tokens or self.plan.rope.mrope_section:
+            return found
+        reason = getattr(found[0].mistakes[0], "reason", "")
+        return found if reason and not reason.startswith(OF_A_ROTATION) else []
 
     def _one_by_one(self, explain: Callable[..., list[Explanation]]) -> list[Explanation]:
         """The reasons of each sequence, named where there are several."""

@@ -205,6 +205,24 @@ def test_reports_of_wrong_positions(report: str) -> None:
     assert said in " ".join(result.diagnosis), result
 
 
+def test_a_cache_moved_in_too_many_channels() -> None:
+    model = REPORTS["transformers#22161"][0]
+    cache = np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, 256)).astype(np.float32)
+    angles = 5 * 10000.0 ** (-np.arange(128) / 128)
+    turned = (cache[..., :128] + 1j * cache[..., 128:]) * np.exp(1j * angles)
+    moved = np.concatenate([turned.real, turned.imag], -1).astype(np.float32)
+    result = pecli.verify(moved, model, before=cache, shift=5, atol=1e-4)
+    assert "rotary dimension is 256 (the spec says 64)" in result.diagnosis[0]
+
+
+def test_one_layer_is_stale() -> None:
+    q = {f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM)) for k in range(3)}
+    after = {name: rotated(x, np.maximum(PLAIN - (name == "layers.1.q"), 0)) for name, x in q.items()}
+    result = pecli.verify(after, config(), before=q, atol=1e-4)
+    assert [tensor.name for tensor in result.tensors if not tensor.passed] == ["layers.1.q"]
+    assert result.diagnosis[0].startswith("layers.1.q: positions are 0, then 0 … 22; expected 0 … 23")
+
+
 def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
     before = np.random.default_rng(2).normal(size=(2, LENGTH, 32)).astype(np.float32)
     after = (before + WPE[COUNTED]).astype(np.float32)
