@@ -245,7 +245,6 @@ import json, sys
 from pathlib import Path
 from pecli.errors import FileError
 from pecli.files.load import load
-from tests.files.conftest import refusals
 load("good.pt")
 try:
     load("bad.pt")

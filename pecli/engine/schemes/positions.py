@@ -291,7 +291,8 @@ class Positioned(Scheme):
             coordinates, names = self.coordinates(), style.sorted_axes
             index = coordinates.index(0, coordinates.rows).tolist()
             places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index)]
-            yield self._in_order(places, names, [*range(len(names) - 2), len(names) - 1, len(names) - 2])
+            exchanged = {"h": "w", "w": "h"}
+            yield self._in_order(places, names, [names.index(exchanged.get(axis, axis)) for axis in names])
             for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
                 steps = [by if axis in moved else 0 for axis in names]
                 shifted = [[place + step for place in row] for row, step in zip(places, steps, strict=True)]
