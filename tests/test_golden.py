@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from flint import arb
 from pecli.golden import cases, write
 from tests import oracle
 from tests.oracle import frequencies, rational
+from tests.readme import environment
 
 
 @pytest.fixture(scope="module")
@@ -396,6 +398,20 @@ def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
     wrong = ran("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
     assert {line.split()[0] for line in wrong} == {"FAILED"}
     assert min(float(line.split()[-5]) for line in wrong) > 0.1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no sh")
+def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_path: Path) -> None:
+    def lines(*more: str) -> dict[str, str]:
+        words = ["sh", str(RUNNERS / "run_verify.sh"), str(suite), *more]
+        done = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True, timeout=120)
+        return {line.split()[1].rstrip(":"): line for line in done.stdout.splitlines()}
+
+    naive, wrong = lines(), lines("--mistake")
+    assert [name for name, line in naive.items() if line.startswith("passed")] == ["table-dim-2", "table-dim-4"]
+    assert all(line.endswith("explains it)") for line in naive.values() if line.startswith("FAILED"))
+    assert [name for name in naive if wrong[name] != naive[name]] == ["table-theta-500000"]
+    assert "base is 10000 (the spec says 500000)" in wrong["table-theta-500000"]
 
 
 @pytest.mark.thorough
