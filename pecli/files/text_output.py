@@ -224,4 +224,5 @@ def _shortest(value: np.generic, special: Mapping[bytes, bytes]) -> bytes:
     if not np.isfinite(number):
         return special[str(number).encode()]
     texts = (f"{number:.{digits}e}" for digits in range(17))
-    return repr(float(next(text for text in texts if value.dtype.type(float(text)) == value))).encode()
+    with np.errstate(over="ignore"):  # too few digits may round up beyond the largest number
+        return repr(float(next(text for text in texts if value.dtype.type(float(text)) == value))).encode()

@@ -12,7 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
@@ -50,6 +50,7 @@ def test_csv_is_short_and_plain(folder: Path) -> None:
 
 
 @settings(deadline=None, database=None)
+@example(np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16))  # near the largest
 @given(npst.arrays(np.uint16, 50))
 def test_sixteen_bits_are_written_in_few_digits(bits: NDArray[np.uint16]) -> None:
     for dtype, most in ((np.float16, 5), (ml_dtypes.bfloat16, 4)):
