@@ -256,7 +256,7 @@ def _positions(values: Mapping[str, Any]) -> tuple[RowPositions, PositionList | 
         for name in ("positions", "offset", "shift"):
             if values[name] is not None:
                 raise ParameterError(name, values[name], "--attention-mask says where tokens stand", "leave out one")
-        return tensors.position_ids(tensors.counted(read_numbers("attention_mask", mask))), None
+        return tensors.row_positions(attention_mask=read_numbers("attention_mask", mask)), None
     consecutive = RowPositions(0 if offset is None else _ROTARY["offset"].parse("offset", offset))
     if text is None:
         return consecutive, None

@@ -193,7 +193,7 @@ def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, A
 
 def _of_tokens(name: str, text: str) -> Any:
     """Where tokens stand: numbers on the command line, or in a file."""
-    from pecli.checks.verify.token_positions import SHIFT
+    from pecli.tensors.apply import SHIFT
     from pecli.tensors.inputs import read_numbers
 
     if name == "shift":

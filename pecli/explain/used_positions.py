@@ -123,7 +123,7 @@ SITUATIONS: dict[str, Situation] = {
         len(used) > 1 and used[0] == expected[0] and bool((used[1:] == expected[:-1]).all())
     ),
 }
-"""The first that holds is the reason, after those of a constant distance."""
+"""The first that holds is the reason."""
 
 
 def situation(expected: Indices, used: Indices, padding: int = 0) -> str:

@@ -66,46 +66,36 @@ def apply(
     >>> apply(np.ones((2, 4)), Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
     [[-0.301, 0.99, 1.382, 1.01], [-1.325, 0.98, 0.493, 1.02]]
     """
-    tensor = Input(numbers("x", x), "x")
-    seq_axis = AXIS.check("seq_axis", seq_axis)
-    moved = seq_axis if seq_axis != SEQ_AXIS else None
-    given = {"positions": positions, "layout": layout, "shift": shift, "layer_type": layer_type, "seq_axis": moved}
-    given["attention_mask"] = attention_mask
-    given |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
-    is_scheme = isinstance(encoding, Scheme)
+    rotary = {"positions": positions, "attention_mask": attention_mask, "layout": layout, "shift": shift}
+    rotary |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
+    moved = AXIS.check("seq_axis", seq_axis) != SEQ_AXIS
+    rotary |= {"layer_type": layer_type, "seq_axis": moved}
     applied: Any = encoding
+    is_scheme = isinstance(encoding, Scheme)
     if is_scheme and applied.applied_as != "rotation":
-        _refuse({**given, "offset": offset}, applied.name)
+        _refuse({**rotary, "offset": offset}, applied.name)
         return _same_kind(x, applied.applied_to)
     if hasattr(applied, "__array__") or hasattr(applied, "__dlpack__") or isinstance(applied, (list, tuple)):
-        _refuse(given, "a learned table")
-        weight = Input(numbers("the table", applied), "the table")
-        first = 0 if offset is None else OFFSET.check("offset", offset)
-        return _same_kind(x, lambda array: add_learned(Input(array, "x"), weight, first), None, applied, first)
-    if attention_mask is not None:
-        _refuse({"positions": positions, "offset": offset, "shift": shift}, "an attention mask")
-        positions = counted(as_numpy("attention_mask", attention_mask))
-    if positions is not None and offset is not None:
-        raise ParameterError("offset", offset, "positions say where every row stands", "leave out one")
-    if shift is not None:
-        SHIFT.check("shift", shift)
-        if offset is not None or positions is not None:
-            raise ParameterError("shift", shift, "a shift needs no positions", "leave out one of them")
-    rows = RowPositions(0 if offset is None else OFFSET.check("offset", offset))
-    if positions is not None:
-        rows = position_ids(as_numpy("positions", positions))
+        _refuse(rotary, "a learned table")
+        return _with_rows(x, applied, 0 if offset is None else OFFSET.check("offset", offset))
+    rows = row_positions(positions, attention_mask, shift, offset)
     if is_scheme:
         _refuse({"layer_type": layer_type}, "a scheme")
-        is_given = offset is not None or rows.ids is not None
-        pairs = "halves" if applied.layout == "compact" else applied.layout
-        rotation = Rotation(applied, rows if is_given else RowPositions(applied.offset), pairs)
+        if offset is None and rows.ids is None:
+            rows = RowPositions(applied.offset)
+        rotation = Rotation(applied, rows, "halves" if applied.layout == "compact" else applied.layout)
     else:
-        rotation = _of_model(tensor, applied, layer_type, rows, trailing, seq_axis, shift)
+        rotation = _of_model(Input(numbers("x", x), "x"), applied, layer_type, rows, trailing, seq_axis, shift)
     layout = rotation.layout if layout is None else LAYOUT.check("layout", layout)
     trailing = trailing or rotation.trailing
     asked = replace(rotation, layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis)
     back = replace(asked, transposed=True)
     return _same_kind(x, lambda array: asked.apply(Input(array, "x")), lambda array: back.apply(Input(array, "x")))
+
+
+def _with_rows(x: Any, table: Any, first: int) -> Any:
+    weight = Input(numbers("the table", table), "the table")
+    return _same_kind(x, lambda array: add_learned(Input(array, "x"), weight, first), None, table, first)
 
 
 def _same_kind(
@@ -164,6 +154,8 @@ class RowPositions:
 
     offset: int = 0
     ids: NDArray[np.int64] | None = None
+    name: str = "positions"  #: what they were given as
+    seen: NDArray[np.bool_] | None = None  #: which are no padding, where a mask was given
 
     def span(self, length: int) -> tuple[int, int]:
         if self.ids is None:
@@ -179,9 +171,19 @@ class RowPositions:
         several = axes > 1 and ids.ndim > 1
         if not 1 <= ids.ndim <= len(known) or (several and len(ids) not in (1, axes)):
             rule = f"they must be {', '.join(known[:-1])} or {known[-1]}" + (f" with {axes} axes" if axes > 1 else "")
-            raise ParameterError("positions", f"of shape {ids.shape}", rule)
+            raise ParameterError(self.name, f"of shape {ids.shape}", rule)
         batch = ids.shape[-2] if ids.ndim - several > 1 else 1
         return ids.reshape(len(ids) if several else 1, batch, ids.shape[-1])
+
+    def places(self, tensor: Input, seq_axis: int, axes: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The positions of a tensor's rows (axes, batch, L), where batch may be 1, and which are no padding."""
+        self.check(tensor, seq_axis, axes)
+        length = tensor.shape[seq_axis]
+        ids = self.arranged(axes)
+        if ids is None:
+            ids = np.arange(self.offset, self.offset + length)[None, None]
+        seen = np.ones(ids.shape[1:], bool) if self.seen is None else self.seen.reshape(ids.shape[1:])
+        return np.broadcast_to(ids, (axes, *ids.shape[1:])), seen
 
     def check(self, tensor: Input, seq_axis: int, axes: int) -> None:
         rows, shape = tensor.shape[seq_axis], f"{tensor.label} is of shape {tensor.shape}"
@@ -192,16 +194,31 @@ class RowPositions:
                 raise ParameterError("offset", self.offset, rule)
             return
         if ids.shape[2] != rows:
-            raise ParameterError("positions", f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows")
+            raise ParameterError(self.name, f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows")
         if ids.shape[1] != 1 and (seq_axis % len(tensor.shape) == 0 or ids.shape[1] != tensor.shape[0]):
-            raise ParameterError("positions", f"of shape {self.ids.shape}", shape, "the first axis of both must agree")
+            raise ParameterError(self.name, f"of shape {self.ids.shape}", shape, "the first axis of both must agree")
 
 
-def counted(mask: Array) -> NDArray[np.int64]:
-    """The positions of tokens among padding: those before, counted; 0 on padding that comes first."""
-    if mask.dtype.kind not in "iub" or ((mask != 0) & (mask != 1)).any():
-        raise ParameterError("attention_mask", f"of dtype {mask.dtype}", "it is 1 for tokens and 0 for padding")
-    return np.asarray(np.maximum(np.cumsum(mask != 0, axis=-1) - 1, 0), np.int64)
+def row_positions(
+    positions: Any = None, attention_mask: Any = None, shift: int | None = None, offset: int | None = None
+) -> RowPositions:
+    """Where rows stand, by at most one of these; a shift is the same wherever they are."""
+    given = {"positions": positions, "attention_mask": attention_mask, "shift": shift, "offset": offset}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise ParameterError(names[1], "given", f"{names[0]} says where rows stand", "leave out one of them")
+    if shift is not None:
+        SHIFT.check("shift", shift)
+    if attention_mask is not None:
+        mask = as_numpy("attention_mask", attention_mask)
+        if mask.dtype.kind not in "iub" or ((mask != 0) & (mask != 1)).any():
+            given_as = f"of shape {mask.shape} and dtype {mask.dtype}"
+            raise ParameterError("attention_mask", given_as, "it is 1 for tokens and 0 for padding")
+        counted = np.maximum(np.cumsum(mask != 0, axis=-1) - 1, 0)
+        return RowPositions(0, counted, "attention_mask", mask != 0)
+    if positions is not None:
+        return position_ids(as_numpy("positions", positions))
+    return RowPositions(0 if offset is None else OFFSET.check("offset", offset))
 
 
 def position_ids(ids: Array) -> RowPositions:

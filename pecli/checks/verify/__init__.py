@@ -98,19 +98,14 @@ def _verify_added(
     given: Given, table: Any, tolerance: Tolerance, reasons: bool, options: dict[str, Any]
 ) -> Verification:
     from pecli.checks.verify.added import verify_added
-    from pecli.checks.verify.token_positions import TokenPositions
+    from pecli.tensors.apply import row_positions
 
-    named = dict(options)
-    before = named.pop("before")
-    try:
-        tokens = TokenPositions(**named)
-    except TypeError:
-        raise KindError(
-            next(iter(named)), "given", "inputs have positions or an attention_mask", "leave it out"
-        ) from None
+    for other in options.keys() - {"before", "positions", "attention_mask", "offset"}:
+        raise KindError(other, "given", "inputs have positions, an offset or an attention_mask", "leave it out")
+    before, rows = options["before"], row_positions(**{name: options[name] for name in options if name != "before"})
     name = table.name if isinstance(table, Scheme) else "learned table"
     weight = table.single_array().array() if isinstance(table, Scheme) else numbers("table", table)
-    return verify_added(given, before, weight, tokens, tolerance, name, reasons)
+    return verify_added(given, before, weight, rows, tolerance, name, reasons)
 
 
 def _own_config(given: Given) -> str | None:
@@ -240,11 +235,9 @@ def model_check(
                 raise ParameterError(name, "given", "it is about queries and keys", "give `before`, too")
         return partial(verify_model, model=found, layer_type=layer_type, place=place)
     from pecli.checks.verify.rotated import verify_rotated
-    from pecli.checks.verify.token_positions import TokenPositions
 
     for name in place.own:
         raise ParameterError(name, quoted(options[name]), "with `before`, tokens have positions", "give `positions`")
-    tokens = TokenPositions(**moved)
     return partial(
-        verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place, tokens=tokens
+        verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place, tokens=moved
     )

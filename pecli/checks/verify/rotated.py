@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,9 @@ import numpy as np
 from pecli.checks.compare import Comparison, compare_arrays, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.targets import Place
-from pecli.checks.verify.token_positions import TokenPositions
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, round_to, widened
 from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
 from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
@@ -28,6 +27,8 @@ from pecli.files.npy import ARRAY_NAME
 from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
+from pecli.tensors.apply import row_positions
+from pecli.tensors.inputs import Input
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
@@ -45,7 +46,7 @@ def verify_rotated(
     layer_type: str | None,
     seq_axis: int | None,
     place: Place,
-    tokens: TokenPositions,
+    tokens: Mapping[str, Any],
     reasons: bool = True,
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
@@ -138,7 +139,7 @@ class _RotatedCheck:
         file: str,
         axis: int,
         place: Place,
-        tokens: TokenPositions,
+        tokens: Mapping[str, Any],
         tolerance: Tolerance,
         search: bool = True,
     ) -> None:
@@ -149,7 +150,8 @@ class _RotatedCheck:
         axis = axis - len(shape) if axis >= 0 else axis
         for name in {"axes", "order"} & encoding.extra.keys():
             raise ParameterError("layer_type", repr(encoding.layer_type), f"it has {name} of its own", "leave it out")
-        rope = place.rope(encoding, shape[axis], dtype="float64")
+        rows = row_positions(**tokens, offset=place.offset)
+        rope = place.rope(encoding, shape[axis] if rows.ids is None else rows.span(0)[1], dtype="float64")
         head = encoding.head_dim or rope.rotary_dim
         if shape[-1] not in (head, rope.rotary_dim):
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
@@ -159,11 +161,10 @@ class _RotatedCheck:
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
         self.sides, self.tolerance, self.search = sides, tolerance, search
         self.before, self.after = (np.moveaxis(each, axis, -2) for each in (sides.before, sides.after))
-        self.tokens, axes = tokens, len(rope.mrope_section or (1,))
-        length = shape[axis]
-        plain = np.broadcast_to(np.arange(length) + rope.offset, (axes, 1, length)), np.ones((1, length), bool)
-        places: tuple[Indices, Array] = tokens.places(shape, axis, axes) if tokens else plain
-        self.places, self.seen = places
+        self.tokens = any(value is not None for value in tokens.values())
+        self.places, self.seen = rows.places(Input(sides.after, sides.label), axis, rope.position_axes)
+        if (shift := tokens.get("shift")) is not None:
+            self.places = np.full_like(self.places, shift)
         self.result = self._compared(np.moveaxis(self._expected(), -2, axis), sides.after)
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
         self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + len(shape)}" * (axis != -2))))
@@ -273,12 +274,12 @@ class _RotatedCheck:
     def weak(self) -> Iterator[str]:
         """Known mistakes that the same data would have passed, too."""
         count = self.after.shape[-2]
-        if not self.tokens:
-            for k, (x, *_) in enumerate(self._sequences()):
-                if equal := int((x[:, :1] == x).all(axis=(0, 2)).argmin()) - 1:
-                    which = f"sequence {k} begins" if self.before.ndim > 3 else "it begins"
-                    advice = "positions of padding were not checked: give --attention-mask"
-                    yield from [f"{which} with {equal + 1} equal rows, which look like padding; {advice}"] * (equal > 0)
+        for k, (x, *_) in enumerate(() if self.tokens else self._sequences()):
+            as_first = (x == x[:, :1]).all(axis=(0, 2))
+            if 1 < (equal := count if as_first.all() else int(as_first.argmin())) < count:
+                which = f"sequence {k} begins" if self.before.ndim > 3 else "it begins"
+                advice = "positions of padding were not checked: give --attention-mask"
+                yield f"{which} with {equal} equal rows, which look like padding; {advice}"
         rows = f"{self.sides.name}: " * self.sides.several + (f"{count:,} rows do" if count != 1 else "1 row does")
         every = np.arange(count)
         for mistake in () if self.tokens else mistakes(self.plan, self.after.shape):

@@ -225,14 +225,15 @@ def test_what_python_refuses() -> None:
     q = np.ones((4, 128), np.float32)
     for tokens, problem in (
         ({"positions": [0, 1, 2, 3], "shift": 1}, "leave out one"),
-        ({"positions": [0, 1, 2]}, r"it must be \(L,\) or \(batch, L\), with L = 4"),
-        ({"positions": np.zeros((2, 4), int)}, "its first axis is the batch"),
-        ({"attention_mask": [0, 1, 2, 1]}, "0 for padding and 1 for tokens"),
+        ({"positions": [0, 1, 2]}, "with L = 4 rows"),
+        ({"positions": np.zeros((2, 4), int)}, "the first axis of both must agree"),
+        ({"attention_mask": np.ones((2, 4), int)}, "attention_mask is of shape"),
+        ({"attention_mask": [0, 1, 2, 1]}, "1 for tokens and 0 for padding"),
         ({"shift": 1 << 50}, "shift is"),
     ):
         with pytest.raises(ParameterError, match=problem):
             pecli.verify(q, "llama-2-7b", before=q, **tokens)
-    with pytest.raises(KindError, match="it holds integers"):
+    with pytest.raises(KindError, match="positions are integers"):
         pecli.verify(q, "llama-2-7b", before=q, positions=[0.5, 1, 2, 3])
     for after, before in ((q + 1j, q), (q, q + 1j)):
         with pytest.raises(ParameterError, match="queries and keys are real; give two channels per pair"):

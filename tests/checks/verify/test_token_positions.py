@@ -282,5 +282,5 @@ def test_apply_counts_an_attention_mask(pecli_cli, tmp_path) -> None:
     assert pecli_cli(*words, "--offset", "1").code == 2
     with pytest.raises(pecli.ParameterError, match="1 for tokens"):
         pecli.apply(x, config(), attention_mask=MASK + 1)
-    with pytest.raises(pecli.ParameterError, match="leave it out"):
+    with pytest.raises(pecli.ParameterError, match="leave out one of them"):
         pecli.apply(x, config(), attention_mask=MASK, shift=1)
