@@ -22,7 +22,7 @@ from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
 from pecli.explain.time_limit import limited, time_limit
-from pecli.explain.words import clause, command_of, lacking
+from pecli.explain.words import command_of, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.text_output import numerals
@@ -69,7 +69,7 @@ class Match:
     @property
     def form(self) -> str:
         """The edits in words."""
-        return ", ".join(clause(edit).partition(" (the spec says")[0] for edit in self.edits)  # there is no spec
+        return ", ".join(edit.clause.partition(" (the spec says")[0] for edit in self.edits)  # there is no spec
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
