@@ -1,4 +1,4 @@
-"""Explanations in plain English, and the command that makes a table again."""
+"""In plain English: explanations, the command that makes a table again, and tables that nothing explains."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from pecli.engine.arrays import Floats
 from pecli.engine.schemes import Flag
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import number, spelled
 from pecli.explain.edits import NAMES, Edit, Explanation, Layout, Parameter, Recipe, Rotation, Runtime, Swapped
+from pecli.explain.sample import Sample
 
 
 def sentence(explanation: Explanation) -> str:
@@ -90,3 +94,64 @@ def options(scheme: Scheme) -> Iterator[str]:
             yield long if value else long.replace("--", "--no-", 1)
         else:
             yield from (long, spelled(value))
+
+
+MAX_SIDE = 256  # rows and columns that are looked at closely
+MAX_SIGMAS = 6.0  # standard errors by which a moment of independent draws may be off
+CUT_STD = 0.8796256610342398  # the standard deviation of a normal distribution cut at ±2σ, in σ
+DRAWS = (
+    (1.8, 1.0, "uniform, from −{largest:.4g} to {largest:.4g}"),
+    (2.3656, CUT_STD, "normal, std {std:.4g}, cut at ±2 std"),
+    (3.0, 1.0, "normal, std {std:.4g}"),
+)
+"""Distributions: the fourth moment of draws, their standard deviation in that of the distribution, and words."""
+
+
+@np.errstate(all="ignore")
+def describe(sample: Sample) -> list[str]:
+    """What can be said of a table that no scheme explains, in short sentences, what is most telling first."""
+    head = f"{sample.name}: {' × '.join(map(str, sample.shape)) or 'a single number'}, {sample.dtype}"
+    values = sample.values
+    if not values.size:
+        return [f"{head}, empty"]
+    finite = values[np.isfinite(values)]
+    strange = values.size - finite.size
+    if strange:
+        head += f", {strange:,} of {values.size:,} elements are infinite or not numbers"
+    finite = np.abs(finite) if np.iscomplexobj(values) else finite
+    if finite.size:
+        low, high = float(finite.min()), float(finite.max())
+        head += f", all {low:g}" if low == high else f", from {low:.6g} to {high:.6g}, std {float(finite.std()):.4g}"
+    if strange or np.iscomplexobj(values) or not np.isfinite(values.std()) or not np.ptp(values):
+        return [head]
+    table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
+    drawn = distribution(table) if table.size >= 2 * MAX_SIDE else ""
+    return [head, f"looks like independent draws: {drawn}"] if drawn else [head, *_structure(table)]
+
+
+def distribution(table: Floats) -> str:
+    """The distribution of independent draws, in words; nothing where neighbours are alike, or it is another."""
+    largest, std = float(np.abs(table).max()), float(table.std())
+    unit = table / std
+    kurtosis = float(np.mean(unit**4))
+    moment, shrunk, words = min(DRAWS, key=lambda each: abs(each[0] - kurtosis))
+    part = unit[:MAX_SIDE, :MAX_SIDE]
+    products = (part, part[:, 1:] * part[:, :-1], part[1:] * part[:-1])
+    independent = all(abs(each.mean()) * math.sqrt(each.size) < MAX_SIGMAS for each in products if each.size)
+    follows = abs(kurtosis - moment) < MAX_SIGMAS * math.sqrt(24 / table.size)  # the variance of a normal sample's
+    return words.format(largest=largest, std=std / shrunk) if independent and follows else ""
+
+
+def _structure(table: Floats) -> Iterator[str]:
+    part = table[:MAX_SIDE, :MAX_SIDE]
+    for name, lines in (("rows", part), ("columns", part.T)):
+        count = len(np.unique(lines, axis=0))
+        if count < len(lines):
+            yield f"{count} different {name} among {len(lines)}"
+    if min(part.shape) > 1:
+        if np.abs(part[1:, 1:] - part[:-1, :-1]).max() <= 1e-6 * np.abs(part).max():
+            yield "constant along its diagonals (Toeplitz)"
+        singular = np.linalg.svd(part, compute_uv=False)
+        rank = np.count_nonzero(singular > 1e-5 * singular[0])  # the rounding of the coarsest dtypes
+        if 0 < rank < len(singular):
+            yield f"of rank {rank}, not {len(singular)}"
