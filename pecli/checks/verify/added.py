@@ -11,7 +11,7 @@ from pecli.checks.compare import Comparison, compare_arrays, problems_of
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.rotated import Sides, both_sides
 from pecli.checks.verify.verification import Verification, diagnosis
-from pecli.engine.arrays import Array, Floats, Indices, round_to, widened
+from pecli.engine.arrays import Array, Floats, Indices, as_dtype, widened
 from pecli.errors import ParameterError, bracketed
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Positions
@@ -45,9 +45,8 @@ def verify_added(
         if last >= len(weight):
             raise ParameterError("table", f"of {len(weight):,} rows", f"row {last:,} is needed", "give a longer one")
         which = slice(None) if len(shape) > 2 else 0
-        expected = np.where(seen[which][..., None], sides.before + weight[places[which]], sides.after)
-        one, other = (round_to(each, sides.dtype) for each in (expected, sides.after))
-        results.append(compare_arrays(one, other, tolerance, name=sides.name))
+        expected = np.where(seen[which][..., None], widened(sides.before) + weight[places[which]], sides.after)
+        results.append(compare_arrays(as_dtype(expected, sides.dtype), sides.after, tolerance, name=sides.name))
         if reasons and not results[-1].passed:
             why += _by_positions(sides, weight, places, seen, tolerance.atol)
     lines = diagnosis(why, results, tolerance)
@@ -57,7 +56,7 @@ def verify_added(
 def _by_positions(sides: Sides, weight: Floats, places: Indices, seen: Array, atol: float) -> Iterator[Explanation]:
     """Which rows of the table were added, sequence by sequence, where they are others than expected."""
     shape = (-1, *sides.after.shape[-2:])
-    before, after = sides.before.reshape(shape), sides.after.reshape(shape)
+    before, after = (widened(side).reshape(shape) for side in (sides.before, sides.after))
     step = max(1, BLOCK_ELEMENTS // len(weight))
     size = (weight**2).sum(axis=1)
     for k, (x, y) in enumerate(zip(before, after, strict=True)):
