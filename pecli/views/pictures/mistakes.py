@@ -14,8 +14,7 @@ from pecli.checks.verify.verification import Verification
 from pecli.engine.arrays import Floats
 from pecli.errors import PecliError, listed
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
-from pecli.views.pictures.labels import typeset
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, typeset
 from pecli.views.screen import printable, terminal
 
 MAX_TABLES = 4

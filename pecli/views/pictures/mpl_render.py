@@ -11,8 +11,17 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.views.pictures import figure, palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
-from pecli.views.pictures.labels import MAX_VALUE, axis_name, fitted, typeset
-from pecli.views.pictures.panels import REDUCED, Chart, HeatmapPanel, Panel, Picture
+from pecli.views.pictures.panels import (
+    MAX_VALUE,
+    REDUCED,
+    Chart,
+    HeatmapPanel,
+    Panel,
+    Picture,
+    axis_name,
+    fitted,
+    typeset,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,7 +136,7 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
     from matplotlib.colors import LogNorm, Normalize
 
     wide, high = (max(1, round(AXES_SHARE * length)) for length in pixels)
-    values, _ = fitted_to(_drawable(panel.values), high, wide, panel.reduce)
+    values = fitted_to(_drawable(panel.values), high, wide, panel.reduce)
     if panel.log:
         values = np.where(values == 0, panel.ends[0] / 2, values)  # no error at all: below every colour
     rows, columns = panel.shape

@@ -20,8 +20,18 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.errors import number
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to, stride
-from pecli.views.pictures.labels import apart, axis_name, fitted, ticks
-from pecli.views.pictures.panels import REDUCED, Chart, Curve, HeatmapPanel, Panel, Picture
+from pecli.views.pictures.panels import (
+    REDUCED,
+    Chart,
+    Curve,
+    HeatmapPanel,
+    Panel,
+    Picture,
+    apart,
+    axis_name,
+    fitted,
+    ticks,
+)
 from pecli.views.screen import Terminal, printable, terminal
 
 if TYPE_CHECKING:
@@ -148,7 +158,7 @@ def _whole_ticks(first: int, last: int, most: int) -> list[int]:
 
 def _pixels(values: Floats, high: int, wide: int, tall: int, reduce: str) -> Floats:
     """As many pixels as there is room for: of a large array less, of a small one every element a whole block."""
-    small, _ = fitted_to(np.asarray(values, np.float64), high, wide, reduce)
+    small = fitted_to(np.asarray(values, np.float64), high, wide, reduce)
     down, across = max(1, high // len(small)), max(1, wide // small.shape[1])
     if small.shape != values.shape:  # one direction is full: the other may grow, but an element stays about square
         down, across = min(down, 2 * tall), min(across, 4)
