@@ -139,6 +139,6 @@ def show(tensors: Sequence[Comparison]) -> None:
 
 def save(path: str, checked: Sequence[Any], about: Mapping[str, Any]) -> None:
     """What was expected, what was found, and the difference, in a file."""
-    from pecli.views.pictures import figure, mpl_render
+    from pecli.views.pictures import figure
 
-    figure.save(mpl_render.drawn(comparison_picture(checked)), path, about=about)
+    figure.save(figure.render(comparison_picture(checked)), path, about=about)

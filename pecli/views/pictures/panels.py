@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,8 @@ class Band(NamedTuple):
 class HeatmapPanel:
     """A matrix whose values are colours."""
 
+    share: ClassVar[float] = 1.0  #: See `Chart`
+    polar: ClassVar[bool] = False
     title: str
     values: Floats
     rows: str = "position"
@@ -128,6 +130,12 @@ class HeatmapPanel:
     def has_rows_of(self, other: HeatmapPanel) -> bool:
         """Whether the names and numbers of its rows are those of another."""
         return (self.shape, self.first_row, self.reduce) == (other.shape, other.first_row, other.reduce)
+
+    def axis_names(self, rows: int, columns: int) -> tuple[str, str]:
+        """What its axes count, and what of it is shown in so many rows and columns, where that is not all."""
+        down, across = REDUCED[self.reduce]
+        names = (self.rows, self.shape[0] / rows, down), (self.columns, -(-self.shape[1] // columns), across)
+        return axis_name(*names[0]), axis_name(*names[1])
 
     @property
     def is_centred(self) -> bool:
@@ -170,6 +178,19 @@ class Picture:
     @property
     def heatmaps(self) -> list[HeatmapPanel]:
         return [panel for panel in self.panels if isinstance(panel, HeatmapPanel)]
+
+    @property
+    def inches(self) -> tuple[float, float]:
+        """Width and height that it wants: more height for several rows, and square matrices square."""
+        rows, heats = self.rows(self.across), self.heatmaps
+        if not rows:
+            return 8.0, 2.0
+        if self.across == 3 and any(panel.reduce == "max" for panel in heats):  # expected, found, difference
+            return 10.0, round(1.3 + 2.9 * sum(min(panel.share for panel in row) for row in rows), 1)
+        if rows[0][0] in heats and all(panel.shape[0] == panel.shape[1] for panel in rows[0] if panel in heats):
+            side = (8.0 - 1.2) / max(*map(len, rows), 1.2)
+            return 8.0, min(8.0, round(2 * (1.0 + len(rows) * (side + 0.2))) / 2)
+        return 8.0, 5.0 if len(rows) == 1 else 6.5
 
     def rows(self, across: int, *, narrow: bool = False) -> list[list[Panel]]:
         """Rows of so many panels; a chart has one of its own below several heatmaps, or where those are narrow."""
