@@ -97,7 +97,7 @@ def _added_table(spec: Any) -> Any:
 def _verify_added(
     given: Given, table: Any, tolerance: Tolerance, reasons: bool, options: dict[str, Any]
 ) -> Verification:
-    from pecli.checks.verify.added import verify_added
+    from pecli.checks.verify.rotated import verify_added
     from pecli.tensors.apply import row_positions
 
     for other in options.keys() - {"before", "positions", "attention_mask", "offset"}:

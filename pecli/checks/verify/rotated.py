@@ -1,4 +1,5 @@
-"""Queries or keys after the rotation, compared with the rotation of those before as a model asks for it."""
+"""Tensors after an encoding was applied, compared with those before: queries or keys that a model rotates, or inputs to
+which the rows of a table were added."""
 
 from __future__ import annotations
 
@@ -16,24 +17,27 @@ from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.targets import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, round_to, widened
 from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
-from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
+from pecli.explain.acceptance import Judge
+from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
-from pecli.explain.used_positions import explain_positions
+from pecli.explain.sample import Sample
+from pecli.explain.used_positions import explain_positions, runs, situation
 from pecli.explain.words import clause, options
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
-from pecli.tensors.apply import row_positions
+from pecli.tensors.apply import RowPositions, row_positions
 from pecli.tensors.inputs import Input
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
 OF_A_ROTATION = ("nothing is rotated", "every row is at one position", "the direction is reversed", "all ")
+BLOCK_ELEMENTS = 1 << 22  #: distances between rows of a table that are in memory at once
 STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
 
 
@@ -143,10 +147,8 @@ class _RotatedCheck:
         tolerance: Tolerance,
         search: bool = True,
     ) -> None:
-        shape = sides.after.shape
-        if not -len(shape) <= axis < len(shape) - 1 or axis == -1:
-            rule = f"{sides.label} is of shape {shape}, whose positions are on one of the axes 0 … {len(shape) - 2}"
-            raise ParameterError("seq_axis", axis, rule)
+        tensor, shape = Input(sides.after, sides.label), sides.after.shape
+        tensor.check_sequence(axis)
         axis = axis - len(shape) if axis >= 0 else axis
         for name in {"axes", "order"} & encoding.extra.keys():
             raise ParameterError("layer_type", repr(encoding.layer_type), f"it has {name} of its own", "leave it out")
@@ -155,14 +157,13 @@ class _RotatedCheck:
         head = encoding.head_dim or rope.rotary_dim
         if shape[-1] not in (head, rope.rotary_dim):
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
-            rule, advice = f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}"
-            raise ParameterError(sides.label, f"of shape {shape}", rule, advice)
+            raise tensor.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}")
         self.layout = encoding.layout or "halves"
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
         self.sides, self.tolerance, self.search = sides, tolerance, search
         self.before, self.after = (np.moveaxis(each, axis, -2) for each in (sides.before, sides.after))
         self.tokens = any(value is not None for value in tokens.values())
-        self.places, self.seen = rows.places(Input(sides.after, sides.label), axis, rope.position_axes)
+        self.places, self.seen = rows.places(tensor, axis, rope.position_axes)
         if (shift := tokens.get("shift")) is not None:
             self.places = np.full_like(self.places, shift)
         self.result = self._compared(np.moveaxis(self._expected(), -2, axis), sides.after)
@@ -199,19 +200,17 @@ class _RotatedCheck:
     def reasons(self) -> list[Explanation]:
         if self.result.passed or not self.search:
             return []
+        atol, dtype = self.tolerance.atol, self.sides.dtype
         found = self._by_positions()
         if not found and not self.tokens:
-            found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.sides.dtype)
+            found = explain_rotation(self.before, self.after, self.plan, atol, dtype)
         elif not found:
-            found = self._one_by_one(
-                lambda x, y, plan, seen: explain_rotation(
-                    x[:, seen],
-                    y[:, seen],
-                    replace(plan, places=plan.places[:, seen]),
-                    self.tolerance.atol,
-                    self.sides.dtype,
-                )
-            )
+
+            def of_tokens(x: Floats, y: Floats, plan: HeadRotation, seen: Array) -> list[Explanation]:
+                places = None if plan.places is None else plan.places[:, seen]
+                return explain_rotation(x[:, seen], y[:, seen], replace(plan, places=places), atol, dtype)
+
+            found = self._one_by_one(of_tokens)
         if not self.sides.several:
             return found
         return [replace(each, tensors=(self.sides.name, *(t for t in each.tensors if t != "after"))) for each in found]
@@ -301,3 +300,50 @@ class _RotatedCheck:
             return False
         one, other = ([each.offset, each.attention_factor_value(), *each.frequencies().floats()] for each in ropes)
         return len(one) == len(other) and bool(np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
+
+
+def verify_added(
+    after: Given, before: Given, table: Array, rows: RowPositions, tolerance: Tolerance, name: str, reasons: bool
+) -> Verification:
+    """Compare tensors (L, D) or (batch, L, D) with those before plus the rows of a table (rows, D)."""
+    weight = np.asarray(widened(table))
+    label, pairs = both_sides(after, before)
+    results: list[Comparison] = []
+    why: list[Explanation] = []
+    for sides in pairs:
+        shape = sides.after.shape
+        if weight.ndim != 2 or weight.shape[1] != shape[-1] or len(shape) > 3:
+            rule = f"{sides.label} is of shape {bracketed(shape)}"
+            advice = "they must be (rows, D) and (L, D) or (batch, L, D)"
+            raise ParameterError("table", f"of shape {bracketed(weight.shape)}", rule, advice)
+        (places,), seen = rows.places(Input(sides.after, sides.label), -2)
+        last = int(places.max(initial=0))
+        if last >= len(weight):
+            raise ParameterError("table", f"of {len(weight):,} rows", f"row {last:,} is needed", "give a longer one")
+        which = slice(None) if len(shape) > 2 else 0
+        expected = np.where(seen[which][..., None], sides.before + weight[places[which]], sides.after)
+        one, other = (round_to(each, sides.dtype) for each in (expected, sides.after))
+        results.append(compare_arrays(one, other, tolerance, name=sides.name))
+        if reasons and not results[-1].passed:
+            why += _rows_added(sides, weight, places, seen, tolerance.atol)
+    lines = diagnosis(why, results, tolerance)
+    return Verification(label, name, tuple(results), problems_of(results), tuple(lines), {}, tuple(why), ())
+
+
+def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol: float) -> Iterator[Explanation]:
+    """Which rows of the table were added, sequence by sequence, where they are others than expected."""
+    shape = (-1, *sides.after.shape[-2:])
+    before, after = sides.before.reshape(shape), sides.after.reshape(shape)
+    step = max(1, BLOCK_ELEMENTS // len(weight))
+    size = (weight**2).sum(axis=1)
+    for k, (x, y) in enumerate(zip(before, after, strict=True)):
+        own, shown = places[min(k, len(places) - 1)], seen[min(k, len(seen) - 1)]
+        nearest = [(size - 2 * (y - x)[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
+        used = np.concatenate([*nearest, np.empty(0, np.intp)])
+        if (used == own)[shown].all():
+            continue
+        edit = Positions(runs(own), runs(used), situation(own, used, int(shown.argmax())))
+        name = f"sequence {k}" if len(after) > 1 else "after"
+        judge = Judge({name: Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))}, atol, sides.dtype)
+        left = np.where(shown[:, None], y - x - weight[used], 0.0)
+        yield from judge.accepted([Explanation((edit,), None, (name,), Errors(left, y))])
