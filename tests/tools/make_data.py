@@ -147,7 +147,7 @@ def rotated() -> None:
 
 
 def styles() -> None:
-    """Small tables on grids by other libraries' own code; complex numbers and 2 × 2 matrices are kept as they have them.
+    """Small tables on grids by other libraries' own code; complex numbers and 2 × 2 matrices stay such.
     A key is NAME/TENSOR; tests/engine/schemes/test_styles.py says which command makes each.
     """
     import torch
