@@ -6,7 +6,7 @@ from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
 from pecli.cli import Exit, answer, command, options
 from pecli.errors import ParameterError
-from pecli.views import extension
+from pecli.views import drift
 from pecli.views.pictures import figure
 
 _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
@@ -37,6 +37,6 @@ def extend(
         raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")
     found = extended(model, to, method, layer_type=layer_type)
     if output is not None:
-        figure.save(extension.extension_picture(found), output)
-    answer(found, extension.show_extension, json, quiet, output=output)
+        figure.save(drift.extension_picture(found), output)
+    answer(found, drift.show_extension, json, quiet, output=output)
     return Exit.DONE
