@@ -99,15 +99,7 @@ def verify(
     for name, path in (("junit", junit), ("output", output)):
         if path is not None and any(_is_same(path, file) for file in files):
             raise ParameterError(name, path, "it is one of the files to verify", "name another")
-    if golden is not None:
-        from pecli.golden import answer_checks
-
-        for name, value in places.items():
-            raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")
-        tolerance = Tolerance(**allowed) if allowed else None
-        checks = [check for file in files for check in answer_checks(golden, file, tolerance)]
-    else:
-        checks = _checks(files, places, allowed, reasons=json or not quiet or bool(junit or output))
+    checks = _checks(files, golden, places, allowed, reasons=json or not quiet or bool(junit or output))
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
@@ -161,11 +153,18 @@ def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
     return code
 
 
-def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, Any], *, reasons: bool) -> list[Check]:
+def _checks(
+    files: list[str], golden: str | None, places: Mapping[str, str], allowed: Mapping[str, Any], *, reasons: bool
+) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    if places and all(map(is_manifest, files)):
-        name, value = next(iter(places.items()))
-        raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
+    for name, value in places.items() if golden is not None or all(map(is_manifest, files)) else ():
+        rule = "a manifest or a suite says itself what its files should be"
+        raise ParameterError(name, repr(value), rule, "leave it out")
+    if golden is not None:
+        from pecli.golden import answer_checks
+
+        tolerance = Tolerance(**allowed) if allowed else None
+        return [check for file in files for check in answer_checks(golden, file, tolerance)]
     run = partial(_against(places), tolerance=Tolerance(**allowed), reasons=reasons)
     checks: list[Check] = []
     group = "the command line" if len(files) > 1 else ""
