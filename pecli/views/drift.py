@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Floats
 from pecli.errors import number, spelled
+from pecli.models.encoding import ModelEncodings
 from pecli.views import screen
 
 if TYPE_CHECKING:
@@ -219,9 +220,11 @@ def show_extension(found: Extension) -> None:
 
 def extension_picture(found: Extension) -> Figure:
     """The wavelengths before and after."""
-    from pecli.models.encoding import ModelEncodings
-    from pecli.views import notebook
+    from pecli.views.pictures import kinds, mpl_render
+    from pecli.views.pictures.panels import PlotRequest
+    from pecli.views.pictures.subjects import labelled, of_model
 
     models = [ModelEncodings(found.model, None, (encoding,)) for encoding in (found.before, found.after)]
-    labels = ["as it is", f"{found.method}, factor {found.factor:g}"]
-    return notebook.plot(*models, kind="wavelengths", labels=labels)
+    subjects = [subject for model in models for subject in of_model(model, found.model)]
+    names = ["as it is", f"{found.method}, factor {found.factor:g}"]
+    return mpl_render.drawn(kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths"))
