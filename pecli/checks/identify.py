@@ -25,7 +25,7 @@ from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.text_output import numerals
+from pecli.files.text import numerals
 
 if TYPE_CHECKING:
     from pecli.files.load import Given

@@ -18,17 +18,19 @@ from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
+from pecli.views import check_results
 from pecli.views.pictures import kinds, subjects
 from pecli.views.pictures.figure import png_of
 from pecli.views.pictures.panels import PlotRequest, Subject
-from pecli.views.report import described, drawn_picture, text
+from pecli.views.report import drawn_picture, html_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_ROWS = 4096  #: Rows of a table that a display shows
 
-STYLE = "<style>.pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
+STYLE = "<style>.pecli .said { margin: 0; white-space: pre-wrap } .pecli .number { text-align: right } "
+STYLE += ".pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
 """Colours of verdicts, which can be read on light and dark notebooks."""
 
 
@@ -80,17 +82,12 @@ def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
 
 
 def html(value: Any) -> str:
-    """A scheme, a model or a result as a part of a page."""
-    head = ""
-    if isinstance(value, ModelEncodings):
-        head = f"<p><b>{text(value.file)}</b> {text(value.model_type or '')}</p>"
-    elif isinstance(value, RuntimeComparison):
-        head = f"<p><b>{text(value.model)}</b></p>"
-    head = f'{STYLE}<div class="pecli">{head}{described(value)}</div>'
+    """What the command shows of a scheme, a model or a result, as a part of a page."""
+    said = f'{STYLE}<div class="pecli">{html_of(partial(check_results.show, value))}</div>'
     if (image := png(value)) is None:
-        return head
+        return said
     data = base64.b64encode(image).decode()
-    return f'{head}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    return f'{said}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
 
 
 def png(value: Any) -> bytes | None:

@@ -132,7 +132,7 @@ def test_the_same_bytes_whatever_the_blocks(
     save_tables("a" + suffix, tables, spec)
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 16)
     monkeypatch.setattr("pecli.files.output.MIN_THREADED_BYTES", 0)
-    monkeypatch.setattr("pecli.files.text_output.ELEMENTS", 4)
+    monkeypatch.setattr("pecli.files.text.ELEMENTS", 4)
     seen = dict.fromkeys((table.name for table in tables), 0)
 
     def count(table: Table, block: NDArray[np.generic]) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import pecli
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
-from pecli.files import save_tables, text_output
+from pecli.files import save_tables, text
 
 Arrays = dict[str, NDArray[np.generic]]
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
@@ -57,7 +57,7 @@ def test_sixteen_bits_are_written_in_few_digits(bits: NDArray[np.uint16]) -> Non
         array = bits.view(dtype)
         with np.errstate(invalid="ignore"):  # signalling NaNs
             finite = array[np.isfinite(array.astype(float))]
-        texts = text_output.numerals(finite)
+        texts = text.numerals(finite)
         assert np.array([float(text) for text in texts]).astype(dtype).tobytes() == finite.tobytes()
         assert all(
             len(f"{float(text):e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) <= most for text in texts
@@ -85,7 +85,7 @@ def singles() -> dict[str, NDArray[np.float32]]:
 @pytest.mark.parametrize("name", singles())
 def test_float32_is_written_in_as_few_digits_as_numpy_writes(name: str) -> None:
     array = singles()[name]
-    texts = text_output.numerals(array)
+    texts = text.numerals(array)
     np.testing.assert_array_equal(np.array(texts, np.float64).astype(np.float32), array)
     assert list(map(significant, texts)) == list(map(significant, array.astype("U").tolist()))
 

@@ -17,7 +17,6 @@ from pecli.engine import table as table_module
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import save_scheme, save_tables
-from pecli.files.zarr_store import box_of
 
 SCHEME = pecli.Rope(1000, 64)
 
@@ -43,19 +42,12 @@ def test_pecli_reads_what_zarr_wrote(tmp_path: Path) -> None:
     assert pecli.load(tmp_path / "t.zarr")["array"].tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("shape", [(7,), (300, 5), (3, 50, 9), (40, 3, 2, 11), (1, 1)])
+@pytest.mark.parametrize("shape", [(7,), (300, 5), (3, 50, 9), (40, 3, 2, 11), (7, 1), (5, 50, 40), ()])
 def test_any_shape_comes_back(tmp_path: Path, shape: tuple[int, ...], monkeypatch) -> None:
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 400)
     array = np.random.default_rng(0).standard_normal(shape)
     save_tables(str(tmp_path / "t.zarr"), [table_of("a", array)], None)
     assert pecli.load(tmp_path / "t.zarr")["a"].tobytes() == array.tobytes()
-
-
-def test_a_box_of_a_table_is_that_of_its_array() -> None:
-    array = np.arange(2 * 30 * 7.0).reshape(2, 30, 7)
-    region = (slice(1, 2), slice(3, 29, 2), slice(1, 5))
-    assert np.array_equal(box_of(table_of("a", array), region), array[region])
-    assert np.array_equal(box_of(table_of("a", array[0, 0]), (slice(2, 5),)), array[0, 0, 2:5])
 
 
 def test_what_is_interrupted_leaves_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.targets import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
@@ -30,6 +30,7 @@ from pecli.files.npy import ARRAY_NAME
 from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
+from pecli.tensors.apply import Rotation as RotationOf
 from pecli.tensors.apply import RowPositions, row_positions
 from pecli.tensors.inputs import Input
 
@@ -80,13 +81,13 @@ def verify_rotated(
 
 @dataclass(frozen=True)
 class Sides:
-    """A tensor before and after the rotation, in float64."""
+    """A tensor before and after the rotation, in the dtype that both are compared in."""
 
     name: str
     label: str  #: what errors call it
     dtype: str
-    before: Floats
-    after: Floats
+    before: Array
+    after: Array
     file: str  #: what the tensor before was given as
     several: bool  #: whether it is one of several
 
@@ -115,8 +116,8 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
                 rule = f"before it is of shape {there[name].shape}"
                 raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
             dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
-            values = [np.asarray(widened(each)) for each in (there[name], array)]
-            found.append(Sides(name, called, dtype, values[0], values[1], place, len(ours) > 1))
+            exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
+            found.append(Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1))
     return label, found
 
 
@@ -166,35 +167,32 @@ class _RotatedCheck:
         self.places, self.seen = rows.places(tensor, axis, rope.position_axes)
         if (shift := tokens.get("shift")) is not None:
             self.places = np.full_like(self.places, shift)
-        self.result = self._compared(np.moveaxis(self._expected(), -2, axis), sides.after)
+            once = replace(rope, attention_factor=1.0) if rope.attention_factor_value() != 1 else rope
+            self.plan = replace(self.plan, rope=once, layouts=self.plan.layouts[1:] * 2)
+        rotation = RotationOf(rope, rows, self.layout, encoding.trailing, shift=shift, seq_axis=axis)
+        expected = rotation.apply(Input(sides.before, sides.label))
+        for k, seen in enumerate(self.seen):  # what stands on padding is as it is
+            which = (k, ..., ~seen, slice(None)) if len(self.seen) > 1 else (..., ~seen, slice(None))
+            np.moveaxis(expected, axis, -2)[which] = self.after[which]
+        self.result = self._compared(expected, sides.after)
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
         self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + len(shape)}" * (axis != -2))))
 
-    def _expected(self) -> Floats:
-        """The rotation that the model asks for; what stands on padding is as it is."""
-        if not self.tokens:
-            tables = self.plan.rope.tables()
-            return self.plan.rotated(self.before, (widened(tables["cos"]), widened(tables["sin"])))
-        expected = self.after.copy()
-        for out, (x, _, plan, seen) in zip(self._by_sequence(expected), self._sequences(), strict=True):
-            out[:, seen] = plan.rotated(x[:, seen], plan.waves(np.flatnonzero(seen)))
-        return expected
-
-    def _by_sequence(self, side: Floats) -> Floats:
+    def _by_sequence(self, side: Array) -> Array:
         """(batch, heads, positions, channels); without an axis of batches, or of heads, there is one."""
         batch = len(side) if side.ndim > 3 or len(self.seen) > 1 else 1
         return side.reshape(batch, -1, *side.shape[-2:])
 
-    def _sequences(self) -> Iterator[tuple[Floats, Floats, HeadRotation, Array]]:
+    def _sequences(self) -> Iterator[tuple[Array, Array, HeadRotation, Array]]:
         """Each sequence of a batch (heads, positions, channels) before and after, how it should be rotated, and which
         of its rows are no padding."""
         for k, (x, y) in enumerate(zip(*map(self._by_sequence, (self.before, self.after)), strict=True)):
             row = min(k, len(self.seen) - 1)
             yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
 
-    def _compared(self, expected: Floats, found: Floats) -> Comparison:
-        one, other = (round_to(each, self.sides.dtype) for each in (expected, found))
-        return compare_arrays(one, other, self.tolerance, name=self.sides.name)
+    def _compared(self, expected: Array, found: Array) -> Comparison:
+        ours = as_dtype(expected, self.sides.dtype)
+        return compare_arrays(ours, found, self.tolerance, name=self.sides.name)
 
     @cached_property
     def reasons(self) -> list[Explanation]:
@@ -203,12 +201,13 @@ class _RotatedCheck:
         atol, dtype = self.tolerance.atol, self.sides.dtype
         found = self._by_positions()
         if not found and not self.tokens:
-            found = explain_rotation(self.before, self.after, self.plan, atol, dtype)
+            found = explain_rotation(widened(self.before), widened(self.after), self.plan, atol, dtype)
         elif not found:
 
-            def of_tokens(x: Floats, y: Floats, plan: HeadRotation, seen: Array) -> list[Explanation]:
+            def of_tokens(x: Array, y: Array, plan: HeadRotation, seen: Array) -> list[Explanation]:
                 places = None if plan.places is None else plan.places[:, seen]
-                return explain_rotation(x[:, seen], y[:, seen], replace(plan, places=places), atol, dtype)
+                x, y = widened(x[:, seen]), widened(y[:, seen])
+                return explain_rotation(x, y, replace(plan, places=places), atol, dtype)
 
             found = self._one_by_one(of_tokens)
         if not self.sides.several:
@@ -283,7 +282,9 @@ class _RotatedCheck:
         every = np.arange(count)
         for mistake in () if self.tokens else mistakes(self.plan, self.after.shape):
             would_pass = all(
-                self._compared(mistake.render(self.before[..., some, :], some), self.after[..., some, :]).passed
+                self._compared(
+                    mistake.render(widened(self.before[..., some, :]), some), self.after[..., some, :]
+                ).passed
                 for some in (every[:: max(1, count // 16)], every)
             )
             if not would_pass or self._harmless(mistake):
@@ -321,9 +322,8 @@ def verify_added(
         if last >= len(weight):
             raise ParameterError("table", f"of {len(weight):,} rows", f"row {last:,} is needed", "give a longer one")
         which = slice(None) if len(shape) > 2 else 0
-        expected = np.where(seen[which][..., None], sides.before + weight[places[which]], sides.after)
-        one, other = (round_to(each, sides.dtype) for each in (expected, sides.after))
-        results.append(compare_arrays(one, other, tolerance, name=sides.name))
+        expected = np.where(seen[which][..., None], widened(sides.before) + weight[places[which]], sides.after)
+        results.append(compare_arrays(as_dtype(expected, sides.dtype), sides.after, tolerance, name=sides.name))
         if reasons and not results[-1].passed:
             why += _rows_added(sides, weight, places, seen, tolerance.atol)
     lines = diagnosis(why, results, tolerance)
@@ -333,7 +333,7 @@ def verify_added(
 def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol: float) -> Iterator[Explanation]:
     """Which rows of the table were added, sequence by sequence, where they are others than expected."""
     shape = (-1, *sides.after.shape[-2:])
-    before, after = sides.before.reshape(shape), sides.after.reshape(shape)
+    before, after = (widened(side).reshape(shape) for side in (sides.before, sides.after))
     step = max(1, BLOCK_ELEMENTS // len(weight))
     size = (weight**2).sum(axis=1)
     for k, (x, y) in enumerate(zip(before, after, strict=True)):
