@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-from pecli.cli.app import run
+sys.dont_write_bytecode = False  # dozens of processes are started, each of which would compile the package again
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+from pecli.cli.app import run  # noqa: E402
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,14 +11,13 @@ from pecli.cli import Exit, SchemeGroup, command_of, examples, options
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, Parameter, scheme_named
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.positions import GivenPositions, PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import ParameterError
 from pecli.files import save_tables
 from pecli.tensors import apply as tensors
-from pecli.tensors.apply import Rotation, RowPositions
+from pecli.tensors.apply import RowPositions
 from pecli.tensors.inputs import SEQ_AXIS, Input, only_tensor, open_inputs, read_numbers
 from pecli.views import BlockObserver, screen
 
@@ -67,7 +65,7 @@ ALIBI_OPTIONS = (
 ROPE_OPTIONS = (
     options.text("--layout", "NAME", _LAYOUT, rule=tensors.LAYOUT),
     options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
-    options.text("--seq-axis", "INTEGER", _AXIS, rule=tensors.AXIS),
+    options.text("--seq-axis", "INTEGER", _AXIS, default=f"{SEQ_AXIS}", rule=tensors.AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
     options.text("--attention-mask", "FILE", "1 for tokens, 0 for padding, (batch, L); positions count the ones."),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
@@ -213,85 +211,52 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 
 
 def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    """The tensors, rotated as the options ask for."""
-    if values["positions"] is not None and values["offset"] is not None:
-        raise ParameterError("offset", values["offset"], "--positions says where every row stands", "leave out one")
-    for name in ("inverse", "positions", "offset", "seq_axis"):
-        if values["shift"] is not None and values[name] is not None and values[name] is not False:
-            given = "given" if values[name] is True else values[name]
-            raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
-    shift, first = values["shift"], inputs[0]
-    seq_axis = SEQ_AXIS if values["seq_axis"] is None else values["seq_axis"]
+    """The tensors, rotated as the options or a model ask for."""
+    first, seq_axis, shift = inputs[0], values["seq_axis"], values["shift"]
     length, dim = first.check_sequence(seq_axis)
     for tensor in inputs[1:]:
         length = max(length, tensor.check_sequence(seq_axis)[0])
         if tensor.shape[-1] != dim:
             raise tensor.wrong(f"{first.label} is of shape {first.shape}", "they must share D, the last axis")
-    rows, own = _positions(values)
-    for tensor in inputs if rows.ids is None else ():
-        rows.check(tensor, seq_axis, 1)
-    rotation, why = _rotation(inputs, length, rows, own, values)
-    rotation = replace(rotation, inverse=values["inverse"], shift=shift, seq_axis=seq_axis)
-    for tensor in inputs:
-        rotation.check(tensor)
-    file = f" of {values['positions']}" if rows.ids is not None else ""
-    done = f"moved by {shift} positions"
-    if shift is None:
-        done = f"positions {_span(*rows.span(length), first, seq_axis, file)}"
-    words = [f"{rotation.layout} ({why})", "undone at " * rotation.inverse + done]
+    given, layout = options.parsed(_ROTARY, values), values["layout"]
+    rows = _positions(values, given)
+    ways = {name: values[name] for name in ("layout", "trailing", "inverse", "shift", "seq_axis")}
+    said = "the default"
+    if options.names_model(values):
+        model, (encoding,), given = options.model_encodings(values, given, one=True)
+        said = f"as {model.file} has it"
+        heads = tensors.head_counts(values["config"] or values["model"], values["layer_type"])
+        rotation = tensors.model_rotation(inputs, model.file, encoding, rows, heads, ways, **given)
+    else:
+        if "dim" not in given and "axes" not in given:
+            first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
+            given["dim"] = dim
+        rope = Rope(**{"seq_len": rows.seq_len(length, given), **given})
+        rotation = tensors.Rotation(rope, rows, **{**ways, "layout": layout or "halves"})
+    arrays = [rotation.apply(tensor) for tensor in inputs]
+    words = [f"{rotation.layout} ({'given' if layout else said})"]
     width = rotation.rope.rotary_dim
     if width < dim:
-        words.insert(1, f"the {'last' if rotation.trailing else 'first'} {width} of {dim} channels")
+        words.append(f"the {'last' if rotation.trailing else 'first'} {width} of {dim} channels")
+    file = f" of {values['positions']}" if rows.ids is not None else ""
+    places = f"positions {_span(*rows.span(length), first, seq_axis, file)}"
+    words.append("undone at " * rotation.inverse + (places if shift is None else f"moved by {shift} positions"))
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
-    parameters |= {name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")}
+    parameters |= {name: getattr(rotation, name) for name in ways if name != "seq_axis"}
     parameters["positions"] = values["positions"]
-    arrays = [rotation.apply(tensor) for tensor in inputs]
     return Applied(arrays, parameters, ", ".join(words), seq_axis if shift is None else None)
 
 
-def _positions(values: Mapping[str, Any]) -> tuple[RowPositions, PositionList | None]:
-    """The positions of the rows: ids of a batch, or a range; and those that the scheme takes as its own, if any."""
-    text, offset = values["positions"], values["offset"]
-    if (mask := values["attention_mask"]) is not None:
-        for name in ("positions", "offset", "shift"):
-            if values[name] is not None:
-                raise ParameterError(name, values[name], "--attention-mask says where tokens stand", "leave out one")
-        return tensors.row_positions(attention_mask=read_numbers("attention_mask", mask)), None
-    consecutive = RowPositions(0 if offset is None else _ROTARY["offset"].parse("offset", offset))
-    if text is None:
-        return consecutive, None
-    rule = GivenPositions(help="")
-    if rule.is_value(text):
-        return consecutive, rule.parse("positions", text)
-    numbers = read_numbers("positions", text)
-    if numbers.dtype.kind in "iu" and numbers.min(initial=0) >= 0 and values["style"] is values["axes"] is None:
-        return tensors.position_ids(numbers), None
-    return consecutive, rule.check("positions", numbers)
-
-
-def _rotation(
-    inputs: Sequence[Input], length: int, rows: RowPositions, own: PositionList | None, values: Mapping[str, Any]
-) -> tuple[Rotation, str]:
-    """How the options or a model ask for tensors to be rotated, read at the last position; and who says the layout."""
-    first = inputs[0]
-    seq_len: int | None = max(1, length if rows.ids is None else rows.span(length)[1])
-    if own is not None or values["grid"] is not None:
-        seq_len = None
-    layout, given = values["layout"], options.parsed(_ROTARY, values)
-    if not options.names_model(values):
-        if "dim" not in given and "axes" not in given:
-            first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
-            given["dim"] = first.shape[-1]
-        rope = Rope(**{**given, "seq_len": seq_len, "positions": own})
-        return Rotation(rope, rows, layout or "halves", values["trailing"]), "given" if layout else "the default"
-    named = "model" if values["config"] is None else "config"
-    model, (encoding,), given = options.model_encodings(values, given, one=True)
-    if not encoding.is_rotary:
-        raise ParameterError(named, model.file, f"its encoding is {encoding.scheme}, not rope")
-    rope = encoding.rope(seq_len, positions=own, **given)
-    tensors.check_head(first, rope, encoding, model.file, trailing=values["trailing"])
-    if values["shift"] is None and values["seq_axis"] is None and not encoding.part:
-        for tensor in inputs:
-            tensors.check_axis(tensor, tensors.head_counts(values[named], values["layer_type"]), model.file)
-    pairs, trailing = layout or encoding.layout or "halves", values["trailing"] or encoding.trailing
-    return Rotation(rope, rows, pairs, trailing), "given" if layout else f"as {model.file} has it"
+def _positions(values: Mapping[str, Any], given: dict[str, Any]) -> RowPositions:
+    """The positions of the rows: a range, or ids, also of a batch. Others become parameters of the scheme."""
+    ids, mask = None, values["attention_mask"]
+    if (text := values["positions"]) is not None:
+        rule = Rope.parameters()["positions"]
+        numbers = None if rule.is_value(text) else read_numbers("positions", text)
+        is_whole = numbers is not None and numbers.dtype.kind in "iu" and numbers.min(initial=0) >= 0
+        if is_whole and values["style"] is values["axes"] is None:
+            ids = numbers
+        else:
+            given["positions"] = rule.parse("positions", text) if numbers is None else rule.check("positions", numbers)
+    tokens = None if mask is None else read_numbers("attention_mask", mask)
+    return tensors.row_positions(ids, tokens, values["shift"], given.get("offset"))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
 from typing import Any
 
-from pecli.cli import Exit, command, option_name, options
+from pecli.cli import Exit, command, option_name, options, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.errors import ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.contents import carried_spec
 from pecli.files.output import KEY, OnBlock, is_stream
-from pecli.tensors.convert import DTYPE, HEAD_RULES, PAIRS, Conversion, Converted, ScoreCheck, heads_of
+from pecli.tensors.convert import DTYPE, HEAD_RULES, PAIRS, Converted, ScoreCheck, converted
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
 from pecli.views import counting, screen
-
-MAX_SCORE_CHANGE = 1e-9  #: What float64 arithmetic may lose, relative to the largest score
 
 _PAIRS = "Layout of pairs"
 _CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
@@ -64,48 +62,61 @@ def convert(
     if output is not None:
         format_of(output)
         options.check_output(output, json=json)
-    conversion = _conversion(given)
     loaded = open_file(file)
-    _check_source(loaded, conversion)
-    made = conversion.of(loaded.tensors, loaded.path)
+    made = _converted(loaded, given)
+    checked = made.check() if check else None
+    passed = checked is None or checked.passed
     is_whole = file in (loaded.path, "-")
     is_changed = bool(made.moves or made.cast) or not is_whole
-    checked = made.check() if check else None
-    passed = checked is None or checked.change < MAX_SCORE_CHANGE
     if output is not None and passed:
         total = sum(array.nbytes for array in loaded.tensors.values())
         with counting("convert", total, {"quiet": quiet, "no_progress": no_progress}) as advance:
             header, on_block = not given["no_header"], lambda table, block: advance(block.nbytes)
             _save(loaded, made, output, is_whole, is_changed, on_block, header=header)
-    written = output if passed else None
+    written, assumed = output if passed else None, _assumed(made)
     if json:
         about: dict[str, Any] = {"file": loaded.path, "output": written, "moved": list(made.moves), "cast": made.cast}
-        about |= {"tensors": len(made.arrays), "assumed": _assumed(made), "score_change": checked and checked.change}
-        screen.say_json({**about, "checked": _proof(made, checked) if checked else None})
+        about |= {"tensors": len(made.arrays), "assumed": assumed, "score_change": checked and checked.change}
+        screen.say_json({**about, "checked": checked and _proof(made, checked)})
     elif not quiet:
-        _show(made, written, checked, loses_spec=is_changed and KEY in loaded.metadata)
+        lines = [f"assumed: {assumed['text']}"] if assumed else []
+        _show(made, written, checked, lines, loses_spec=is_changed and KEY in loaded.metadata)
     return Exit.DONE if passed else Exit.CHECK_FAILED
 
 
-def _conversion(given: dict[str, Any]) -> Conversion:
-    """What the options ask for."""
-    heads = options.parsed(HEAD_RULES, given) | ({"trailing": True} if given["trailing"] else {})
+def _show(
+    made: Converted, output: str | None, checked: ScoreCheck | None, lines: list[str], *, loses_spec: bool
+) -> None:
+    done = [f"{len(made.moves):,} moved"] if made.moves else []
+    done += [f"{len(made.cast):,} cast to {made.dtype}"] if made.cast else []
+    if checked is not None:
+        verdict = "are the same" if checked.passed else "are NOT the same, nothing was written"
+        lines.append(f"attention scores before and after {verdict}: max relative change {checked.change:.1g}")
+        lines += [f"proved for {_proof(made, checked)['proves']}"] if checked.passed else []
+    lines += ["the spec of the file no longer holds and was left out"] if loses_spec else []
+    if output is not None:
+        what = f" ({', '.join(done)})" if done else ""
+        screen.say_written(output, f"{screen.counted(len(made.arrays), 'tensor')}{what}, ")
+    for line in lines:
+        if output is not None and is_stream(output):
+            print_note(line)
+        else:
+            screen.say(line)
+
+
+def _converted(file: LoadedFile, given: Mapping[str, Any]) -> Converted:
+    """What the options ask for; refused where the file says that its columns have another layout."""
+    heads = options.parsed(HEAD_RULES, given)
     model = (given["config"] or given["model"]) if options.names_model(given) else None
-    layout, include = heads_of(model, given["layer_type"], heads), tuple(given["include"] or ())
     source = given["source"] and options.parse("from", PAIRS, given["source"])
-    rotary_dim, trailing = heads.get("rotary_dim"), given["trailing"]
-    return Conversion(source, given["to"], layout, rotary_dim, trailing, include, given["dtype"])
-
-
-def _check_source(file: LoadedFile, conversion: Conversion) -> None:
-    """Refuse to move columns from a layout that the file says it does not have."""
-    if conversion.source is None or conversion.heads is not None:
-        return
-    spec = carried_spec(file.path, file.metadata) or {}
-    layout = spec.get("parameters", {}).get("layout", conversion.source)
-    if layout != conversion.source:
-        why = ": one column per pair, and nothing to move" if layout == "compact" else ""
-        raise ParameterError("from", repr(conversion.source), f"the spec of {file.path} says {layout}{why}")
+    if source is not None and model is None and "heads" not in heads:
+        spec = carried_spec(file.path, file.metadata) or {}
+        layout = spec.get("parameters", {}).get("layout", source)
+        if layout != source:
+            why = ": one column per pair, and nothing to move" if layout == "compact" else ""
+            raise ParameterError("from", repr(source), f"the spec of {file.path} says {layout}{why}")
+    others = {"layer_type": given["layer_type"], "include": given["include"] or (), "dtype": given["dtype"]}
+    return converted(file.tensors, file.path, source, given["to"], model, **others, **heads)
 
 
 def _save(
@@ -129,51 +140,30 @@ def _save(
     save_tables(path, tables, spec, metadata=texts, on_block=on_block, header=header)
 
 
-def _show(made: Converted, output: str | None, checked: ScoreCheck | None, *, loses_spec: bool) -> None:
-    lines = [f"assumed: {assumed['text']}"] if (assumed := _assumed(made)) else []
-    if output is not None and is_stream(output):
-        for line in lines:
-            print(screen.printable(line, sys.stderr), file=sys.stderr)
-        return
-    done = [f"{len(made.moves):,} moved"] if made.moves else []
-    done += [f"{len(made.cast):,} cast to {made.conversion.dtype}"] if made.cast else []
-    if output is not None:
-        what = f" ({', '.join(done)})" if done else ""
-        screen.say_written(output, f"{screen.counted(len(made.arrays), 'tensor')}{what}, ")
-    if checked is not None:
-        passed = checked.change < MAX_SCORE_CHANGE
-        verdict = "are the same" if passed else "are NOT the same, nothing was written"
-        lines.append(f"attention scores before and after {verdict}: max relative change {checked.change:.1g}")
-        lines += [f"proved for {_proof(made, checked)['proves']}"] if passed else []
-    lines += ["the spec of the file no longer holds and was left out"] if loses_spec else []
-    for line in lines:
-        screen.say(line)
-
-
 def _assumed(made: Converted) -> dict[str, Any] | None:
     """What was assumed about the heads; None where columns were moved, or nothing."""
-    layout, weights = made.conversion.heads, made.moved
-    if layout is None or not weights:
+    heads, weights = made.heads, made.moved
+    if heads is None or not weights:
         return None
-    whose = f"as {layout.model} has it" if layout.model else "as the command line has it"
-    if layout.given:
-        whose += f", {', '.join(map(option_name, layout.given))} as the command line has it"
+    whose = f"as {heads.model or 'the command line'} has it"
+    if heads.given:
+        whose += f", {', '.join(map(option_name, heads.given))} as the command line has it"
     return {
-        **{name: getattr(layout, name) for name in ("heads", "kv_heads", "head_dim", "trailing")},
-        "rotary_dim": layout.rotary_dim or layout.head_dim,
-        "fused": sorted({layout.order(weight) for weight in weights if layout.named(weight).kind == "qkv"}),
-        "model": layout.model or None,
-        "text": f"{layout.words(weights)} ({whose})",
+        **{name: getattr(heads, name) for name in ("heads", "kv_heads", "head_dim", "trailing")},
+        "rotary_dim": heads.rotary_dim or heads.head_dim,
+        "fused": sorted({heads.order(weight) for weight in weights if heads.named(weight).kind == "qkv"}),
+        "model": heads.model or None,
+        "text": f"{heads.words(weights)} ({whose})",
     }
 
 
 def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
     """What a check proves, and for which heads."""
-    layout = made.conversion.heads
-    assert layout is not None
-    confirmed = layout.model and "heads" not in layout.given
-    whose = f"of {layout.model}" if confirmed else "given on the command line, which no model confirms"
-    text = f"{screen.counted(checked.layers, 'layer')} with the {layout.heads} heads {whose}"
+    heads = made.heads
+    assert heads is not None
+    confirmed = heads.model and "heads" not in heads.given
+    whose = f"of {heads.model}" if confirmed else "given on the command line, which no model confirms"
+    text = f"{screen.counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}"
     if checked.unpaired:
         text += f"; {len(checked.unpaired)} moved weights were not checked: the file has no partner for them"
     return {"layers": checked.layers, "unpaired": list(checked.unpaired), "proves": text}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.arrays import Array, Complex, Floats, Indices, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.explain.edits import Edit, Explanation, Parameter, Positions
 from pecli.explain.forms import halved
@@ -28,7 +28,7 @@ MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in 
 MIN_ERROR = 0.02  # of the values, by which a head is rotated wrongly
 MARGIN = 4096  # positions beyond the expected ones that are searched
 MAX_CANDIDATES = 1 << 15
-SAMPLED_ROWS, MAX_HEADS = 128, 4  # that tell which heads are wrong, and by which positions
+SAMPLED_ROWS, MAX_HEADS = 128, 2  # that tell which heads are wrong, and by which positions
 MAX_RUNS = 64  # of a sequence; with more there is no pattern to tell
 SHOWN_RUNS = 6
 
@@ -144,7 +144,7 @@ def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
 
 
 def explain_positions(
-    before: Floats, after: Floats, plan: HeadRotation, places: Indices, seen: np.ndarray, atol: float, dtype: str
+    before: Array, after: Array, plan: HeadRotation, places: Indices, seen: np.ndarray, atol: float, dtype: str
 ) -> list[Explanation]:
     """Why one sequence (heads, positions, channels) is not rotated by its places (axes, positions), if that is because
     of them; rows of padding are not `seen`.
@@ -152,23 +152,27 @@ def explain_positions(
     with limited():
         shown = np.flatnonzero(seen)
         some = shown[np.unique(np.linspace(0, len(shown) - 1, SAMPLED_ROWS).astype(np.intp))]
-        off = after[:, some] - plan.rotated(before[:, some], plan.waves(some))
-        heads = np.flatnonzero(
-            [rms(one) > MIN_ERROR * rms(other) for one, other in zip(off, after[:, some], strict=True)]
-        )
+        x, y = widened(before[:, some]), widened(after[:, some])
+
+        def wrong(plan: HeadRotation) -> Indices:
+            off = y - plan.rotated(x, plan.waves(some))
+            return np.flatnonzero([rms(one) > MIN_ERROR * rms(other) for one, other in zip(off, y, strict=True)])
+
+        heads = wrong(plan)
         if not len(heads):
             return []
         few = heads[:MAX_HEADS]
-        both = Rotated(before[few], after[few], plan, atol, dtype)
+        both = Rotated(widened(before[few]), widened(after[few]), plan, atol, dtype)
         for edit, other in _proposals(both, places, seen):
             made = other.rotated(both.before, other.waves(both.rows))
             left = both.errors(np.where(seen[:, None], made, both.after))
             found = [*both.judge.accepted([Explanation((edit,), None, ("after",), left)])]
-            if found and len(heads) < len(before):
+            if not found or not {*heads}.isdisjoint(wrong(other)):
+                continue
+            if len(heads) < len(before):
                 which = f"head {heads[0]}" if len(heads) == 1 else f"heads {', '.join(map(str, heads))}"
                 return [replace(found[0], tensors=(which,))]
-            if found:
-                return found
+            return found
     return []
 
 

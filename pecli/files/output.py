@@ -10,24 +10,19 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from itertools import repeat
+from operator import call
+from typing import Any
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, raw_bytes
 from pecli.errors import FileError, failure
 
 try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
-except ImportError:  # Windows, where what is open cannot be removed anyway
-    LOCK_EX = LOCK_NB = 0  # type: ignore[misc]
-
-    def flock(fd: object, operation: int, /) -> None:  # type: ignore[misc]
-        """Nothing to lock with."""
-
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    import fcntl
+except ImportError:  # Windows, where what is open can be neither renamed nor removed
+    fcntl = None  # type: ignore[assignment]
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
 BINARY = getattr(os, "O_BINARY", 0)
@@ -58,10 +53,8 @@ class Output:
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Append `data`, all of it: one call to the system may take less."""
-        left = memoryview(data)
+        left = memoryview(data).cast("B")
         size = left.nbytes
-        if left.ndim != 1 or left.itemsize != 1:
-            left = left.cast("B")
         with _blamed_on(self.path):
             while left:
                 try:
@@ -85,16 +78,15 @@ class Output:
 
     def finish(self, replaced: os.stat_result | None) -> None:
         """Give a new file the mode and owner of the one it replaces, and have it on disk."""
-        with _blamed_on(self.path):
-            if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
-                mode, made = stat.S_IMODE(replaced.st_mode), os.fstat(self._descriptor)
-                if (made.st_uid, made.st_gid) != (replaced.st_uid, replaced.st_gid):
-                    try:
-                        os.fchown(self._descriptor, replaced.st_uid, replaced.st_gid)
-                    except OSError:
-                        mode &= 0o777  # set-user-ID must not pass to another owner
-                os.fchmod(self._descriptor, mode)
-            os.fsync(self._descriptor)
+        if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
+            mode, made = stat.S_IMODE(replaced.st_mode), os.fstat(self._descriptor)
+            if (made.st_uid, made.st_gid) != (replaced.st_uid, replaced.st_gid):
+                try:
+                    os.fchown(self._descriptor, replaced.st_uid, replaced.st_gid)
+                except OSError:
+                    mode &= 0o777  # set-user-ID must not pass to another owner
+            os.fchmod(self._descriptor, mode)
+        os.fsync(self._descriptor)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -141,10 +133,7 @@ def is_stream(path: str) -> bool:
 
 def is_text(name: object) -> bool:
     """Whether a name can be written down: half a surrogate pair cannot."""
-    try:
-        return isinstance(name, str) and name.encode("utf-8") is not None
-    except UnicodeEncodeError:
-        return False
+    return isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def check_free_space(path: str, size: int) -> None:
@@ -175,35 +164,25 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     target = os.path.realpath(path) if os.path.islink(path) else path  # the link stays, its target is replaced
     if existing and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
-    where, name = os.path.split(target)
-    temporary = temporary_name(name)
-    folder = _open_folder(path, where or ".")
-    if folder is None:
-        name, temporary = os.path.abspath(target), os.path.join(os.path.abspath(where), temporary)
-    else:
-        _sweep(temporary, folder)
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, temporary_name(name))
+    _sweep(folder, temporary)
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
-        with _blamed_on(path):
-            descriptor = _create(temporary, folder, 0o600 if existing else 0o666)
+        descriptor = _create(path, temporary, 0o600 if existing else 0o666)
         with closing(Output(path, descriptor, seekable=True)) as output:
             yield output
-            output.finish(existing)
-            if folder is None:
-                output.close()  # what is open cannot be renamed there
             with _blamed_on(path):
-                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            if folder is not None:
-                with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
-                    os.fsync(folder)
+                output.finish(existing)
+                if fcntl is None:
+                    output.close()
+                os.replace(temporary, target)
+            with suppress(OSError), _opened(folder or ".", os.O_RDONLY) as opened:  # some systems cannot sync a folder
+                os.fsync(opened)
     except BaseException:  # an interrupt too must leave no litter
         with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
+            os.unlink(temporary)
         raise
-    finally:
-        if folder is not None:
-            with suppress(OSError):
-                os.close(folder)
 
 
 def temporary_name(name: str) -> str:
@@ -212,47 +191,44 @@ def temporary_name(name: str) -> str:
     return "." + os.fsdecode(os.fsencode(name)[: MAX_NAME_BYTES - 1 - len(ending)]) + ending
 
 
-def _open_folder(path: str, folder: str) -> int | None:
-    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed;
-    None where files have no names relative to one, as on Windows.
-
-    A folder may let files be made in it and not let itself be read: the second way of opening is for those.
-    """
-    with _blamed_on(path):
-        try:
-            if os.open not in os.supports_dir_fd:
-                os.stat(folder)
-                return None
-            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except PermissionError:
-            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0))
-        except FileNotFoundError:
-            raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
+@contextmanager
+def _opened(path: str, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | BINARY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
-def _create(temporary: str, folder: int | None, mode: int) -> int:
+def _create(path: str, temporary: str, mode: int) -> int:
     """A new file, locked as long as it is open, so that nobody sweeps it."""
     while True:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
-        with suppress(OSError):  # some file systems have no locks
-            flock(descriptor, LOCK_EX)
-        if os.fstat(descriptor).st_nlink:
-            return descriptor
-        os.close(descriptor)  # swept before it was locked
+        with _blamed_on(path):
+            try:
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
+            except FileNotFoundError:
+                folder = os.path.dirname(temporary)
+                raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
+            if fcntl is None:
+                return descriptor
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:
+                return descriptor
+            os.close(descriptor)  # swept before it was locked
 
 
-def _sweep(temporary: str, folder: int) -> None:
+def _sweep(folder: str, temporary: str) -> None:
     """Remove the temporary files that killed writers of the same output left behind, which nobody has locked."""
-    with suppress(OSError):
-        for other in os.listdir(folder):
-            if other[:-12] != temporary[:-12] or not other.endswith(".tmp"):
-                continue
-            with suppress(OSError), ExitStack() as stack:
-                descriptor = os.open(other, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder)
-                stack.callback(os.close, descriptor)
-                flock(descriptor, LOCK_EX | LOCK_NB)
+    names: list[str] = []
+    with suppress(OSError):  # a folder may be written in and not read
+        names = os.listdir(folder or ".") if fcntl else []
+    for path in (os.path.join(folder, name) for name in names if name.endswith(".tmp")):
+        if path[:-12] == temporary[:-12]:
+            with suppress(OSError), _opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) as descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    os.unlink(other, dir_fd=folder)
+                    os.unlink(path)
 
 
 OnBlock = Callable[[Table, Array], None]  # told of every block that was written
@@ -264,20 +240,16 @@ Write = Callable[[Output, OnBlock], None]
 
 def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview], object]], on_block: OnBlock) -> None:
     """Hand every block of the tables to all the sinks, in order; the sinks work side by side where that is worth it."""
-    with ExitStack() as stack:
-        pool: ThreadPoolExecutor | None = None
-        if len(sinks) > 1 and sum(table.nbytes for table in tables) >= MIN_THREADED_BYTES:
-            from concurrent.futures import ThreadPoolExecutor
+    threads: AbstractContextManager[Any] = nullcontext()
+    if len(sinks) > 1 and sum(table.nbytes for table in tables) >= MIN_THREADED_BYTES:
+        from concurrent.futures import ThreadPoolExecutor
 
-            pool = stack.enter_context(ThreadPoolExecutor(len(sinks) - 1))
-        for table, block in ((each, block) for each in tables for block in each.blocks()):
-            data = raw_bytes(block)
-            working = [pool.submit(sink, data) for sink in sinks[1:]] if pool else []
-            for sink in sinks[: 1 if pool else None]:
-                sink(data)
-            for future in working:
-                future.result()
-            on_block(table, block)
+        threads = ThreadPoolExecutor(len(sinks))
+    with threads as pool:
+        for table in tables:
+            for block in table.blocks():
+                list((pool.map if pool else map)(call, sinks, repeat(raw_bytes(block))))
+                on_block(table, block)
 
 
 def compact(value: object) -> str:

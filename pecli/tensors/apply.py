@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -66,36 +66,39 @@ def apply(
     >>> apply(np.ones((2, 4)), Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
     [[-0.301, 0.99, 1.382, 1.01], [-1.325, 0.98, 0.493, 1.02]]
     """
-    rotary = {"positions": positions, "attention_mask": attention_mask, "layout": layout, "shift": shift}
-    rotary |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
-    moved = AXIS.check("seq_axis", seq_axis) != SEQ_AXIS
-    rotary |= {"layer_type": layer_type, "seq_axis": moved}
+    ways = {"layout": layout, "shift": shift, "seq_axis": AXIS.check("seq_axis", seq_axis)}
+    ways |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
+    places = {"positions": positions, "attention_mask": attention_mask, "layer_type": layer_type}
+    rotary = {**places, **ways, "seq_axis": seq_axis != SEQ_AXIS}
     applied: Any = encoding
-    is_scheme = isinstance(encoding, Scheme)
-    if is_scheme and applied.applied_as != "rotation":
+    if isinstance(encoding, Scheme) and applied.applied_as != "rotation":
         _refuse({**rotary, "offset": offset}, applied.name)
         return _same_kind(x, applied.applied_to)
     if hasattr(applied, "__array__") or hasattr(applied, "__dlpack__") or isinstance(applied, (list, tuple)):
         _refuse(rotary, "a learned table")
-        return _with_rows(x, applied, 0 if offset is None else OFFSET.check("offset", offset))
+        first = 0 if offset is None else OFFSET.check("offset", offset)
+        weight = Input(numbers("the table", applied), "the table")
+        return _same_kind(x, lambda array: add_learned(Input(array, "x"), weight, first), None, applied, first)
+    if layout is not None:
+        LAYOUT.check("layout", layout)
     rows = row_positions(positions, attention_mask, shift, offset)
-    if is_scheme:
-        _refuse({"layer_type": layer_type}, "a scheme")
-        if offset is None and rows.ids is None:
-            rows = RowPositions(applied.offset)
-        rotation = Rotation(applied, rows, "halves" if applied.layout == "compact" else applied.layout)
-    else:
-        rotation = _of_model(Input(numbers("x", x), "x"), applied, layer_type, rows, trailing, seq_axis, shift)
-    layout = rotation.layout if layout is None else LAYOUT.check("layout", layout)
-    trailing = trailing or rotation.trailing
-    asked = replace(rotation, layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis)
+    if isinstance(applied, Scheme) and offset is None and rows.ids is None:
+        rows = RowPositions(applied.first_position)
+    asked = _rotation(x, applied, rows, layer_type, ways)
     back = replace(asked, transposed=True)
     return _same_kind(x, lambda array: asked.apply(Input(array, "x")), lambda array: back.apply(Input(array, "x")))
 
 
-def _with_rows(x: Any, table: Any, first: int) -> Any:
-    weight = Input(numbers("the table", table), "the table")
-    return _same_kind(x, lambda array: add_learned(Input(array, "x"), weight, first), None, table, first)
+def _rotation(x: Any, applied: Any, rows: RowPositions, layer_type: str | None, ways: dict[str, Any]) -> Rotation:
+    """How a rotary scheme or a model rotates x."""
+    if getattr(applied, "applied_as", "") == "rotation":
+        _refuse({"layer_type": layer_type}, "a scheme")
+        own = applied.layout if applied.layout in LAYOUTS else "halves"
+        return Rotation(applied, rows, **{**ways, "layout": ways["layout"] or own})
+    model = find_model(model=applied)
+    encoding = model.one(layer_type)
+    heads = () if isinstance(applied, (ModelEncodings, Encoding)) else head_counts(applied, layer_type)
+    return model_rotation([Input(numbers("x", x), "x")], model.file, encoding, rows, heads, ways, offset=rows.offset)
 
 
 def _same_kind(
@@ -162,6 +165,12 @@ class RowPositions:
             return self.offset, self.offset + length
         return (int(self.ids.min()), int(self.ids.max()) + 1) if self.ids.size else (0, 0)
 
+    def seq_len(self, length: int, given: Collection[str]) -> int | None:
+        """Rows of a table that has all these positions; none where a scheme is given positions of its own."""
+        if {"positions", "grid"} & {*given}:
+            return None
+        return max(1, length if self.ids is None else self.span(length)[1])
+
     def arranged(self, axes: int) -> NDArray[np.int64] | None:
         """The ids as (axes, batch, L), where axes and batch may be 1."""
         ids = self.ids
@@ -206,7 +215,7 @@ def row_positions(
     given = {"positions": positions, "attention_mask": attention_mask, "shift": shift, "offset": offset}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
-        raise ParameterError(names[1], "given", f"{names[0]} says where rows stand", "leave out one of them")
+        raise ParameterError(names[1], "given", f"`{names[0]}` says where rows stand", "leave out one of them")
     if shift is not None:
         SHIFT.check("shift", shift)
     if attention_mask is not None:
@@ -258,6 +267,9 @@ class Rotation:
         rope = self.rope
         if dim < rope.rotary_dim:
             raise tensor.wrong(f"the rotary dimension is {rope.rotary_dim}", f"D, the last axis, is {dim}")
+        if not rope.is_range and (self.shift is not None or self.rows.ids is not None):
+            name = self.rows.name if self.shift is None else "shift"
+            raise ParameterError(name, "given", f"{rope.place()} says where rows stand", "leave it out")
         if not rope.is_range and length != rope.seq_len:
             raise tensor.wrong(f"{rope.place()} has {rope.seq_len} rows", f"L is {length}")
         if self.shift is None:
@@ -300,25 +312,36 @@ class Rotation:
         return out
 
 
-def _of_model(
-    tensor: Input,
-    model: Any,
-    layer_type: str | None,
+def model_rotation(
+    inputs: Sequence[Input],
+    file: str,
+    encoding: Encoding,
     rows: RowPositions,
-    trailing: bool,
-    seq_axis: int,
-    shift: int | None,
+    heads: Collection[int],
+    ways: Mapping[str, Any],
+    **given: Any,
 ) -> Rotation:
-    """How a model rotates a tensor, read at the last position."""
-    length, _ = tensor.check_sequence(seq_axis)
-    found = find_model(model=model)
-    encoding = found.one(layer_type)
-    rope = encoding.rope(max(1, length if rows.ids is None else rows.span(length)[1]), offset=rows.offset)
-    check_head(tensor, rope, encoding, found.file, trailing=trailing)
-    is_said = seq_axis != SEQ_AXIS or shift is not None  # which is the same at all positions
-    if not (is_said or encoding.part or isinstance(model, (ModelEncodings, Encoding))):
-        check_axis(tensor, head_counts(model, layer_type), found.file)
-    return Rotation(rope, rows, encoding.layout or "halves", encoding.trailing)
+    """How a model rotates tensors, read at their last position; `ways` are other fields of a Rotation, of which the
+    layout and `trailing` are the model's own unless given. `heads` are numbers that are not taken for positions.
+    """
+    if not encoding.is_rotary:
+        raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
+    for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
+        if name in encoding.extra and not {"positions", "grid"} & given.keys():
+            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
+    seq_axis = ways["seq_axis"]
+    length = max(tensor.check_sequence(seq_axis)[0] for tensor in inputs)
+    rope = encoding.rope(rows.seq_len(length, given), **given)
+    first, head = inputs[0], encoding.head_dim or rope.rotary_dim
+    dim = first.shape[-1]
+    if dim not in (head, rope.rotary_dim) and not (ways["trailing"] and dim > rope.rotary_dim):
+        some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
+        raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")
+    if seq_axis == SEQ_AXIS and ways["shift"] is None and not encoding.part:  # a shift is the same at all positions
+        for tensor in inputs:
+            _check_axis(tensor, heads, file)
+    own = {"layout": ways["layout"] or encoding.layout or "halves", "trailing": ways["trailing"] or encoding.trailing}
+    return Rotation(rope, rows, **{**ways, **own})
 
 
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
@@ -327,7 +350,7 @@ def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
     return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
 
 
-def check_axis(tensor: Input, heads: tuple[int, ...], model: str) -> None:
+def _check_axis(tensor: Input, heads: Collection[int], model: str) -> None:
     """Refuse a tensor that has the model's heads where positions should be, and no heads where heads should be."""
     shape = tensor.shape
     if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads:
@@ -335,14 +358,3 @@ def check_axis(tensor: Input, heads: tuple[int, ...], model: str) -> None:
         rule = f"axis {axis} would be positions, and {shape[-2]} is a number of heads of {model}"
         advice = f"give `seq_axis` {axis - 1} for (…, L, heads, D), or {axis} if these are positions after all"
         raise tensor.wrong(rule, advice)
-
-
-def check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trailing: bool) -> None:
-    """A tensor with a model's encoding has the channels of a whole head, or its rotary ones."""
-    for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
-        if name in encoding.extra and rope.is_range:
-            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
-    head, dim = encoding.head_dim or rope.rotary_dim, first.shape[-1]
-    if dim not in (head, rope.rotary_dim) and not (trailing and dim > rope.rotary_dim):
-        some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
-        raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")

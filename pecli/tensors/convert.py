@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, rotate
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, like, numbers, round_to, widened
-from pecli.engine.schemes import Choice, Dtype, Flag, Whole
+from pecli.engine.schemes import Choice, Dtype, Flag, Parameter, Whole
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed, quoted
 from pecli.models.attention import attention_of
@@ -26,8 +26,13 @@ PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
 DTYPE = Dtype(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
 _FUSED = Choice(help="the order of fused rows", options=tuple(ORDERS))
-HEAD_RULES = dict.fromkeys(("heads", "kv_heads", "head_dim", "rotary_dim"), _COUNT) | {"fused": _FUSED}
+HEAD_RULES: dict[str, Parameter] = {
+    **dict.fromkeys(("heads", "kv_heads", "head_dim", "rotary_dim"), _COUNT),
+    "fused": _FUSED,
+    "trailing": Flag(help="whether the last channels of a head rotate, not the first"),
+}
 MAX_LISTED = 4  # how many tensors an error names
+MAX_SCORE_CHANGE = 1e-9  # what float64 arithmetic may lose, relative to the largest score
 _OTHER_PART = re.compile(r"(?:^|\.)(?:vision|visual|audio|speech|image)\w*\.")
 """In the names of a tower for images or sound, which has heads of its own."""
 _POSITIONS = np.array([0, 3, 17, 1000])
@@ -62,25 +67,10 @@ def convert(
     >>> convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves").tolist()
     [[0, 2, 1, 3]]
     """
-    for name in heads.keys() - HEAD_RULES.keys():
-        raise ParameterError(name, "given", f"it must be one of {', '.join(HEAD_RULES)}")
-    given: dict[str, Any] = {
-        name: HEAD_RULES[name].check(name, value) for name, value in heads.items() if value is not None
-    }
-    if Flag(help="").check("trailing", trailing):
-        given["trailing"] = True
-    conversion = Conversion(
-        None if source is None else PAIRS.check("source", source),
-        None if target is None else PAIRS.check("target", target),
-        heads_of(model, layer_type, given),
-        given.get("rotary_dim"),
-        trailing,
-        tuple(include),
-        None if dtype is None else DTYPE.check("dtype", dtype),
-    )
     by_name = tensors if isinstance(tensors, Mapping) else {"array": tensors}
     arrays = {name: numbers(name, array) for name, array in by_name.items()}
-    made = conversion.of(arrays, "the file")
+    given = {"layer_type": layer_type, "include": include, "dtype": dtype, "trailing": trailing, **heads}
+    made = converted(arrays, "the file", source, target, model, **given)
     results = {name: like(by_name[name], made.array(name)) for name in arrays}
     return results if isinstance(tensors, Mapping) else results["array"]
 
@@ -96,13 +86,10 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
             raise ParameterError("heads", "missing", rule, "give it, or the model with `config`")
         return None
     found = attention_of(model, None, layer_type)
-    said = {name: getattr(found, name) for name in HEAD_RULES}
+    said = {name: getattr(found, name) for name in HEAD_RULES if name != "trailing" or found.rotary_dim is not None}
     of_model: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-    for name in ("heads", "kv_heads", "head_dim"):
-        if name in of_model:
-            _COUNT.check(name, of_model[name])
-    if "rotary_dim" in of_model:
-        of_model["trailing"] = found.trailing
+    for name in of_model.keys() & {"heads", "kv_heads", "head_dim"}:
+        _COUNT.check(name, of_model[name])
     known = of_model | dict(given)
     if "heads" not in known:
         raise ParameterError("heads", "missing", f"{found.file} does not say how many there are", "give it")
@@ -112,68 +99,70 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
     return Heads(**known, gated=found.gated, rotates=found.rotates, model=found.file, given=added)
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """What is to happen to which tensors."""
-
-    source: str | None = None
-    target: str | None = None
-    heads: Heads | None = None  #: How projections are divided into heads; without it, columns of tables are moved
-    rotary_dim: int | None = None
-    trailing: bool = False
-    include: tuple[str, ...] = ()
-    dtype: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.source is None) != (self.target is None):
-            name = "from" if self.source is None else "to"
-            raise ParameterError(name, "missing", "a conversion goes from one layout to another")
-        if self.source is None and (self.heads or self.rotary_dim or self.trailing or self.include):
+def converted(
+    arrays: Mapping[str, Array],
+    label: str,
+    source: str | None,
+    target: str | None,
+    model: Model | None = None,
+    *,
+    layer_type: str | None = None,
+    include: Sequence[str] = (),
+    dtype: str | None = None,
+    **given: Any,
+) -> Converted:
+    """What becomes of tensors, of which nothing is computed yet: the options of `convert`."""
+    for name in given.keys() - HEAD_RULES.keys():
+        raise ParameterError(name, "given", f"it must be one of {', '.join(HEAD_RULES)}")
+    known = {name: HEAD_RULES[name].check(name, value) for name, value in given.items() if value is not None}
+    known = {name: value for name, value in known.items() if value is not False}
+    heads = heads_of(model, layer_type, known)
+    dtype = None if dtype is None else DTYPE.check("dtype", dtype)
+    if (source is None) != (target is None):
+        name = "from" if source is None else "to"
+        raise ParameterError(name, "missing", "a conversion goes from one layout to another")
+    if source is None or target is None:
+        if heads or known or include:
             rule = "`heads`, `rotary_dim` and `include` say how pairs move, from where to where"
             raise ParameterError("from", "missing", rule)
-        side = 0 if self.heads else 1  # DeepSeek's weights make interleaved channels, its tables have halves
-        for name, layout in (("source", self.source), ("target", self.target)):
-            if layout is not None:
-                object.__setattr__(self, name, LAYOUTS[layout][side])
+        return Converted(arrays, {}, "", "", None, dtype)
+    side = 0 if heads else 1  # DeepSeek's weights make interleaved channels, its tables have halves
+    source = LAYOUTS[PAIRS.check("source", source)][side]
+    target = LAYOUTS[PAIRS.check("target", target)][side]
+    chosen = _chosen([Weight(name, array) for name, array in arrays.items()], label, heads, include)
+    heads = heads and heads.completed(chosen)
+    moves = {}
+    for weight in chosen if source != target else ():
+        if heads is None:
+            columns = known.get("rotary_dim"), known.get("trailing", False)
+            moves[weight.name] = move_in_columns(weight, source, target, *columns)
+        else:
+            moves[weight.name] = heads.move(weight, source, target)
+    return Converted(arrays, moves, source, target, heads, dtype)
 
-    def of(self, arrays: Mapping[str, Array], label: str) -> Converted:
-        """What becomes of these tensors, of which nothing is computed yet."""
-        weights = [Weight(name, array) for name, array in arrays.items()]
-        if self.source is None or self.target is None:
-            return Converted(self, arrays, {})
-        chosen = self._chosen(weights, label)
-        layout = None if self.heads is None else self.heads.completed(chosen)
-        moves = {}
-        for weight in chosen if self.source != self.target else []:
-            if layout is None:
-                move = move_in_columns(weight, self.source, self.target, self.rotary_dim, self.trailing)
-            else:
-                move = layout.move(weight, self.source, self.target)
-            moves[weight.name] = move
-        return Converted(replace(self, heads=layout), arrays, moves)
 
-    def _chosen(self, weights: Sequence[Weight], label: str) -> list[Weight]:
-        """The tensors to move: those that the patterns name, else queries and keys, or all tables."""
-        if self.include:
-            for pattern in self.include:
-                if not any(fnmatchcase(weight.name, pattern) for weight in weights):
-                    rule = f"{label} has no tensor of such a name; it has {_listed(weights)}"
-                    raise ParameterError("include", repr(pattern), rule)
-            return [weight for weight in weights if any(fnmatchcase(weight.name, each) for each in self.include)]
-        projections = [weight for weight in weights if projection(weight.name)]
-        if self.heads is None:
-            if projections:
-                rule = f"{label} has projections, {_listed(projections)}, whose rows move, head by head"
-                raise ParameterError("heads", "missing", rule, "give it or `config`, or name tables with `include`")
-            return [weight for weight in weights if len(weight.shape) > 1]
-        others = [weight for weight in projections if _OTHER_PART.search(weight.name)]
-        if others and len(others) < len(projections):
-            rule = f"{label} has projections of other parts, {_listed(others)}, which have heads of their own"
-            raise ParameterError("include", "missing", rule, "name the tensors to move")
-        if not projections and len(weights) != 1:
-            rule = f"no tensor of {label} is called like a query or key projection; it has {_listed(weights)}"
-            raise ParameterError("include", "missing", rule, "name them")
-        return projections or list(weights)
+def _chosen(weights: Sequence[Weight], label: str, heads: Heads | None, include: Sequence[str]) -> Sequence[Weight]:
+    """The tensors to move: those that the patterns name, else queries and keys, or all tables."""
+    if include:
+        for pattern in include:
+            if not any(fnmatchcase(weight.name, pattern) for weight in weights):
+                rule = f"{label} has no tensor of such a name; it has {_listed(weights)}"
+                raise ParameterError("include", repr(pattern), rule)
+        return [weight for weight in weights if any(fnmatchcase(weight.name, pattern) for pattern in include)]
+    projections = [weight for weight in weights if projection(weight.name)]
+    if heads is None:
+        if projections:
+            rule = f"{label} has projections, {_listed(projections)}, whose rows move, head by head"
+            raise ParameterError("heads", "missing", rule, "give it or `config`, or name tables with `include`")
+        return [weight for weight in weights if len(weight.shape) > 1]
+    others = [weight for weight in projections if _OTHER_PART.search(weight.name)]
+    if others and len(others) < len(projections):
+        rule = f"{label} has projections of other parts, {_listed(others)}, which have heads of their own"
+        raise ParameterError("include", "missing", rule, "name the tensors to move")
+    if not projections and len(weights) != 1:
+        rule = f"no tensor of {label} is called like a query or key projection; it has {_listed(weights)}"
+        raise ParameterError("include", "missing", rule, "name them")
+    return projections or weights
 
 
 def _listed(weights: Sequence[Weight]) -> str:
@@ -187,21 +176,27 @@ class ScoreCheck(NamedTuple):
     layers: int
     unpaired: tuple[str, ...] = ()  # weights that were moved and not checked: there is no partner for them
 
+    @property
+    def passed(self) -> bool:
+        return self.change < MAX_SCORE_CHANGE
+
 
 @dataclass(frozen=True, eq=False)
 class Converted:
     """Tensors on their way: as they are, and what is done to them when they are asked for."""
 
-    conversion: Conversion
     arrays: Mapping[str, Array]
     moves: Mapping[str, Move]
+    source: str
+    target: str
+    heads: Heads | None  #: how projections are divided; None where columns of tables move
+    dtype: str | None
 
     @cached_property
     def cast(self) -> list[str]:
         """The tensors whose dtype changes: all floating ones, but for those of eight bits, which come with scales."""
-        wanted = self.conversion.dtype
         kinds = {name: dtype_name(array.dtype) for name, array in self.arrays.items()}
-        return [name for name, kind in kinds.items() if wanted and kind in SIGNIFICAND_BITS and kind != wanted]
+        return [name for name, kind in kinds.items() if self.dtype and kind in SIGNIFICAND_BITS and kind != self.dtype]
 
     @property
     def moved(self) -> list[Weight]:
@@ -212,7 +207,7 @@ class Converted:
         table = table_of(name, self.arrays[name])
         rows = self.arrays[name].reshape(table.rows, table.width)
         move = self.moves.get(name)
-        dtype = self.conversion.dtype if name in self.cast else None
+        dtype = self.dtype if name in self.cast else None
 
         def fill(start: int, out: Array) -> None:
             part = slice(start, start + len(out))
@@ -226,15 +221,11 @@ class Converted:
 
     def array(self, name: str) -> Array:
         """The same in memory; what does not change is what was given."""
-        if name in self.cast:
-            return self.table(name).array()
-        move = self.moves.get(name)
-        return self.arrays[name] if move is None else np.take(self.arrays[name], move.order, axis=move.axis)
+        return self.table(name).array() if name in self.moves or name in self.cast else self.arrays[name]
 
     def check(self) -> ScoreCheck:
         """How far attention scores change, over all layers of which there are both query and key."""
-        layout = self.conversion.heads
-        if layout is None:
+        if self.heads is None:
             advice = "give `from`, `to` and `heads`, or the model with `config`"
             raise ParameterError("check", "given", "scores are those of projections", advice)
         moved = {weight.name for weight in self.moved if len(weight.shape) == 2}
@@ -243,23 +234,24 @@ class Converted:
             rule = "there are no query and key weights that go together"
             raise ParameterError("check", "given", rule, "convert unchecked")
         lone = sorted(moved - {name for layer in paired for name in (layer.query, layer.key)})
-        unpaired = tuple(name for name in lone if not layout.named(Weight(name, self.arrays[name])).norm)
-        return ScoreCheck(max(self._score_change(layer, layout) for layer in paired), len(paired), unpaired)
+        unpaired = tuple(name for name in lone if not self.heads.named(Weight(name, self.arrays[name])).norm)
+        with np.errstate(invalid="ignore", over="ignore"):
+            changes = [self._score_change(layer, self.heads) for layer in paired]
+        return ScoreCheck(max(changes), len(paired), unpaired)
 
     def _score_change(self, layer: Layer, heads: Heads) -> float:
         """The largest change of a layer's scores, relative to the largest; infinite where scores are not numbers."""
+        sides = [self._scores(layer, heads, is_new) for is_new in (False, True)]
         changes = []
-        with np.errstate(invalid="ignore", over="ignore"):
-            sides = [self._scores(layer, heads, converted) for converted in (False, True)]
-            for old, new in zip(*sides, strict=True):
-                off, largest = float(np.abs(new - old).max(initial=0)), float(np.abs(old).max(initial=0))
-                changes.append(math.inf if not math.isfinite(off) else off / largest if largest else off)
+        for old, new in zip(*sides, strict=True):
+            change = float(np.abs(new - old).max(initial=0) / (np.abs(old).max(initial=0) or 1.0))
+            changes.append(change if math.isfinite(change) else math.inf)
         return max(changes)
 
-    def _scores(self, layer: Layer, heads: Heads, converted: bool) -> list[Floats]:
+    def _scores(self, layer: Layer, heads: Heads, is_new: bool) -> list[Floats]:
         """Scores (heads, queries, keys); for a latent key those of the rotary channels, and the others as they are."""
-        queries = self._projected(heads, layer.query, "q", layer.query_norm, converted)
-        keys = self._projected(heads, layer.key, "k", layer.key_norm, converted)
+        queries = self._projected(heads, layer.query, "q", layer.query_norm, is_new)
+        keys = self._projected(heads, layer.key, "k", layer.key_norm, is_new)
         keys = np.repeat(keys, len(queries) // len(keys), axis=0)
         if queries.shape[2] == keys.shape[2]:
             return [queries @ keys.swapaxes(1, 2)]
@@ -267,9 +259,9 @@ class Converted:
         scores = queries[..., -width:] @ keys[..., -width:].swapaxes(1, 2)
         return [scores, queries[..., :-width], keys[..., :-width]]
 
-    def _projected(self, heads: Heads, name: str, part: str, norm: str | None, converted: bool) -> Floats:
+    def _projected(self, heads: Heads, name: str, part: str, norm: str | None, is_new: bool) -> Floats:
         """(heads, positions, channels): random inputs, projected, and each rotated as at its position."""
-        read = self.array if converted else self.arrays.__getitem__
+        read = self.array if is_new else self.arrays.__getitem__
         weight, matrix = Weight(name, self.arrays[name]), read(name)
         inputs = np.random.default_rng(matrix.shape[1]).standard_normal((matrix.shape[1], len(_POSITIONS)))
         step = max(1, (1 << 20) // matrix.shape[1])
@@ -284,6 +276,5 @@ class Converted:
             values = values * widened(read(norm)).reshape(-1, 1, channels)
         rotary = heads.rotary_dim or channels
         factors = np.exp(1j * np.outer(_POSITIONS, 10000.0 ** (-np.arange(0, rotary, 2) / rotary)))
-        layout = (self.conversion.target if converted else self.conversion.source) or ""
-        first = channels - rotary if heads.trailing else 0
+        layout, first = self.target if is_new else self.source, channels - rotary if heads.trailing else 0
         return rotate(values, lambda start, stop: factors[start:stop], layout, layout, first_channel=first)

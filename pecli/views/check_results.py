@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, problems_of
@@ -34,21 +36,25 @@ VERDICTS = {
 
 def printed(result: Any) -> str:
     """What the command prints of a result, in plain text."""
-    from contextlib import redirect_stdout
-    from io import StringIO
+    with redirect_stdout(StringIO()) as output:
+        show(result)
+    return output.getvalue().rstrip("\n")
 
-    from pecli.views import drift
 
-    shown: dict[str, Callable[[Any], None]] = {
+def show(value: Any) -> None:
+    """What the command shows of a scheme, a model or a result."""
+    from pecli.views import drift, encodings, preview
+
+    views: dict[str, Callable[[Any], None]] = {
+        "Scheme": preview.show,
+        "ModelEncodings": lambda model: encodings.show(model, None),
         "Verification": show_verification,
         "Difference": show_difference,
         "Identification": show_identification,
         "Audit": lambda audit: drift.show_audit({"": audit}),
         "RuntimeComparison": drift.show_runtimes,
     }
-    with redirect_stdout(StringIO()) as output:
-        shown[type(result).__name__](result)
-    return output.getvalue().rstrip("\n")
+    next(views[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in views)(value)
 
 
 def show_verification(result: Verification, status: str = "") -> None:

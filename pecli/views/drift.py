@@ -1,18 +1,23 @@
-"""How far tables drift from their definition, for people: by recipe and by runtime, in words and as pictures."""
+"""What is computed, for people: drift from the definition by recipe and by runtime, and a longer context's settings; in
+words and as pictures.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Floats
 from pecli.errors import number, spelled
+from pecli.models.encoding import ModelEncodings
 from pecli.views import screen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pecli.checks.audit import Audit, Drift
+    from pecli.checks.extend import Extension
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
     from pecli.views.pictures.panels import Chart
 
@@ -21,7 +26,6 @@ _COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns"
 MAX_FREQUENCIES = 7  #: Frequencies that are shown; they and the names of recipes fit into 80 characters
 MIN_TOLERANCE = 1e-150
 """The smallest tolerance that is drawn, and one over the largest: a logarithmic axis has no others."""
-SUMMARY = ("", "max", "mean", "kept", "equal", "worst at")  #: What is told of each recipe
 
 
 def show_audit(audits: Mapping[str, Audit], *, details: bool = False) -> None:
@@ -60,45 +64,36 @@ def verdicts(audit: Audit) -> list[tuple[str, str, str]]:
 
 
 def _show_tables(audit: Audit) -> None:
-    title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
-    rows: list[list[screen.Cell]] = [[*row] for row in summary_rows(audit)]
-    for row, drift in zip(rows, audit.drifts, strict=True):
-        row[1] = (_error(drift.max_abs_error), "green" if drift.first_beyond is None else "yellow")
-    _show(title, SUMMARY, rows)
-    decades = audit.decades()
-    heads = [_position(first) for first, _ in decades]
-    for which, word in enumerate(("largest", "mean")):
-        cells = [[_error(audit.in_decade(each, decade)[which]) for decade in decades] for each in audit.drifts]
-        _show(f"{word} error, by positions from", ["", *heads], _named(audit, cells))
-    values = audit.numbers.values
+    """One row per recipe: its errors, the positions within the tolerance, where rows repeat; and errors by place."""
+    decades, values = audit.decades(), audit.numbers.values
     chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
-    cells = [[_error(float(drift.by_frequency[k])) for k in chosen] for drift in audit.drifts]
-    title = f"largest error, by {_COLUMNS[audit.numbers.kind]}"
-    _show(title, ["", *(_error(values[k]) for k in chosen)], _named(audit, cells))
-
-
-def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]]) -> None:
-    screen.say()
-    screen.say_labelled(title, "bold cyan")
-    screen.say_table(heads, rows, indent="  ", right=True)
-
-
-def _named(audit: Audit, cells: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [[drift.recipe, *row] for drift, row in zip(audit.drifts, cells, strict=True)]
-
-
-def summary_rows(audit: Audit) -> list[list[str]]:
-    """One row per recipe: its errors, the positions within the tolerance, and where rows repeat."""
-    rows = []
+    starts, frequencies = [_position(first) for first, _ in decades], [_error(values[k]) for k in chosen]
+    summary: list[list[screen.Cell]] = []
+    largest, means, by_frequency = [], [], []
     for drift in audit.drifts:
-        kept = "all" if drift.first_beyond is None else f"{audit.kept_positions(drift):,}"
+        within = drift.first_beyond is None
+        kept = "all" if within else f"{audit.kept_positions(drift):,}"
         equal = "–" if drift.first_equal is None else f"{drift.first_equal:,}"
         place = ""
         if drift.worst is not None:
             part = "head" if audit.numbers.kind == "slopes" else drift.worst.part
             place = f"{drift.worst.position} {part} {drift.worst.frequency}"
-        rows.append([drift.recipe, _error(drift.max_abs_error), _error(audit.mean(drift)), kept, equal, place])
-    return rows
+        worst = (_error(drift.max_abs_error), "green" if within else "yellow")
+        summary.append([drift.recipe, worst, _error(audit.mean(drift)), kept, equal, place])
+        errors = [audit.in_decade(drift, decade) for decade in decades]
+        largest.append([drift.recipe, *(_error(error) for error, _ in errors)])
+        means.append([drift.recipe, *(_error(mean) for _, mean in errors)])
+        by_frequency.append([drift.recipe, *(_error(float(drift.by_frequency[k])) for k in chosen)])
+    title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
+    _show(title, ("max", "mean", "kept", "equal", "worst at"), summary)
+    _show("largest error, by positions from", starts, largest)
+    _show("mean error, by positions from", starts, means)
+    _show(f"largest error, by {_COLUMNS[audit.numbers.kind]}", frequencies, by_frequency)
+
+
+def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]]) -> None:
+    screen.say_heading(title)
+    screen.say_table(["", *heads], rows, indent="  ", right=True)
 
 
 def _error(value: float) -> str:
@@ -143,8 +138,7 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
-    from pecli.views.pictures.labels import typeset
-    from pecli.views.pictures.panels import Chart, Curve
+    from pecli.views.pictures.panels import Chart, Curve, typeset
 
     levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
     lines = [Curve(name, *points) for name, points in curves.items()]
@@ -152,11 +146,11 @@ def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: f
 
 
 def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
-    from pecli.views.pictures import mpl_render
+    from pecli.views.pictures import figure
     from pecli.views.pictures.panels import Picture
 
     height = {0: 2.0, 1: 5.0}.get(len(charts), 1.0 + 3.8 * len(charts))
-    return mpl_render.render(Picture(title, charts, subtitle=subtitle), height=height)
+    return figure.render(Picture(title, charts, subtitle=subtitle), size=(8.0, height))
 
 
 def show_runtimes(found: RuntimeComparison) -> None:
@@ -164,9 +158,8 @@ def show_runtimes(found: RuntimeComparison) -> None:
     screen.say_styled((f"{found.model}, served with a context of {found.length:,}", "bold"))
     for name, results in found.layers.items():
         if name:
-            screen.say()
-            screen.say_styled((name, "bold cyan"))
-        say_runtimes(results)
+            screen.say_heading(name)
+        _say_runtimes(results)
     departing = dict.fromkeys(each.runtime for results in found.layers.values() for each in results if each.departs)
     screen.say()
     if departing:
@@ -175,25 +168,17 @@ def show_runtimes(found: RuntimeComparison) -> None:
         screen.say("All agree up to float32 rounding.")
 
 
-def say_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
+def _say_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
     """What each runtime does, and why."""
     width = max(len(f"{each.runtime} ({each.version})") for each in results)
     for result in results:
-        screen.say_styled((f"{indent}{f'{result.runtime} ({result.version})':<{width}}  ", ""), verdict(result))
-        for reason in reasons(result):
+        screen.say_styled((f"{indent}{f'{result.runtime} ({result.version})':<{width}}  ", ""), _verdict(result))
+        ends = "" if result.rows is None else f"its table ends at position {result.rows - 1:,}"
+        for reason in filter(None, [result.lacks, *result.causes, ends, *result.notes]):
             screen.say_wrapped(f"{indent}  {reason}")
 
 
-def runtime_rows(found: RuntimeComparison) -> list[list[str]]:
-    """Layers, runtime, what it does, and why."""
-    return [
-        [name, f"{each.runtime} ({each.version})", verdict(each)[0], "; ".join(reasons(each))]
-        for name, results in found.layers.items()
-        for each in results
-    ]
-
-
-def verdict(result: RuntimeResult) -> tuple[str, str]:
+def _verdict(result: RuntimeResult) -> tuple[str, str]:
     """What a runtime does, and the style of saying it."""
     if result.lacks:
         return "lacks it", "red"
@@ -206,7 +191,39 @@ def verdict(result: RuntimeResult) -> tuple[str, str]:
     return f"{words}; float32 off by up to {_error(result.max_abs_error)}", "green"
 
 
-def reasons(result: RuntimeResult) -> list[str]:
-    """Why, and what else is worth knowing."""
-    ends = [] if result.rows is None else [f"its table ends at position {result.rows - 1:,}"]
-    return [*filter(None, [result.lacks]), *result.causes, *ends, *result.notes]
+def show_extension(found: Extension) -> None:
+    """What to write where, who honours it, and what it changes."""
+    to = f"{found.original:,} → {found.to:,} positions by {found.method}, factor {found.factor:g}"
+    screen.say_styled((f"{found.model}: {to}", "bold"))
+    if found.reason:
+        screen.say_wrapped(found.reason)
+    spellings = {
+        "config.json": json.dumps(found.config)[1:-1],
+        "config.json, transformers 5": json.dumps({"rope_parameters": found.rope_parameters})[1:-1],
+        **found.commands,
+        "GGUF": ", ".join(f"ARCH.{key} = {value}" for key, value in (found.gguf or {}).items()),
+    }
+    for name, text in spellings.items():
+        if text:
+            screen.say_heading(name)
+            screen.say(f"  {text}")
+    screen.say_heading("runtimes")
+    _say_runtimes(found.runtimes, "  ")
+    waves = found.wavelengths()
+    screen.say()
+    kept = screen.counted(waves["kept"], "wavelength")
+    screen.say(f"{kept} kept, {waves['blended']} stretched by less, {waves['stretched']} by {found.factor:g}")
+    for note in found.notes:
+        screen.say_wrapped(note)
+
+
+def extension_picture(found: Extension) -> Figure:
+    """The wavelengths before and after."""
+    from pecli.views.pictures import figure, kinds
+    from pecli.views.pictures.panels import PlotRequest
+    from pecli.views.pictures.subjects import labelled, of_model
+
+    models = [ModelEncodings(found.model, None, (encoding,)) for encoding in (found.before, found.after)]
+    subjects = [subject for model in models for subject in of_model(model, found.model)]
+    names = ["as it is", f"{found.method}, factor {found.factor:g}"]
+    return figure.render(kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths"))

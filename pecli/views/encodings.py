@@ -76,8 +76,7 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
             for name, value, _ in [("scheme", encoding.scheme, ""), *rows_of(encoding, seq_len)]:
                 values.setdefault(prefix + name, ["–"] * len(models))[place] = value
     rows = [[name, *cells] for name, cells in values.items() if len(set(cells)) > 1]
-    screen.say()
-    screen.say_styled(("differences" if rows else "no differences", "bold"))
+    screen.say_heading("differences" if rows else "no differences", "bold")
     if rows:
         screen.say_table(["", *(model.file for model in models)], rows, indent="  ")
 

@@ -74,7 +74,7 @@ def show(found: dict[str, Any]) -> None:
     screen.say_styled((found["file"], "bold"), (f"  {found['format']}  {count}  {screen.size(total)}", ""))
     heads = ["name", "dtype", "shape", "bytes", *(name for name in STATISTICS if any(name in each for each in tensors))]
     if tensors:
-        screen.say_table(heads, rows_of(tensors, heads))
+        screen.say_table(heads, [[_cell(tensor.get(head)) for head in heads] for tensor in tensors])
     for tensor in tensors:
         if "sha256" in tensor:
             _show_profile(tensor)
@@ -85,22 +85,13 @@ def show(found: dict[str, Any]) -> None:
     for key, value in found["metadata"].items():
         screen.say_wrapped(f"{key}  {_line(value)}")
     if "sha256_holds" in found:
-        holds, lost = (
-            ("stored SHA-256 matches", "green"),
-            ("stored SHA-256 does NOT match: the data changed", "bold red"),
-        )
-        screen.say_styled(holds if found["sha256_holds"] else lost)
-
-
-def rows_of(tensors: list[dict[str, Any]], heads: list[str]) -> list[list[str]]:
-    """A line about each tensor."""
-    return [[_cell(tensor.get(head)) for head in heads] for tensor in tensors]
+        lost = ("stored SHA-256 does NOT match: the data changed", "bold red")
+        screen.say_styled(("stored SHA-256 matches", "green") if found["sha256_holds"] else lost)
 
 
 def _show_profile(tensor: dict[str, Any]) -> None:
     """The distribution of a tensor's data, one line per subject."""
-    screen.say()
-    screen.say_styled((tensor["name"], "bold"))
+    screen.say_heading(tensor["name"], "bold")
     if tensor["quantiles"]:
         parts = (f"{float(share):.0%} {_cell(value)}" for share, value in tensor["quantiles"].items())
         screen.say_wrapped(f"  quantiles   {'   '.join(parts)}")
@@ -114,19 +105,12 @@ def _show_profile(tensor: dict[str, Any]) -> None:
 
 
 def _show_numbers(name: str, shown: dict[str, Any]) -> None:
-    """The elements that were asked for; on a terminal, as many columns at a time as fit."""
-    screen.say()
-    screen.say_styled((name, "bold"))
-    heads = list(map(str, shown["columns"]))
-    rows = [list(map(_cell, values)) for values in shown["values"]]
-    labels = list(map(str, shown["rows"]))
-    margin = max(map(len, labels), default=0)
-    widest = max((len(text) for line in [heads, *rows] for text in line), default=1)
-    fitting = max(1, (screen.console().width - margin) // (widest + 2)) if screen.is_terminal() else len(heads)
-    for start in range(0, max(1, len(heads)), max(1, fitting)):
-        part = slice(start, start + max(1, fitting))
-        lines = [[label.rjust(margin), *row[part]] for label, row in zip(labels, rows, strict=True)]
-        screen.say_table([" " * margin, *heads[part]], lines, right=True)
+    """The elements that were asked for."""
+    screen.say_heading(name, "bold")
+    margin = max((len(str(row)) for row in shown["rows"]), default=0)
+    rows = zip(shown["rows"], shown["values"], strict=True)
+    lines = [[str(row).rjust(margin), *map(_cell, values)] for row, values in rows]
+    screen.say_table([" " * margin, *map(str, shown["columns"])], lines, right=True)
 
 
 def _cell(value: Any) -> str:

@@ -18,17 +18,18 @@ from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
-from pecli.views.pictures import kinds, subjects
-from pecli.views.pictures.figure import png_of
+from pecli.views import check_results, drift
+from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.panels import PlotRequest, Subject
-from pecli.views.report import described, drawn_picture, text
+from pecli.views.report import drawn_picture, html_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_ROWS = 4096  #: Rows of a table that a display shows
 
-STYLE = "<style>.pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
+STYLE = "<style>.pecli .said { margin: 0; white-space: pre-wrap } .pecli .number { text-align: right } "
+STYLE += ".pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
 """Colours of verdicts, which can be read on light and dark notebooks."""
 
 
@@ -47,8 +48,6 @@ def plot(
 
     Kinds are those of `pecli plot --kind`; channels are channels, pairs or heads to draw; size is in inches.
     """
-    from pecli.views.pictures import mpl_render
-
     if not what:
         raise ParameterError("what", "missing", "a picture shows a scheme, a model, a file or an array", "name one")
     wide, high = size or (8.0, 5.0)
@@ -58,10 +57,9 @@ def plot(
         picked = kind or kinds.default_kind(found)
         kinds.check(picked)
         picture = kinds.titled(kinds.fitting(picked, found), request, picked, title)
-    width, height = size or mpl_render.size_of(picture)
-    figure: Any = mpl_render.render(picture, width=width, height=height, dpi=dpi, dark=dark, cmap=cmap)
-    figure._repr_png_ = partial(png_of, figure)  # notebooks show other figures only through pyplot
-    return cast("Figure", figure)
+    made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
+    made._repr_png_ = partial(figure.encoded, made)  # notebooks show other figures only through pyplot
+    return cast("Figure", made)
 
 
 def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
@@ -80,31 +78,23 @@ def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
 
 
 def html(value: Any) -> str:
-    """A scheme, a model or a result as a part of a page."""
-    head = ""
-    if isinstance(value, ModelEncodings):
-        head = f"<p><b>{text(value.file)}</b> {text(value.model_type or '')}</p>"
-    elif isinstance(value, RuntimeComparison):
-        head = f"<p><b>{text(value.model)}</b></p>"
-    head = f'{STYLE}<div class="pecli">{head}{described(value)}</div>'
+    """What the command shows of a scheme, a model or a result, as a part of a page."""
+    said = f'{STYLE}<div class="pecli">{html_of(partial(check_results.show, value))}</div>'
     if (image := png(value)) is None:
-        return head
+        return said
     data = base64.b64encode(image).decode()
-    return f'{head}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    return f'{said}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
 
 
 def png(value: Any) -> bytes | None:
     """A picture of a scheme, a model, of what was identified, or of errors by position; None where there is none."""
-    from pecli.views import drift
-    from pecli.views.pictures import figure
-
     if isinstance(value, Audit):
-        return figure.png_of(drift.audit_picture({"": value}))
+        return figure.encoded(drift.audit_picture({"": value}))
     if isinstance(value, RuntimeComparison):
-        return figure.png_of(drift.runtimes_picture(value))
+        return figure.encoded(drift.runtimes_picture(value))
     if isinstance(value, ModelEncodings):
         drawn = subjects.of_model(value, value.file)
-        return figure.png_of(drawn_picture(drawn, "wavelengths")[1]) if drawn else None
+        return figure.encoded(drawn_picture(drawn, "wavelengths")[1]) if drawn else None
     if isinstance(value, Identification):
         value = value.matches[0].scheme if value.matches else None
     if not isinstance(value, Scheme):
@@ -117,4 +107,4 @@ def png(value: Any) -> bytes | None:
         ]
         tables = [replace(table, shape=shape) for table, shape in zip(subject.tables, shapes, strict=True)]
         drawn.append(subject._replace(tables=tuple(tables)))
-    return figure.png_of(drawn_picture(drawn, None)[1])
+    return figure.encoded(drawn_picture(drawn, None)[1])

@@ -66,8 +66,7 @@ def _show(scheme: Scheme) -> None:
         scheme.name, "bold", "".join(f"{gap}{name}{sign}{spelled(value)}" for name, value in given.items())
     )
     for table in scheme.tensors():
-        screen.say()
-        screen.say_styled((f"{table.name}  {screen.shape(table.shape)}  {table.dtype}", "bold cyan"))
+        screen.say_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")
         columns, rows = corner(table, scheme.first_position if len(table.shape) == 2 else 0)
         width = max(len(row[0] if row else dots) for row in rows)
         lines: list[list[screen.Cell]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import math
 import os
 import re
@@ -47,19 +48,49 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
+Cell = str | tuple[str, str]  #: A text, or a text with its style on a terminal
+
+
+class Rows(NamedTuple):
+    """A table as it was said."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    right: bool
+
+
+class Recorder(io.StringIO):
+    """A standard output that keeps lines and tables with their styles, for another medium than text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[tuple[str, str], ...] | Rows] = []
+
+
 def say(text: str = "") -> None:
-    """A line on standard output; a name from a file at its beginning is no command to a CI system, as `::error` is."""
-    print(_LEADING.sub(r"\1\\x3a:", printable(text)))
+    """A line of plain text."""
+    say_styled((text, ""))
 
 
 def say_styled(*parts: tuple[str, str]) -> None:
-    """A line of texts, each with its style, which shows on a terminal."""
-    if not is_terminal():
-        say("".join(text for text, _ in parts).rstrip())
-        return
-    from rich.text import Text
+    """A line of texts, each with its style, which shows on a terminal.
 
-    console().print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
+    A name from a file at its beginning is no command to a CI system, as `::error` is.
+    """
+    if isinstance(sys.stdout, Recorder):
+        sys.stdout.said.append(parts)
+    elif is_terminal() and any(style for _, style in parts):
+        from rich.text import Text
+
+        console().print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
+    else:
+        print(_LEADING.sub(r"\1\\x3a:", printable("".join(text for text, _ in parts).rstrip())))
+
+
+def say_heading(text: str, style: str = "bold cyan") -> None:
+    """A line above others, apart from those before it."""
+    say()
+    say_labelled(text, style)
 
 
 def say_wrapped(text: str) -> None:
@@ -70,7 +101,7 @@ def say_wrapped(text: str) -> None:
 def say_labelled(label: str, style: str, text: str = "") -> None:
     """A word with a style, and a text after it; broken between words as above."""
     if not is_terminal():
-        say(label + text)
+        say_styled((label, style), (text, ""))
         return
     indent = " " * (len(label + text) - len((label + text).lstrip()))
     first, *rest = _filled(label + text, indent) or [""]
@@ -89,32 +120,37 @@ def _filled(text: str, indent: str) -> list[str]:
     return textwrap.wrap(printable(text.strip()), max(20, console().width), initial_indent=indent, **how)
 
 
-Cell = str | tuple[str, str]  #: A text, or a text with its style on a terminal
-
-
 def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
     """Columns of text under their heads, nothing cut; `right` aligns all but the first column for numbers.
 
-    Where a line is too long for a terminal, its first cell has a line of its own, and the others are below it.
+    Where a terminal is too narrow, numbers are shown as many columns at a time as fit; of text, the first cell of a
+    line has a line of its own, and the others are below it.
     """
+    if isinstance(sys.stdout, Recorder):
+        sys.stdout.said.append(Rows(heads, rows, right))
+        return
     styled = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
     styled = [[(head, "dim") for head in heads], *styled] if any(heads) else styled
     lines = [[(printable(text), style) for text, style in line] for line in styled]
     widths = [max(len(line[k][0]) for line in lines) for k in range(len(heads))] if lines else []
-    room = console().width if is_terminal() else sys.maxsize
+    room = console().width - len(indent) if is_terminal() else sys.maxsize
+    if right and len(heads) > 2 and sum(widths) + 2 * len(widths[1:]) > room:
+        step = max(1, (room - widths[0]) // (max(widths[1:]) + 2))
+        for part in (slice(start, start + step) for start in range(1, len(heads), step)):
+            say_table([heads[0], *heads[part]], [[row[0], *row[part]] for row in rows], indent=indent, right=True)
+        return
     for line in lines:
         parts = [(indent, "")]
         for k, ((text, style), width) in enumerate(zip(line, widths, strict=True)):
             last = k == len(line) - 1
             padded = text.rjust(width) if right and k else text if last else text.ljust(width)
             parts += [(padded, style), ("" if last else "  ", "")]
-        if sum(len(text) for text, _ in parts) <= room:
+        if sum(len(text) for text, _ in parts) - len(indent) <= room:
             say_styled(*parts)
             continue
         if line[0][0]:
             say_styled((indent, ""), line[0])
-        others = "  ".join(text for text, _ in (parts[3::2] if right else line[1:]))
-        for text in _filled(others, f"{indent}  "):
+        for text in _filled("  ".join(text for text, _ in line[1:]), f"{indent}  "):
             say_styled((text, line[-1][1]))
 
 

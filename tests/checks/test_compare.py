@@ -236,7 +236,7 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
     return np.where(draw.random(COUNT) < share, special, values)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(
     st.sampled_from(DTYPES),
     st.integers(0, 2**32),

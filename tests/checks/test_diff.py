@@ -135,7 +135,7 @@ def test_biases_are_compared_up_to_what_softmax_ignores(differ) -> None:
         assert (found.edits, found.residual) == ((edit,), 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(4, 40), st.integers(2, 12), st.sampled_from([1.0, 1e-3]))
 def test_noise_is_explained_by_nothing(tmp_path_factory, seed, length, width, size) -> None:
     folder = tmp_path_factory.mktemp("noise", numbered=True)

@@ -193,6 +193,7 @@ def test_a_pipe_is_no_file_of_a_manifest(manifest, pecli_cli, tmp_path, key) -> 
     assert "is a pipe or a device" in outcome.err
 
 
+@pytest.mark.thorough
 def test_a_manifest_takes_little_memory_whatever_it_holds(manifest, peak_memory) -> None:
     lines = (f"[{number:x}.a]\nb.c=1\n" for number in range(1 << 15))
     path = manifest("".join(lines)[: 512 << 10].rpartition("[")[0])

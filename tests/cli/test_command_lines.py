@@ -81,16 +81,16 @@ apply rope x.npy --positions x.npy -o o.npz | (L,) or (axes, L)
 apply rope x.npy --mrope-section 1,1,2 --positions pair.npy -o o.npz | with 3 axes
 apply rope x.npy --positions cube.npy -o o.npz | (1, 2, 4); they must be (L,) or (batch, L)
 apply rope x.npy --positions -1,-2,-3 -o o.npz | 3 rows; L is 4
-apply rope x.npy --positions ids.npy --offset 1 -o o.npz | --offset is 1; --positions says
+apply rope x.npy --positions ids.npy --offset 1 -o o.npz | --offset is given; --positions says
 apply rope x.npy --seq-axis 2 -o o.npz | --seq-axis is 2; the array of x.npy is of shape (2, 4, 8), whose positions
 apply rope x.npy --seq-axis -1 -o o.npz | axes 0 … 1
-apply rope x.npy --shift 1 --seq-axis 0 -o o.npz | --seq-axis is 0; a shift needs no positions
-apply rope x.npy --shift 1 --inverse -o o.npz | --inverse is given; a shift needs no positions
-apply rope x.npy --shift 1 --offset 1 -o o.npz | --offset is 1; a shift needs no positions
-apply rope x.npy --shift 1 --positions ids.npy -o o.npz | a shift needs no positions
+apply rope x.npy --shift 1 --offset 1 -o o.npz | --offset is given; --shift says where rows stand
+apply rope x.npy --shift 1 --positions ids.npy -o o.npz | --shift is given; --positions says
+apply rope x.npy --shift 1 --positions 0.5,1,2,3 -o o.npz | --shift is given;
+apply rope x.npy --attention-mask ids.npy --positions 0.5,1,2,3 -o o.npz | --attention-mask is
 apply rope x.npy --shift far -o o.npz | --shift is 'far'; it must be a whole number
 apply rope x.npy --offset -1 -o o.npz | --offset is -1; it must be a whole number from 0
-apply rope x.npy --offset {2**40 - 2} -o o.npz | of shape (2, 4, 8) it goes beyond 2^40
+apply rope x.npy --offset {2**40 - 2} -o o.npz | the last position must be at most 2^40
 apply rope x.npy --layout compact -o o.npz | --layout is 'compact'; it must be one of halves, interleaved, deepseek
 apply rope x.npy --tensor q -o o.npz | the tensor is 'q'; x.npy has x (2, 4, 8)
 apply rope two.npz:q -o o.npz | the tensor is 'q'; two.npz has a (4, 8), b (4, 8)
@@ -208,7 +208,7 @@ verify x.npy --model lama-3.1-8b | did you mean 'llama-3.1-8b'?
 verify x.npy --model llama-3.1-8b --offset x | --offset is 'x'
 verify x.npy --model llama-3.1-8b --length 0 | --length is 0
 verify x.npy --model llama-3.1-8b --atol x | --atol is 'x'
-verify pecli.toml --model llama-3.1-8b | a manifest says itself
+verify pecli.toml --model llama-3.1-8b | a manifest or a suite says itself
 verify two.npz --model gpt2 | FILE:NAME | 3
 verify flat.npy --config no.json | does not exist | 3
 verify flat.npy | carries no pecli spec; | 3

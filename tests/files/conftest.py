@@ -63,7 +63,7 @@ def is_read(path: str) -> bool:
 
 
 def refusals(
-    good: bytes, path: str, step: int = 1, others: Callable[[int], Iterable[int]] = lambda byte: [byte ^ 1]
+    good: bytes, path: str, step: int, others: Callable[[int], Iterable[int]] = lambda byte: [byte ^ 1]
 ) -> int:
     """How many files of which one byte is another are refused."""
     refused = 0

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import pecli
 from pecli.models.find import load_config
 from pecli.models.presets import presets
 from tests.models.facts import stored
 
 CASES = [*stored("rope_families.jsonl")[::2], *stored("rope_random.jsonl")[::10], *stored("dialects.json")]
-CONFIGS = [case["config"] for case in CASES]
-CONFIGS += [preset.config for preset in list(presets().values())[::5]]
+CONFIGS = [case["config"] for case in CASES] + [preset.config for preset in list(presets().values())[::5]]
+STEPS = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.thorough)])
 
 _NUMBERS = """
     rope_theta rope_base rope_freq_base rotary_emb_base rotary_base global_rope_theta local_rope_theta swa_rope_theta
@@ -47,9 +49,10 @@ def answer(config: dict[str, Any]) -> tuple[str, str]:
         return str(problem), str(problem)
 
 
-def test_no_key_about_positions_is_passed_over_in_silence() -> None:
+@STEPS
+def test_no_key_about_positions_is_passed_over_in_silence(step: int) -> None:
     silent = []
-    for config in CONFIGS:
+    for config in CONFIGS[::step]:
         before, _ = answer(config)
         for name, value in ADDED.items():
             is_true = (name in OFF and "'rope'" not in before) or (name == "use_alibi" and "'alibi'" in before)
@@ -61,9 +64,10 @@ def test_no_key_about_positions_is_passed_over_in_silence() -> None:
     assert silent == []
 
 
-def test_no_key_within_settings_is_passed_over_in_silence() -> None:
+@STEPS
+def test_no_key_within_settings_is_passed_over_in_silence(step: int) -> None:
     silent = []
-    for config in CONFIGS:
+    for config in CONFIGS[::step]:
         before, _ = answer(config)
         for section in ("rope_scaling", "rope_parameters"):
             settings = config.get(section)

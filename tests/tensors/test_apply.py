@@ -73,7 +73,7 @@ def test_sums() -> None:
     [
         ("gemma-3-12b", {}, "layer_type is missing"),
         ("gpt2", {}, "its encoding is learned, not rope"),
-        ("llama-2-7b", {"offset": 1, "positions": range(6)}, "positions says where rows stand"),
+        ("llama-2-7b", {"offset": 1, "positions": range(6)}, "`positions` says where rows stand"),
         ("llama-2-7b", {"positions": range(5)}, "L = 6 rows"),
         ("llama-2-7b", {"shift": 1, "offset": 1}, "leave out one of them"),
         ("llama-2-7b", {"layout": "pairs"}, "it must be one of halves"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 import pecli
 from pecli.errors import ParameterError
-from pecli.tensors.convert import Conversion, Converted, convert
+from pecli.tensors.convert import Converted, convert, converted
 from pecli.tensors.head_layout import Heads, Layer, Weight, layers, projection
 
 RNG = np.random.default_rng(7)
@@ -43,8 +44,8 @@ TO_HALVES = ("interleaved", "halves")
 HALVES_OF = ("--from", "interleaved", "--to", "halves", "--heads", str(HEADS), "--kv-heads", str(KV))
 
 
-def made_of(arrays: dict[str, np.ndarray], heads: Heads, source: str = "interleaved") -> Converted:
-    return Conversion(source, "halves", heads).of(arrays, "a test")
+def made_of(arrays: dict[str, np.ndarray], source: str = "interleaved", **heads: Any) -> Converted:
+    return converted(arrays, "a test", source, "halves", **heads)
 
 
 def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, pecli_cli) -> None:
@@ -91,7 +92,7 @@ def without_move(made: Converted, name: str) -> Converted:
 @pytest.mark.parametrize("source", ["interleaved", "deepseek"])
 def test_scores_stay_and_a_wrong_claim_shows(rotary_dim: int | None, trailing: bool, source: str) -> None:
     weights = {name: each for name, each in checkpoint().items() if "norm" not in name}
-    made = made_of(weights, Heads(HEADS, KV, rotary_dim=rotary_dim, trailing=trailing), source)
+    made = made_of(weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing)
     assert made.check().change < 1e-14
     assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check().change > 1e-3
 
@@ -99,7 +100,7 @@ def test_scores_stay_and_a_wrong_claim_shows(rotary_dim: int | None, trailing: b
 @pytest.mark.parametrize(("value", "change"), [(0.0, 0.0), (np.inf, np.inf), (np.nan, np.inf)])
 def test_scores_that_are_no_measure(value: float, change: float) -> None:
     weights = {f"{name}_proj.weight": np.full((HEADS * DIM, INPUTS), value) for name in "qk"}
-    assert made_of(weights, Heads(HEADS, HEADS)).check().change == change
+    assert made_of(weights, heads=HEADS, kv_heads=HEADS).check().change == change
 
 
 def moved(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
@@ -134,9 +135,9 @@ def test_a_format_keeps_the_spec(tmp_path: Path, pecli_cli, suffix: str) -> None
 
 def test_keys_that_do_not_fit_the_queries() -> None:
     weights = {"q_proj": np.zeros((32, 3)), "k_proj": np.zeros((12, 3))}
-    for layout in (Heads(4), Heads(4, 2), Heads(4, 4)):
+    for kv_heads in (None, 2, 4):
         with pytest.raises(ParameterError, match=r"'k_proj' is \(12, 3\)"):
-            made_of(weights, layout)
+            convert(weights, *TO_HALVES, heads=4, kv_heads=kv_heads)
     with pytest.raises(ParameterError, match="heads is missing"):
         convert(weights, *TO_HALVES)
 
@@ -170,7 +171,7 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
 @pytest.mark.parametrize("lost", ["k_norm.weight", "q_proj.bias"])
 def test_a_check_sees_norms_and_biases(lost: str) -> None:
     weights = checkpoint() | {"model.layers.0.self_attn.k_norm.weight": RNG.standard_normal(DIM)}
-    made = made_of(weights, Heads(HEADS, KV))
+    made = made_of(weights, heads=HEADS, kv_heads=KV)
     assert made.check().change < 1e-14
     assert without_move(made, f"model.layers.0.self_attn.{lost}").check().change > 1e-3
 
@@ -195,16 +196,16 @@ def test_shapes_that_do_not_fit(shape: tuple[int, ...], layout: Heads, words: st
 def test_what_cannot_be_meant() -> None:
     with pytest.raises(ParameterError, match="multiple"):
         Heads(6, 4)
-    for wrong in ({"source": "halves"}, {"heads": Heads(1, 1)}, {"include": ("*",)}):
-        with pytest.raises(ParameterError, match="missing"):
-            Conversion(**wrong)
     weights = {"a": np.zeros((4, 4)), "b": np.zeros(4)}
+    for wrong in ({"source": "halves"}, {"target": "halves"}, {"heads": 1}, {"include": ("*",)}, {"trailing": True}):
+        with pytest.raises(ParameterError, match="missing"):
+            convert(weights, **wrong)
     with pytest.raises(ParameterError, match="include is missing"):
         convert(weights, *TO_HALVES, heads=HEADS)
     with pytest.raises(ParameterError, match=r"include is 'q\*'"):
         convert(weights, *TO_HALVES, heads=1, include=["q*"])
     with pytest.raises(ParameterError, match="go together"):
-        Conversion(*TO_HALVES, Heads(1, 1), include=("a",)).of(weights, "a test").check()
+        made_of(weights, heads=1, include=["a"]).check()
     with pytest.raises(TypeError, match="masked"):
         convert(np.ma.masked_equal(np.ones((4, 4)), 1), *TO_HALVES)
     for wrong in ({"dtype": "int8"}, {"trailing": "no"}, {"heads": 0}, {"head": 4}, {"model": 5}):

@@ -21,8 +21,8 @@ def results() -> dict[str, tuple[Any, str]]:
     """Things that display themselves, each with words that have to be seen."""
     wrong = {"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}
     return {
-        "scheme": (ROPE, "seq_len 64"),
-        "slopes": (pecli.Alibi(8), "heads 8"),
+        "scheme": (ROPE, "seq_len=64"),
+        "slopes": (pecli.Alibi(8), "heads=8"),
         "long": (pecli.Sinusoidal(10_000_000, 8), "10000000 × 8"),
         "model": (pecli.load_model("llama-3.1-8b"), "rope_scaling.factor"),
         "model without rotary encodings": (pecli.load_model("gpt2"), "learned"),

@@ -1,4 +1,5 @@
-"""Queries or keys after the rotation, compared with the rotation of those before as a model asks for it."""
+"""Tensors after an encoding was applied, compared with those before: queries or keys that a model rotates, or inputs to
+which the rows of a table were added."""
 
 from __future__ import annotations
 
@@ -16,24 +17,28 @@ from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.targets import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
-from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
+from pecli.explain.acceptance import Judge
+from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
-from pecli.explain.used_positions import explain_positions
+from pecli.explain.sample import Sample
+from pecli.explain.used_positions import explain_positions, runs, situation
 from pecli.explain.words import options
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
-from pecli.tensors.apply import row_positions
+from pecli.tensors.apply import Rotation as RotationOf
+from pecli.tensors.apply import RowPositions, row_positions
 from pecli.tensors.inputs import Input
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
 OF_A_ROTATION = ("nothing is rotated", "every row is at one position", "the direction is reversed", "all ")
+BLOCK_ELEMENTS = 1 << 22  #: distances between rows of a table that are in memory at once
 STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
 
 
@@ -76,13 +81,13 @@ def verify_rotated(
 
 @dataclass(frozen=True)
 class Sides:
-    """A tensor before and after the rotation, in float64."""
+    """A tensor before and after the rotation, in the dtype that both are compared in."""
 
     name: str
     label: str  #: what errors call it
     dtype: str
-    before: Floats
-    after: Floats
+    before: Array
+    after: Array
     file: str  #: what the tensor before was given as
     several: bool  #: whether it is one of several
 
@@ -111,8 +116,8 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
                 rule = f"before it is of shape {there[name].shape}"
                 raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
             dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
-            values = [np.asarray(widened(each)) for each in (there[name], array)]
-            found.append(Sides(name, called, dtype, values[0], values[1], place, len(ours) > 1))
+            exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
+            found.append(Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1))
     return label, found
 
 
@@ -143,10 +148,8 @@ class _RotatedCheck:
         tolerance: Tolerance,
         search: bool = True,
     ) -> None:
-        shape = sides.after.shape
-        if not -len(shape) <= axis < len(shape) - 1 or axis == -1:
-            rule = f"{sides.label} is of shape {shape}, whose positions are on one of the axes 0 … {len(shape) - 2}"
-            raise ParameterError("seq_axis", axis, rule)
+        tensor, shape = Input(sides.after, sides.label), sides.after.shape
+        tensor.check_sequence(axis)
         axis = axis - len(shape) if axis >= 0 else axis
         for name in {"axes", "order"} & encoding.extra.keys():
             raise ParameterError("layer_type", repr(encoding.layer_type), f"it has {name} of its own", "leave it out")
@@ -155,63 +158,58 @@ class _RotatedCheck:
         head = encoding.head_dim or rope.rotary_dim
         if shape[-1] not in (head, rope.rotary_dim):
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
-            rule, advice = f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}"
-            raise ParameterError(sides.label, f"of shape {shape}", rule, advice)
+            raise tensor.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}")
         self.layout = encoding.layout or "halves"
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
         self.sides, self.tolerance, self.search = sides, tolerance, search
         self.before, self.after = (np.moveaxis(each, axis, -2) for each in (sides.before, sides.after))
         self.tokens = any(value is not None for value in tokens.values())
-        self.places, self.seen = rows.places(Input(sides.after, sides.label), axis, rope.position_axes)
+        self.places, self.seen = rows.places(tensor, axis, rope.position_axes)
         if (shift := tokens.get("shift")) is not None:
             self.places = np.full_like(self.places, shift)
-        self.result = self._compared(np.moveaxis(self._expected(), -2, axis), sides.after)
+            once = replace(rope, attention_factor=1.0) if rope.attention_factor_value() != 1 else rope
+            self.plan = replace(self.plan, rope=once, layouts=self.plan.layouts[1:] * 2)
+        rotation = RotationOf(rope, rows, self.layout, encoding.trailing, shift=shift, seq_axis=axis)
+        expected = rotation.apply(Input(sides.before, sides.label))
+        for k, seen in enumerate(self.seen):  # what stands on padding is as it is
+            which = (k, ..., ~seen, slice(None)) if len(self.seen) > 1 else (..., ~seen, slice(None))
+            np.moveaxis(expected, axis, -2)[which] = self.after[which]
+        self.result = self._compared(expected, sides.after)
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
         self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + len(shape)}" * (axis != -2))))
 
-    def _expected(self) -> Floats:
-        """The rotation that the model asks for; what stands on padding is as it is."""
-        if not self.tokens:
-            tables = self.plan.rope.tables()
-            return self.plan.rotated(self.before, (widened(tables["cos"]), widened(tables["sin"])))
-        expected = self.after.copy()
-        for out, (x, _, plan, seen) in zip(self._by_sequence(expected), self._sequences(), strict=True):
-            out[:, seen] = plan.rotated(x[:, seen], plan.waves(np.flatnonzero(seen)))
-        return expected
-
-    def _by_sequence(self, side: Floats) -> Floats:
+    def _by_sequence(self, side: Array) -> Array:
         """(batch, heads, positions, channels); without an axis of batches, or of heads, there is one."""
         batch = len(side) if side.ndim > 3 or len(self.seen) > 1 else 1
         return side.reshape(batch, -1, *side.shape[-2:])
 
-    def _sequences(self) -> Iterator[tuple[Floats, Floats, HeadRotation, Array]]:
+    def _sequences(self) -> Iterator[tuple[Array, Array, HeadRotation, Array]]:
         """Each sequence of a batch (heads, positions, channels) before and after, how it should be rotated, and which
         of its rows are no padding."""
         for k, (x, y) in enumerate(zip(*map(self._by_sequence, (self.before, self.after)), strict=True)):
             row = min(k, len(self.seen) - 1)
             yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
 
-    def _compared(self, expected: Floats, found: Floats) -> Comparison:
-        one, other = (round_to(each, self.sides.dtype) for each in (expected, found))
-        return compare_arrays(one, other, self.tolerance, name=self.sides.name)
+    def _compared(self, expected: Array, found: Array) -> Comparison:
+        ours = as_dtype(expected, self.sides.dtype)
+        return compare_arrays(ours, found, self.tolerance, name=self.sides.name)
 
     @cached_property
     def reasons(self) -> list[Explanation]:
         if self.result.passed or not self.search:
             return []
+        atol, dtype = self.tolerance.atol, self.sides.dtype
         found = self._by_positions()
         if not found and not self.tokens:
-            found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.sides.dtype)
+            found = explain_rotation(widened(self.before), widened(self.after), self.plan, atol, dtype)
         elif not found:
-            found = self._one_by_one(
-                lambda x, y, plan, seen: explain_rotation(
-                    x[:, seen],
-                    y[:, seen],
-                    replace(plan, places=plan.places[:, seen]),
-                    self.tolerance.atol,
-                    self.sides.dtype,
-                )
-            )
+
+            def of_tokens(x: Array, y: Array, plan: HeadRotation, seen: Array) -> list[Explanation]:
+                places = None if plan.places is None else plan.places[:, seen]
+                x, y = widened(x[:, seen]), widened(y[:, seen])
+                return explain_rotation(x, y, replace(plan, places=places), atol, dtype)
+
+            found = self._one_by_one(of_tokens)
         if not self.sides.several:
             return found
         return [replace(each, tensors=(self.sides.name, *(t for t in each.tensors if t != "after"))) for each in found]
@@ -284,7 +282,9 @@ class _RotatedCheck:
         every = np.arange(count)
         for mistake in () if self.tokens else mistakes(self.plan, self.after.shape):
             would_pass = all(
-                self._compared(mistake.render(self.before[..., some, :], some), self.after[..., some, :]).passed
+                self._compared(
+                    mistake.render(widened(self.before[..., some, :]), some), self.after[..., some, :]
+                ).passed
                 for some in (every[:: max(1, count // 16)], every)
             )
             if not would_pass or self._harmless(mistake):
@@ -302,3 +302,49 @@ class _RotatedCheck:
             return False
         one, other = ([each.offset, each.attention_factor_value(), *each.frequencies().floats()] for each in ropes)
         return len(one) == len(other) and bool(np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
+
+
+def verify_added(
+    after: Given, before: Given, table: Array, rows: RowPositions, tolerance: Tolerance, name: str, reasons: bool
+) -> Verification:
+    """Compare tensors (L, D) or (batch, L, D) with those before plus the rows of a table (rows, D)."""
+    weight = np.asarray(widened(table))
+    label, pairs = both_sides(after, before)
+    results: list[Comparison] = []
+    why: list[Explanation] = []
+    for sides in pairs:
+        shape = sides.after.shape
+        if weight.ndim != 2 or weight.shape[1] != shape[-1] or len(shape) > 3:
+            rule = f"{sides.label} is of shape {bracketed(shape)}"
+            advice = "they must be (rows, D) and (L, D) or (batch, L, D)"
+            raise ParameterError("table", f"of shape {bracketed(weight.shape)}", rule, advice)
+        (places,), seen = rows.places(Input(sides.after, sides.label), -2)
+        last = int(places.max(initial=0))
+        if last >= len(weight):
+            raise ParameterError("table", f"of {len(weight):,} rows", f"row {last:,} is needed", "give a longer one")
+        which = slice(None) if len(shape) > 2 else 0
+        expected = np.where(seen[which][..., None], widened(sides.before) + weight[places[which]], sides.after)
+        results.append(compare_arrays(as_dtype(expected, sides.dtype), sides.after, tolerance, name=sides.name))
+        if reasons and not results[-1].passed:
+            why += _rows_added(sides, weight, places, seen, tolerance.atol)
+    lines = diagnosis(why, results, tolerance)
+    return Verification(label, name, tuple(results), problems_of(results), tuple(lines), {}, tuple(why), ())
+
+
+def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol: float) -> Iterator[Explanation]:
+    """Which rows of the table were added, sequence by sequence, where they are others than expected."""
+    shape = (-1, *sides.after.shape[-2:])
+    before, after = (widened(side).reshape(shape) for side in (sides.before, sides.after))
+    step = max(1, BLOCK_ELEMENTS // len(weight))
+    size = (weight**2).sum(axis=1)
+    for k, (x, y) in enumerate(zip(before, after, strict=True)):
+        own, shown = places[min(k, len(places) - 1)], seen[min(k, len(seen) - 1)]
+        nearest = [(size - 2 * (y - x)[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
+        used = np.concatenate([*nearest, np.empty(0, np.intp)])
+        if (used == own)[shown].all():
+            continue
+        edit = Positions(runs(own), runs(used), situation(own, used, int(shown.argmax())))
+        name = f"sequence {k}" if len(after) > 1 else "after"
+        judge = Judge({name: Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))}, atol, sides.dtype)
+        left = np.where(shown[:, None], y - x - weight[used], 0.0)
+        yield from judge.accepted([Explanation((edit,), None, (name,), Errors(left, y))])

@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Context
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,40 +52,12 @@ def pi(bits: int) -> int:
     return round_shift(4 * (4 * _arctan_inverse(5, work) - _arctan_inverse(239, work)), GUARD)
 
 
-def _log_near_one(value: int, bits: int) -> int:
-    """ln(value) for 2/3 ≤ value ≤ 4/3, as 2·artanh((value − 1)/(value + 1))."""
-    one = 1 << bits
-    ratio = ((value - one) << bits) // (value + one)
-    square = ratio * ratio >> bits
-    total, power, k = 0, ratio, 1
-    while power and power != -1:
-        total += power // k
-        power = power * square >> bits
-        k += 2
-    return 2 * total
-
-
-@cache
-def _log_two(bits: int) -> int:
-    """ln 2 = 2·artanh(1/3)."""
-    total, power, k = 0, (1 << bits) // 3, 1
-    while power:
-        total += power // k
-        power //= 9
-        k += 2
-    return 2 * total
-
-
+@lru_cache(maxsize=64)  # of the same bases again and again
 def log(value: Fraction, bits: int) -> int:
     """The natural logarithm of a positive fraction."""
-    work = bits + GUARD
-    exponent = value.numerator.bit_length() - value.denominator.bit_length()
-    mantissa = value / Fraction(2) ** exponent  # in (1/2, 2)
-    if mantissa > Fraction(4, 3):
-        mantissa, exponent = mantissa / 2, exponent + 1
-    elif mantissa < Fraction(2, 3):
-        mantissa, exponent = mantissa * 2, exponent - 1
-    return round_shift(_log_near_one(fixed(mantissa, work), work) + exponent * _log_two(work), GUARD)
+    context = Context(prec=bits * 302 // 1000 + 10)
+    logarithm = context.ln(context.divide(value.numerator, value.denominator))
+    return round(context.multiply(logarithm, 1 << bits))
 
 
 def exp(value: int, bits: int) -> int:
@@ -92,7 +65,7 @@ def exp(value: int, bits: int) -> int:
     halvings = 16
     extra = max(0, (value >> bits) * 3 // 2)  # a large result needs its integer digits as well
     work = bits + GUARD + extra + 2 * halvings
-    turns, rest = divmod(value << (work - bits), _log_two(work))
+    turns, rest = divmod(value << (work - bits), log(Fraction(2), work))
     rest >>= halvings
     total = term = 1 << work
     k = 1

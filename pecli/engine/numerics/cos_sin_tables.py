@@ -1,8 +1,8 @@
 """Tables of amplitude · cos and sin of position · frequency, exact and fast at once.
 
-With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written as a number of four digits,
+With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written as a number of three digits,
 
-    p = ((stretch · leaps + leap) · anchors + anchor) · fine + row,
+    p = (leap · anchors + anchor) · fine + row,
 
 and a few values of E are computed for each digit. Every element is a product of those, in float64: off by at most
 `ERROR`, which decides how nearly all of them round. The few others are found by a cheap test and computed one by one
@@ -11,6 +11,8 @@ and a few values of E are computed for each digit. Every element is a product of
 The test: in units somewhat larger than 2·ERROR, every value at which the rounding changes is an integer with at most
 significand + 1 leading bits (or smaller than any such unit). So the values are scaled to those units and rounded to
 integers; an integer with all lower bits zero is in doubt, and no other.
+
+float64 has no wider type to round from: there the products have about 75 bits, in two parts.
 """
 
 from __future__ import annotations
@@ -22,36 +24,43 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Flags, Floats, Indices, Ints, aligned_buffer, round_to
-from pecli.engine.numerics import phases
-from pecli.engine.numerics.phases import COLUMNS, Waves, multiples, power_of_two, round_waves
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Floats, Indices, Ints, aligned_buffer, round_to
+from pecli.engine.numerics import DoubleDouble, phases
+from pecli.engine.numerics.phases import Waves, cos_sin_double_double, round_waves
 
 if TYPE_CHECKING:
-    from pecli.engine.numerics.float64_tables import Float64Tiles
-
     Views = tuple[Floats, Floats, Ints]
+    Places = Iterator[tuple[Indices, Indices]]
 
 
+COLUMNS = 512  #: waves of a tile, at most
 _MAX_IDLE_TILES = 8  #: tiles that are kept for the next block
 
-ERROR = 2.4e-15
+ERROR = 1.7e-15
 """Bound on the error of a product, for amplitude 1. In units of 2**-53: a direction is off by 0.85, a complex product
-adds √5, the amplitude two roundings. A row, an anchor and a leap are products of two directions each, the start of a
-stretch is one, and three products join them: 7 · 0.85 + 6 · √5 + 2 = 21.4 in all, 2.37e-15.
+adds √5, the amplitude two roundings. A row and an anchor are products of two directions each, the start of a leap is
+one, and two products join them: 5 · 0.85 + 4 · √5 + 2 = 15.2 in all, 1.69e-15.
 """
 
-_UNIT = 2.0**47  #: 1 / (unit of the test): ERROR is 0.34 of a unit, below a half
+_UNIT = 2.0**47  #: 1 / (unit of the test): ERROR is 0.24 of a unit, below a half
 
 _ROWS = 1 << 10
-_LEAPS = 16
-_TOGETHER = 8  #: stretches whose starts are computed in one go, and how many such groups are remembered
 _CHUNK = 1 << 12
 """Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
 _DIGITS = 5
 """Of the frequencies: as many as count for a direction at the farthest position, and one for `cos_sin` to leave out."""
-_MAX_ZEROS = 6  #: zeros of a tile that are searched for one by one
 _BUFFER = 256
 """NumPy copies a row that meets many others again and again, to fill its buffer; not if the row is the longer one."""
+
+
+def _power_of_two(number: int) -> int:
+    """The smallest that is not less."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def _multiples(first: int, many: int, step: int) -> Ints:
+    """first·step, (first + 1)·step, …: a row each."""
+    return np.arange(first, first + many, dtype=np.uint64)[:, None] * np.uint64(step)
 
 
 class Factors:
@@ -61,29 +70,24 @@ class Factors:
     """
 
     def __init__(self, waves: Waves, columns: slice, part: str, count: int) -> None:
-        self.columns, self.part = columns, part
-        self._backwards = part == "sin,cos"
+        self.part, self._backwards = part, part == "sin,cos"
         self._limbs = np.ascontiguousarray(waves.limbs[-_DIGITS:, None, columns])
         fitting = phases.TILE // self._limbs.shape[-1]
-        self.height = min(power_of_two(count), _ROWS, 1 << fitting.bit_length() - 1)
+        self.height = min(_power_of_two(count), _ROWS, 1 << fitting.bit_length() - 1)
         self.fine = min(self.height, 1 << (self.height.bit_length() + 3) // 2)
-        self.anchors = min(max(1, self.height // 4), power_of_two(-(-count // self.fine)))
+        self.anchors = min(max(1, self.height // 4), _power_of_two(-(-count // self.fine)))
         self.leap = self.anchors * self.fine
-        self.stretch = self.leap * min(_LEAPS, power_of_two(-(-count // self.leap)))
         amplitude = float(waves.factor.hi)
         self.unit = _UNIT / 2.0 ** np.ceil(np.log2(amplitude))
         self._amplitude = amplitude * self.unit * (1j if self._backwards else 1)
         small = self._products(self.fine, 1)
         self.rows = (small,) if "," in part else (small.real.copy(), small.imag.copy())
         self.steps = self._products(self.anchors, self.fine)
-        self._leaps = self._products(self.stretch // self.leap, self.leap)
-        self._lock = Lock()
-        self._starts: dict[int, Complex] = {}
 
     def _products(self, many: int, step: int) -> Complex:
         """E(0), E(step), E(2·step), …: a power of two of them, products of what two shorter tables hold."""
         few = 1 << many.bit_length() // 2
-        fine, coarse = self._turns(multiples(few, step)), self._turns(multiples(many // few, few * step))
+        fine, coarse = self._turns(_multiples(0, few, step)), self._turns(_multiples(0, many // few, few * step))
         return (coarse[:, None] * fine).reshape(many, -1)
 
     def _turns(self, positions: Ints) -> Complex:
@@ -96,18 +100,10 @@ class Factors:
             out.imag[row : row + rows] = -sines if self._backwards else sines
         return out
 
-    def leaps(self, stretch: int) -> Complex:
-        """E at every leap of a stretch, times the amplitude."""
-        group, place = divmod(stretch, _TOGETHER)
-        with self._lock:
-            if group not in self._starts:
-                if len(self._starts) == _TOGETHER:
-                    del self._starts[next(iter(self._starts))]
-                positions = multiples(_TOGETHER, self.stretch) + np.uint64(group * _TOGETHER * self.stretch)
-                self._starts[group] = self._turns(positions) * self._amplitude
-            start = self._starts[group][place]
-        turned: Complex = self._leaps * start
-        return turned
+    def starts(self, leaps: range) -> Complex:
+        """E at the first position of every leap, times the amplitude."""
+        starts: Complex = self._turns(_multiples(leaps.start, len(leaps), self.leap)) * self._amplitude
+        return starts
 
 
 class Tile:
@@ -128,67 +124,55 @@ class Tile:
         self._anchors = (self._steps,) if pairs else tuple(np.empty(self._steps.shape) for _ in self._work)
         self._whole = self._views(0, factors.height)
         self._turns = [self._turn(anchor, together) for anchor in range(0, factors.anchors, together)]
-        self._leaps = factors.steps
-        self._stretch = self._leap = -1
+        self._leap = -1
 
-    def fill(self, first: int, out: Array) -> Iterator[tuple[Indices, Indices]]:
+    def fill(self, first: int, out: Array) -> Places:
         """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows and columns of
         elements that are in doubt, wherever there are any."""
+        factors, row = self.factors, 0
+        leaps = range(first // factors.leap, -(-(first + len(out)) // factors.leap))
+        starts = factors.starts(leaps[leaps[0] == self._leap :])
         usual = np.setbufsize(_BUFFER)
         try:
-            row = 0
-            while row < len(out):
-                leap, inside = divmod(first + row, self.factors.leap)
-                self._move(leap)
-                stop = min(row + self.factors.leap - inside, len(out))
-                if stop - row == self.factors.leap:
-                    turns, views = self._turns, self._whole
-                else:
-                    anchor, start = divmod(inside, self.factors.fine)
-                    stop = min(stop, row + self.factors.height - start)
-                    turns = [self._turn(anchor, -(-(start + stop - row) // self.factors.fine))]
-                    views = self._views(start, stop - row)
-                for rows, columns in self._make(first + row, turns, views, out[row:stop]):
-                    yield row + rows, columns
-                row = stop
+            for leap in leaps:
+                if leap != self._leap:
+                    self._move(leap, starts[leap - leaps.stop])
+                end = min((leap + 1) * factors.leap - first, len(out))
+                while row < end:
+                    stop, turns, views = end, self._turns, self._whole
+                    if end - row < factors.leap:
+                        anchor, start = divmod(first + row - leap * factors.leap, factors.fine)
+                        stop = min(end, row + factors.height - start)
+                        turns = [self._turn(anchor, -(-(start + stop - row) // factors.fine))]
+                        views = self._views(start, stop - row)
+                    for rows, columns in self._make(turns, views, out[row:stop]):
+                        yield row + rows, columns
+                    row = stop
         finally:
             np.setbufsize(usual)
 
-    def _make(
-        self, first: int, turns: list[Callable[[], object]], views: Views, out: Array
-    ) -> Iterator[tuple[Indices, Indices]]:
+    def _make(self, turns: list[Callable[[], object]], views: Views, out: Array) -> Places:
         """Tiles of one height that lie one below the other, each from its own turn."""
         values, kept, bits = views
         height = len(kept)
         single, scale, shift = self.dtype == "float32", self._scale, self._shift
-        multiply, rint, left_shift, argmin = np.multiply, np.rint, np.left_shift, bits.argmin
         tiles = out.reshape(-1, height, self.columns)
         for row, turn, target in zip(range(0, len(out), height), turns, tiles, strict=True):
             turn()
-            self._adjust(first + row, values)
             if single:
                 target[...] = kept
-                multiply(target, scale, target)
+                np.multiply(target, scale, target)
             else:
                 target[...] = round_to(kept * float(scale), self.dtype)
-            rint(values, values)
-            left_shift(bits, shift, bits)
-            smallest = argmin()
-            if not bits[smallest]:
-                rows, columns = np.divmod(_zeros(bits, int(smallest)), bits.size // height)
+            np.rint(values, values)
+            np.left_shift(bits, shift, bits)
+            if not bits[bits.argmin()]:
+                rows, columns = np.divmod(np.flatnonzero(bits == 0), bits.size // height)
                 wanted = columns < self.columns
                 yield row + rows[wanted], columns[wanted]
 
-    def _adjust(self, first: int, values: Floats) -> None:
-        """What is left to do to the values at positions first, first + 1, … before they are rounded."""
-
-    def _move(self, leap: int) -> None:
-        if leap == self._leap:
-            return
-        stretch, inside = divmod(leap * self.factors.leap, self.factors.stretch)
-        if stretch != self._stretch:
-            self._leaps, self._stretch = self.factors.leaps(stretch), stretch
-        np.multiply(self.factors.steps, self._leaps[inside // self.factors.leap], self._steps)
+    def _move(self, leap: int, start: Complex) -> None:
+        np.multiply(self.factors.steps, start, self._steps)
         if len(self._anchors) == 2:
             self._anchors[0][...], self._anchors[1][...] = self._steps.real, self._steps.imag
         self._leap = leap
@@ -211,24 +195,94 @@ class Tile:
         return partial(_joined, np.subtract if self.factors.part == "cos" else np.add, anchors, rows, work)
 
 
-def _zeros(bits: Ints, first: int) -> Indices:
-    """Where the zeros are, of which the first is known. There are seldom more: the rest is searched as often as one
-    is found, which is cheaper than to look at each element."""
-    found = [first]
-    while len(found) < _MAX_ZEROS:
-        rest = bits[found[-1] + 1 :]
-        place = int(rest.argmin()) if rest.size else 0
-        if not rest.size or rest[place]:
-            return np.array(found)
-        found.append(found[-1] + 1 + place)
-    return np.flatnonzero(bits == 0)
-
-
 def _joined(join: np.ufunc, anchors: Iterable[Array], rows: Iterable[Array], work: tuple[Array, ...]) -> None:
     """The sum or difference of two products, in the memory for the first."""
     for factors in zip(anchors, rows, work, strict=True):
         np.multiply(*factors)
     join(*work, work[0])
+
+
+_HEAD = 2.0**-26
+_FLOAT64_ERROR = 2.0**-75
+"""Bound on the error of a product in two parts, for amplitude 1. A tail is at most 2**-27. In units of 2**-78: the
+tails and the numbers that they are multiplied by are off by 1.25, the four products of tails add 1, three sums of them
+3, and taking the error off or adding it 1: 6.25 in all.
+"""
+_ANCHORS = 64
+
+
+def _split(value: DoubleDouble, unit: float) -> tuple[Floats, Floats]:
+    """Numbers of 106 bits as head + tail, off by 2**-80; heads are multiples of the unit."""
+    head = np.rint(value.hi * (1 / unit)) * unit
+    return head, (value.hi - head) + value.lo
+
+
+class Float64Tiles:
+    """Makes rows for about `count` positions, wherever they start.
+
+    Of the two directions that are multiplied, each number is split into a head of 26 bits after the binary point and a
+    tail. Products of heads are exact, and so are their sums; what the tails add is small, and its rounding errors are
+    smaller still. Elements whose last bit those leave in doubt are rounded one by one, elsewhere.
+    """
+
+    def __init__(self, waves: Waves, count: int) -> None:
+        self._factor, self._limbs = waves.factor, waves.limbs[:, None, :]
+        wanted = max(1, min(phases.TILE // 2 // min(COLUMNS, len(waves.turns)), 1024, int(count**0.5)))
+        self._rows = _power_of_two(wanted)
+        self._anchors = min(_ANCHORS, _power_of_two(-(-count // self._rows)))
+        self._small = [_split(part, _HEAD) for part in cos_sin_double_double(self._limbs, _multiples(0, self._rows, 1))]
+        self._steps = cos_sin_double_double(self._limbs, _multiples(0, self._anchors, self._rows))
+        self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
+
+    def fill(self, part: str, first: int, out: Array) -> Places:
+        """As `Tile.fill`; `part` is "cos" or "sin"."""
+        width = out.shape[1]
+        work = [aligned_buffer(self._rows * width, np.float64).reshape(self._rows, width) for _ in range(3)]
+        anchors, known, row = self._steps, -1, 0
+        while row < len(out):
+            step, start = divmod(first + row, self._rows)
+            leap, anchor = divmod(step, self._anchors)
+            if leap != known:
+                anchors, known = self._turned(leap), leap
+            many = min(self._rows - start, len(out) - row)
+            turn = [direction[anchor, :width] for direction in anchors]
+            doubtful = self._product(part, turn, start, [array[:many] for array in work])
+            out[row : row + many] = work[0][:many]
+            if doubtful.any():
+                rows, columns = np.nonzero(doubtful)
+                yield row + rows, columns
+            row += many
+
+    def _product(self, part: str, turn: list[DoubleDouble], start: int, work: list[Floats]) -> Array:
+        """The cosine or sine of sums of angles, in the first of three arrays; which of them are in doubt.
+
+        cos (a + b) = cos a · cos b − sin a · sin b, sin (a + b) = cos a · sin b + sin a · cos b
+        """
+        high, low, product = work
+        rows, width = slice(start, start + len(high)), high.shape[1]
+        small = self._small if part == "cos" else self._small[::-1]
+        join = np.subtract if part == "cos" else np.add
+        (cos_head, cos_tail), (sin_head, sin_tail) = ([half[rows, :width] for half in halves] for halves in small)
+        (c_head, c_tail), (s_head, s_tail) = (_split(direction, _HEAD * self._scale) for direction in turn)
+        np.multiply(c_head, cos_head, high)
+        join(high, np.multiply(s_head, sin_head, product), high)
+        np.multiply(turn[0].hi, cos_tail, low)
+        low += np.multiply(c_tail, cos_head, product)
+        join(low, np.multiply(turn[1].hi, sin_tail, product), low)
+        join(low, np.multiply(s_tail, sin_head, product), low)
+        error = _FLOAT64_ERROR * self._scale
+        np.subtract(low, error, product)
+        product += high
+        low += error
+        high += low
+        return np.not_equal(high, product)
+
+    def _turned(self, leap: int) -> tuple[DoubleDouble, DoubleDouble]:
+        """Cosines and sines of the anchors of a leap, times the amplitude."""
+        directions = cos_sin_double_double(self._limbs, _multiples(leap, 1, self._anchors * self._rows))
+        cosine, sine = (direction * self._factor for direction in directions)
+        step_cosine, step_sine = self._steps
+        return cosine * step_cosine - sine * step_sine, cosine * step_sine + sine * step_cosine
 
 
 class Rotation:
@@ -264,7 +318,7 @@ class Rotation:
         else:
             for column in range(0, len(waves.turns), COLUMNS):
                 target = out[:, column * width : (column + COLUMNS) * width]
-                tile = self._tile(self._factors(part, column), target.shape[1], dtype)
+                tile = self._tile(part, column, target.shape[1], dtype)
                 undecided += [(rows, columns + column * width) for rows, columns in tile.fill(first, target)]
                 with self._lock:
                     self._idle.append(tile)
@@ -272,28 +326,19 @@ class Rotation:
         if any(rows.size for rows, _ in undecided):
             rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
             sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
-            out[rows, columns] = self._rounded(rows.astype(np.uint64) + np.uint64(first), columns // width, sine, dtype)
+            places = rows.astype(np.uint64) + np.uint64(first)
+            out[rows, columns] = round_waves(waves, places, columns // width, sine, dtype)
 
-    def _factors(self, part: str, column: int) -> Factors:
-        """The small tables of some waves, made once, by whoever comes first."""
+    def _tile(self, part: str, column: int, columns: int, dtype: str) -> Tile:
+        """One that nobody works with, whose memory has been touched already, or a new one."""
         with self._lock:
             if (part, column) not in self._made:
                 self._made[part, column] = Factors(self.waves, slice(column, column + COLUMNS), part, self._count)
-            return self._made[part, column]
-
-    def _tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
-        """One that nobody works with, whose memory has been touched already, or a new one."""
-        with self._lock:
+            factors = self._made[part, column]
             for place, tile in enumerate(self._idle):
                 if (tile.factors, tile.columns, tile.dtype) == (factors, columns, dtype):
                     return self._idle.pop(place)
-        return self._new_tile(factors, columns, dtype)
-
-    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
         return Tile(factors, columns, dtype)
-
-    def _rounded(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
-        return round_waves(self.waves, positions, columns, sine, dtype)
 
     @cached_property
     def waves(self) -> Waves:
@@ -301,6 +346,4 @@ class Rotation:
 
     @cached_property
     def _float64_tiles(self) -> Float64Tiles:
-        from pecli.engine.numerics.float64_tables import Float64Tiles
-
         return Float64Tiles(self.waves, self._count)

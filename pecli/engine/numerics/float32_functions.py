@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import NamedTuple
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,15 +20,15 @@ from pecli.engine.numerics import Frequencies, phases, round_fixed
 from pecli.engine.numerics.phases import SECTORS, Waves, round_waves
 
 _PER_RADIAN = SECTORS / (2 * math.pi)
-_MAX_REDUCED = 2.0**22  #: up to here, sectors are counted in 28 bits, and their count times `_STEP_HIGH` is exact
-_HIGH_BITS = 30
-_STEP_HIGH = (numerics.pi(_HIGH_BITS + 7) * 2 // SECTORS >> 7) / 2.0**_HIGH_BITS
-"""The width of a sector in radians, to 25 bits."""
-_STEP_LOW = (numerics.pi(120) * 2 // SECTORS - (int(_STEP_HIGH * 2**_HIGH_BITS) << (120 - _HIGH_BITS))) / 2.0**120
+_MIN_REDUCED, _MAX_REDUCED = 2.0**-120, 2.0**22  #: angles between are reduced to sectors, counted in 28 bits
+_STEP_BITS = (30, 55, 120)
+_STEPS = [(numerics.pi(120) * 2 // SECTORS >> (120 - bits)) << (120 - bits) for bits in _STEP_BITS]
+_STEP_PARTS = [(step - before) / 2.0**120 for before, step in pairwise((0, *_STEPS))]
+"""The width of a sector in radians: two parts of 25 bits, whose products with a count are exact, and the rest."""
 
-_ERROR = 2.0**-46  #: the relative error of a value, by its short series; 2**-46.5 by analysis
-_STEP_ERROR = 2.0**-82
-"""What each sector adds to the error of an angle: `_STEP_LOW` times their count is rounded to 53 bits."""
+_DROPPED = 29  #: bits of a float64 that float32 does not have
+_ERROR = 1 << 8
+"""Bound on the error of a value in units of its last bit: 2**-46 of it by analysis, for the short series."""
 
 _MIN_EXPONENT, _MAX_EXPONENT = -172, 105
 """Exponents of float32 numbers, as 24-bit integers times a power of two; phases stay below 2**104."""
@@ -36,14 +36,15 @@ _MIN_EXPONENT, _MAX_EXPONENT = -172, 105
 
 def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
     """The cosines ("cos") or sines ("sin") of angles that are not negative, as many as there are parts."""
-    large = angles >= _MAX_REDUCED if angles.max(initial=0) >= _MAX_REDUCED else None
-    small = angles if large is None else np.where(large, np.float32(0), angles)
-    x = small.astype(np.float64)  # from here on the nearest sector, and what is left of them
+    unusual = None
+    if angles.max(initial=0) >= _MAX_REDUCED or angles.min(initial=1) < _MIN_REDUCED:
+        unusual = (angles >= _MAX_REDUCED) | ((angles < _MIN_REDUCED) & (angles > 0))
+    x = np.where(unusual, 0, angles).astype(np.float64) if unusual is not None else angles.astype(np.float64)
     count = np.rint(x * _PER_RADIAN)
     sector = count.astype(np.intp)
     sector &= SECTORS - 1
-    x -= count * _STEP_HIGH
-    x -= count * _STEP_LOW
+    for step in _STEP_PARTS:  # from here on what is left beyond the nearest sector
+        x -= count * step
     z = x * x
     versine = z * (1 / 24)
     versine -= 1 / 2
@@ -51,22 +52,20 @@ def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
     z *= z * (1 / 120) - 1 / 6
     z *= x
     x += z  # its sine
-    count *= _STEP_ERROR
-    waves, (cosines, sines) = [], phases.sectors()
+    cosines, sines = (table.hi.take(sector) for table in phases.sectors())
+    waves = []
     for part in parts:
-        table, slopes = (sines.hi, cosines.hi) if part == "sin" else (cosines.hi, -sines.hi)
-        value = table.take(sector)
-        step = slopes.take(sector)
-        step *= x
-        step += value * versine
-        value += step
-        error = np.abs(value, out=step)
-        error *= _ERROR
-        error += count
-        found = (value - error).astype(np.float32)
-        open_ = found != (value + error).astype(np.float32)
-        if large is not None:
-            open_ |= large
+        start, slope, join = (sines, cosines, np.add) if part == "sin" else (cosines, sines, np.subtract)
+        value = start * versine
+        join(value, slope * x, value)
+        value += start
+        found = value.astype(np.float32)
+        doubt = value.view(np.int64)
+        doubt += _ERROR - (1 << (_DROPPED - 1))
+        doubt &= (1 << _DROPPED) - 1
+        open_ = doubt <= 2 * _ERROR  # so close to a tie
+        if unusual is not None:
+            open_ |= unusual
         if open_.any():
             found[open_] = _exactly(angles[open_], part)
         waves.append(found)
@@ -125,111 +124,46 @@ def round_single(value: float) -> float:
     return float(round_to(np.array([value]), "float32")[0])
 
 
-def as_bfloat16(values: Singles) -> Singles:
-    """Finite float32 values, rounded to the precision of bfloat16."""
-    bits = values.view(np.uint32)
-    bits = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    bits &= np.uint32(0xFFFF0000)
-    return bits.view(np.float32)
-
-
 _TWO_VECTORS = 32  #: elements that PyTorch's loops take at once, with AVX-512
 _RECIPROCAL_LN2 = np.float32(1.4426950408889634)
-_LOG_TERMS = (0.240320354700088500976562, 0.285112679004669189453125, 0.400007992982864379882812)
 _EXP_TERMS = (
-    0.00136324646882712841033936,
-    0.00836596917361021041870117,
-    0.0416710823774337768554688,
-    0.166665524244308471679688,
+    0.00136324646882712841033936, 0.00836596917361021041870117, 0.0416710823774337768554688, 0.166665524244308471679688,
     0.499999850988388061523438,
-)
-
-
-class _Pair(NamedTuple):
-    """The unevaluated sum of two float32 numbers."""
-
-    hi: Singles
-    lo: Singles
-
-
-def _pair(hi: float, lo: float) -> _Pair:
-    return _Pair(np.array(hi, np.float32), np.array(lo, np.float32))
-
-
-_LN2 = _pair(0.69314718246459960938, -1.904654323148236017e-09)
+)  # fmt: skip
 _LN2_HIGH, _LN2_LOW = np.float32(0.693145751953125), np.float32(1.428606765330187045e-06)
-_TWO_THIRDS = _pair(0.66666662693023681640625, 3.69183861259614332084311e-09)
-_ONE = np.array(1, np.float32)
 
 
 def torch_powers(base: float, exponents: Singles) -> Singles:
-    """The powers of one base."""
+    """The powers of one base, where whole vectors are those of SLEEF: exp of a sum of two float32 numbers."""
     whole = len(exponents) // _TWO_VECTORS * _TWO_VECTORS
-    found = np.empty_like(exponents)
-    found[:whole] = _exp(_times(_log(np.full(whole, base, np.float32)), exponents[:whole]))
-    found[whole:] = [power(round_single(base), float(exponent)) for exponent in exponents[whole:]]
-    return found
+    powers, base = np.empty_like(exponents), round_single(base)
+    logarithms = numerics.log(Fraction(base), 128) / 2.0**128 * exponents[:whole].astype(np.float64)
+    high = logarithms.astype(np.float32)
+    powers[:whole] = _exp(high, (logarithms - high).astype(np.float32))
+    powers[whole:] = [power(base, float(exponent)) for exponent in exponents[whole:]]
+    return powers
 
 
-def _log(x: Singles) -> _Pair:
-    exponents = np.frexp(x * np.float32(1 / 0.75))[1] - 1
-    m = np.ldexp(x, -exponents)
-    ratio = _over(_sum(-_ONE, m), _sum(_ONE, m))
-    square = _squared(ratio)
-    series = _plus(_times(square, polynomial(_LOG_TERMS, square.hi)), _TWO_THIRDS)
-    twice = _Pair(ratio.hi * np.float32(2), ratio.lo * np.float32(2))
-    found = _plus_smaller(_times(_LN2, exponents.astype(np.float32)), twice)
-    return _plus_smaller(found, _product(_product(square, ratio), series))
-
-
-def _exp(x: _Pair) -> Singles:
-    count = np.rint((x.hi + x.lo) * _RECIPROCAL_LN2)
-    rest = x
+def _exp(high: Singles, low: Singles) -> Singles:
+    one, count = np.float32(1), np.rint((high + low) * _RECIPROCAL_LN2)
     for part in (_LN2_HIGH, _LN2_LOW):
-        high, low = _sum(rest.hi, count * -part)
-        rest = _Pair(high, low + rest.lo)
-    high = rest.hi + rest.lo
-    rest = _Pair(high, (rest.hi - high) + rest.lo)
-    tail = _plus(rest, _times(_squared(rest), polynomial(_EXP_TERMS, rest.hi)))
-    high = _ONE + tail.hi
-    found: Singles = np.ldexp(high + (((_ONE - high) + tail.hi) + tail.lo), count.astype(np.int32))
+        high, rest = _sum(high, count * -part)
+        low = rest + low
+    total = high + low
+    high, low = total, (high - total) + low
+    square = high * high
+    square_low = fused(high + high, low, fused(high, high, -square))
+    series = polynomial(_EXP_TERMS, high)
+    term = square * series
+    tail, rest = _sum(high, term)
+    tail_low = rest + (low + fused(square_low, series, fused(square, series, -term)))
+    total = one + tail
+    found: Singles = np.ldexp(total + (((one - total) + tail) + tail_low), count.astype(np.int32))
     return found
 
 
-def _sum(a: Singles, b: Singles) -> _Pair:
-    high = a + b
-    back = high - a
-    return _Pair(high, (a - (high - back)) + (b - back))
-
-
-def _plus(a: _Pair, b: _Pair) -> _Pair:
-    high, low = _sum(a.hi, b.hi)
-    return _Pair(high, low + (a.lo + b.lo))
-
-
-def _plus_smaller(a: _Pair, b: _Pair) -> _Pair:
-    """For |a| ≥ |b|."""
-    high = a.hi + b.hi
-    return _Pair(high, (((a.hi - high) + b.hi) + a.lo) + b.lo)
-
-
-def _times(a: _Pair, b: Singles) -> _Pair:
-    high = a.hi * b
-    return _Pair(high, fused(a.lo, b, fused(a.hi, b, -high)))
-
-
-def _product(a: _Pair, b: _Pair) -> _Pair:
-    high = a.hi * b.hi
-    return _Pair(high, fused(a.hi, b.lo, fused(a.lo, b.hi, fused(a.hi, b.hi, -high))))
-
-
-def _squared(a: _Pair) -> _Pair:
-    high = a.hi * a.hi
-    return _Pair(high, fused(a.hi + a.hi, a.lo, fused(a.hi, a.hi, -high)))
-
-
-def _over(a: _Pair, b: _Pair) -> _Pair:
-    inverse = _ONE / b.hi
-    high = a.hi * inverse
-    rest = fused(-b.lo, inverse, fused(-b.hi, inverse, _ONE))
-    return _Pair(high, fused(high, rest, fused(a.lo, inverse, fused(inverse, a.hi, -high))))
+def _sum(a: Singles, b: Singles) -> tuple[Singles, Singles]:
+    """The sum of two float32 numbers, rounded, and what that leaves out."""
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)

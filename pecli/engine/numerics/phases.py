@@ -10,6 +10,7 @@ cosines of algebraic numbers, never halfway between two floats, so that ends; si
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 
@@ -29,25 +30,10 @@ _SPARE_DIGITS = 1
 PRODUCT_ERROR = 2.0**-91  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
 
 
-COLUMNS = 512  #: waves of a tile, at most
+TILE = 1 << 15  #: waves × rows of a tile: half of a second-level cache of 1 MiB in complex128
 
 
-def _tile_size() -> int:
-    """Waves × rows of a tile: half of the second-level cache in complex128, where the system tells how large that is.
-
-    Larger tiles mean fewer calls, between which threads wait for each other.
-    """
-    try:
-        with open("/sys/devices/system/cpu/cpu0/cache/index2/size", encoding="ascii") as file:
-            cache = file.read().strip()
-    except (OSError, ValueError):
-        cache = ""
-    return 1 << 16 if cache.endswith("K") and cache[:-1].isdigit() and int(cache[:-1]) >= 2048 else 1 << 15
-
-
-TILE = _tile_size()
-
-
+@dataclass(eq=False)
 class Waves:
     """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share.
 
@@ -55,18 +41,12 @@ class Waves:
     come here.
     """
 
-    def __init__(
-        self,
-        turns: tuple[int, ...],
-        bits: int,
-        amplitude: int,
-        amplitude_bits: int,
-        amplitude_error: int,
-        more: Callable[[int], Waves],
-    ) -> None:
-        self.turns, self.bits = turns, bits
-        self.amplitude, self.amplitude_bits, self.amplitude_error = amplitude, amplitude_bits, amplitude_error
-        self.more = more  #: the same waves with that many bits more
+    turns: tuple[int, ...]
+    bits: int
+    amplitude: int
+    amplitude_bits: int
+    amplitude_error: int
+    more: Callable[[int], Waves]  #: the same waves with that many bits more
 
     @classmethod
     def of(
@@ -112,31 +92,18 @@ class Waves:
 
 @cache
 def sectors() -> tuple[DoubleDouble, DoubleDouble]:
-    """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
-    bits, eighth = 160, SECTORS // 8
-    pairs = [numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
-    numbers = [[DoubleDouble.fixed(value, bits) for value in values] for values in zip(*pairs, strict=True)]
-    cosines, sines = (DoubleDouble(*np.array([(n.hi, n.lo) for n in column]).T) for column in numbers)
-    cosines, sines = _mirrored(cosines, sines), _mirrored(sines, cosines)
-    cosines, sines = _mirrored(cosines, cosines, -1), _mirrored(sines, sines)
-    return _mirrored(cosines, cosines), _mirrored(sines, sines, -1)
+    """Cosines and sines of the sectors' directions; a quarter of the circle is computed."""
+    bits = 160
+    quarter = [numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(SECTORS // 4)]
+    numbers = [[DoubleDouble.fixed(value, bits) for value in pair] for pair in quarter]
+    c, s = np.array([[(number.hi, number.lo) for number in pair] for pair in numbers]).transpose(1, 2, 0)
+    cosines = 0.0 + np.concatenate([c, -s, -c, s, c[:, :1]], axis=1)  # without negative zeros
+    sines = 0.0 + np.concatenate([s, c, -s, -c, s[:, :1]], axis=1)
+    return DoubleDouble(*cosines), DoubleDouble(*sines)
 
 
-def _mirrored(there: DoubleDouble, back: DoubleDouble, sign: int = 1) -> DoubleDouble:
-    """One column, and the way back along another, of the same sign or the other, but for zero; where they meet, only
-    the first counts."""
-    hi, lo = (0.0 + sign * part[-2::-1] for part in (back.hi, back.lo))
-    return DoubleDouble(np.concatenate([there.hi, hi]), np.concatenate([there.lo, lo]))
-
-
-@cache
-def _inverse(n: int) -> DoubleDouble:
-    return DoubleDouble.fixed((1 << 200) // n, 200)
-
-
-@cache
-def _turn() -> DoubleDouble:
-    return DoubleDouble.fixed(2 * numerics.pi(200), 200)
+_TURN = DoubleDouble.fixed(2 * numerics.pi(200), 200)
+_INVERSE = {n: DoubleDouble.fixed((1 << 200) // n, 200) for n in (2, 6, 24, 120)}
 
 
 def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, DoubleDouble]:
@@ -191,7 +158,7 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
         scale *= 2.0**-32
         beyond = beyond + digit * scale
     cosines, sines = sectors()
-    x = beyond * (2.0**-32 * float(_turn().hi))
+    x = beyond * (2.0**-32 * float(_TURN.hi))
     z = x * x
     sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
     versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))  # cos x − 1
@@ -202,7 +169,7 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
 def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, DoubleDouble]:
     """The same to about 98 bits, relative to the value itself even where it is close to zero."""
     sector, turns = _reduce(limbs, positions)
-    sine, versine = _series(turns * _turn())
+    sine, versine = _series(turns * _TURN)
     cosines, sines = sectors()
     c, s = cosines[sector], sines[sector]
     return c + (c * versine - s * sine), s + (s * versine + c * sine)
@@ -212,9 +179,9 @@ def _series(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     """sin x and cos x − 1 for |x| ≤ π/256: the first terms in 106 bits, the small ones in 53."""
     z = x * x
     tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
-    sine = x + x * (z * (-_inverse(6) + z * (_inverse(120) + DoubleDouble.plain(tail))))
+    sine = x + x * (z * (-_INVERSE[6] + z * (_INVERSE[120] + DoubleDouble.plain(tail))))
     tail = z.hi * (-1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600))))
-    return sine, z * (-_inverse(2) + z * (_inverse(24) + DoubleDouble.plain(tail)))
+    return sine, z * (-_INVERSE[2] + z * (_INVERSE[24] + DoubleDouble.plain(tail)))
 
 
 _MAX_BITS = 1 << 16  #: bits more than usual at which deciding a rounding is given up
@@ -270,13 +237,3 @@ def _bounds(waves: Waves, position: int, column: int, sine: bool) -> Iterator[tu
     for way in (-1, 1):
         bound = (value + way * error) * waves.amplitude + way * (abs(value) + error) * waves.amplitude_error
         yield bound, work + waves.amplitude_bits
-
-
-def power_of_two(number: int) -> int:
-    """The smallest that is not less."""
-    return 1 << max(0, number - 1).bit_length()
-
-
-def multiples(many: int, step: int) -> Ints:
-    """0, step, 2·step, …: a row each."""
-    return np.arange(many, dtype=np.uint64)[:, None] * np.uint64(step)

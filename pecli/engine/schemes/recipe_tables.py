@@ -21,15 +21,12 @@ from pecli.engine.arrays import Array, Floats, Indices, Singles, as_dtype, numpy
 from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates
 from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.float32_functions import as_bfloat16, power, round_single, waves_of
-from pecli.engine.numerics.float32_phases import RoundedRotation
-from pecli.engine.numerics.phases import TILE
+from pecli.engine.numerics.float32_functions import power, round_single, waves_of
 from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.schemes import Recipe
 
 MAX_FLOAT16 = 65504.0
 _CHUNK = 1 << 13  #: elements dealt with at once, so that intermediate arrays stay in the cache
-_MIN_ROTATED = 1 << 20  #: elements of a block for which it pays to make small tables first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,9 +49,9 @@ class RecipeAngles:
             return self.phases.angles(places)
         if self.scale != 1:
             places = places * np.float32(self.scale)
-        return (
-            self._recurrence(places) if self.recipe.recurrence else rounded(places * self.inv_freq, self.recipe.product)
-        )
+        if self.recipe.recurrence:
+            return self._recurrence(places)
+        return rounded(places * self.inv_freq, self.recipe.product)
 
     def _recurrence(self, places: Singles) -> Singles:
         """Each phase is the one before times a constant; then scaling makes it so many times slower."""
@@ -92,9 +89,11 @@ class RecipeAngles:
 
 def rounded(values: Singles, dtype: str) -> Singles:
     """Values that only a dtype has, in float32; beyond the largest float16 they stay there."""
+    if dtype not in ("float16", "bfloat16"):
+        return values
     if dtype == "float16":
-        return np.clip(values, -MAX_FLOAT16, MAX_FLOAT16).astype(np.float16).astype(np.float32)
-    return as_bfloat16(values) if dtype == "bfloat16" else values
+        values = np.clip(values, -MAX_FLOAT16, MAX_FLOAT16)
+    return values.astype(numpy_dtype(dtype)).astype(np.float32)
 
 
 class Band(NamedTuple):
@@ -140,35 +139,11 @@ class RecipeFiller:
         if self._coordinates is not None:
             index = self._coordinates.index(int(first), int(first) + len(out))
             positions = [values[rows] for values, rows in zip(self._values, index, strict=True)]
-        elif not isinstance(first, int):
-            positions = [first]
-        elif out.size >= _MIN_ROTATED and (rotation := self._rotation) and rotation.suits(first + len(out)):
-            self._fill_rotated(rotation, part, first, out, dtype)
-            return
         else:
-            positions = [np.arange(first, first + len(out), dtype=np.int64)]
+            positions = [np.arange(first, first + len(out), dtype=np.int64) if isinstance(first, int) else first]
         for band in self._bands:
             places = rounded(positions[band.axis].astype(np.float32), self._recipe.positions)
             self._fill_band(band, parts, places, out, dtype)
-
-    @cached_property
-    def _rotation(self) -> RoundedRotation | None:
-        """What makes many rows at once, where phases are plain float32 products of integers and frequencies."""
-        (band,), recipe = self._bands, self._recipe
-        plain = band.angles.phases is None and band.angles.scale == 1 and not recipe.recurrence
-        plain = plain and recipe.positions == recipe.product == "float32"
-        return RoundedRotation(band.angles.inv_freq) if plain else None
-
-    def _fill_rotated(self, rotation: RoundedRotation, part: str, first: int, out: Array, dtype: str) -> None:
-        if "," in part and dtype == "float32" and self._amplitude == 1 and not self._recipe.table:
-            rotation.fill(part, first, out, dtype)
-            return
-        count = self._bands[0].angles.count
-        step = max(1, TILE // count)
-        for start in range(0, len(out), step):
-            pairs = np.empty((min(step, len(out) - start), 2 * count), np.float32)
-            rotation.fill("cos,sin", first + start, pairs, "float32")
-            self._write([pairs[:, each == "sin" :: 2] for each in part.split(",")], out[start : start + step], dtype)
 
     def _fill_band(self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str) -> None:
         pairs = len(range(*band.picked.indices(band.angles.count)))
@@ -197,10 +172,8 @@ class RecipeFiller:
             if self._amplitude != 1:
                 values *= self._amplitude
             target = out[:, k :: len(waves)]
-            kept: Array = values[:, : target.shape[1]]
-            if self._recipe.table:
-                kept = as_dtype(kept, self._recipe.table)
-            target[...] = as_dtype(kept, dtype)
+            stored = as_dtype(values[:, : target.shape[1]], self._recipe.table or "float32")
+            target[...] = as_dtype(stored, dtype)
 
 
 @cache

@@ -219,6 +219,17 @@ def test_a_cache_moved_in_too_many_channels() -> None:
     assert "rotary dimension is 256 (the spec says 64)" in result.diagnosis[0]
 
 
+def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
+    ones = [1.0] * (DIM // 2)
+    scaling = {"rope_type": "longrope", "short_factor": ones, "long_factor": ones, "attention_factor": 1.5}
+    model = config(rope_scaling={**scaling, "original_max_position_embeddings": 2048})
+    cache = 1.5 * np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, DIM))
+    moved = {by: rotated(cache, np.full(LENGTH, by)) for by in (5, 7)}
+    assert pecli.verify(moved[5], model, before=cache, shift=5, atol=1e-6)
+    result = pecli.verify(moved[7], model, before=cache, shift=5, atol=1e-6)
+    assert "it was moved by 7, not 5" in result.diagnosis[0]
+
+
 def test_one_layer_is_stale() -> None:
     q = {f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM)) for k in range(3)}
     after = {name: rotated(x, np.maximum(PLAIN - (name == "layers.1.q"), 0)) for name, x in q.items()}
