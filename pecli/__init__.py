@@ -9,7 +9,7 @@ The names below are imported when first used, so that `import pecli` costs next 
 
 from __future__ import annotations
 
-from pecli.engine import __version__
+from pecli.engine import __version__ as __version__
 
 TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
 
@@ -45,44 +45,40 @@ _HOMES = {name: f"pecli.{module}" for module, names in _NAMES.items() for name i
 if TYPE_CHECKING:
     from typing import Any
 
-    from pecli.checks.audit import audit
-    from pecli.checks.diff import diff
-    from pecli.checks.extend import extend
-    from pecli.checks.identify import identify
-    from pecli.checks.runtimes import runtimes
-    from pecli.checks.tolerance import Tolerance
-    from pecli.checks.verify import verify
-    from pecli.distributed import dask
-    from pecli.engine.schemes.alibi import Alibi
-    from pecli.engine.schemes.learned import LearnedInit
-    from pecli.engine.schemes.relative import Relative
-    from pecli.engine.schemes.rope import Rope
-    from pecli.engine.schemes.scheme import Scheme
-    from pecli.engine.schemes.sinusoidal import Sinusoidal
-    from pecli.errors import FileError, KindError, ParameterError, PecliError
-    from pecli.files import save
-    from pecli.files.load import load
-    from pecli.layers import (
-        AlibiBias,
-        LearnedPosEmbedding,
-        RotaryPosEmbedding,
-        SinusoidalPosEmbedding,
-        sinusoidal_pos_embedding,
-    )
-    from pecli.models.find import load_config, load_model
-    from pecli.tensors.apply import apply
-    from pecli.tensors.convert import convert
-    from pecli.tensors.resize import resize
-    from pecli.views.notebook import plot
-    from pecli.views.report import report
+    from pecli.checks.audit import audit as audit
+    from pecli.checks.diff import diff as diff
+    from pecli.checks.extend import extend as extend
+    from pecli.checks.identify import identify as identify
+    from pecli.checks.runtimes import runtimes as runtimes
+    from pecli.checks.tolerance import Tolerance as Tolerance
+    from pecli.checks.verify import verify as verify
+    from pecli.distributed import dask as dask
+    from pecli.engine.schemes.alibi import Alibi as Alibi
+    from pecli.engine.schemes.learned import LearnedInit as LearnedInit
+    from pecli.engine.schemes.relative import Relative as Relative
+    from pecli.engine.schemes.rope import Rope as Rope
+    from pecli.engine.schemes.scheme import Scheme as Scheme
+    from pecli.engine.schemes.sinusoidal import Sinusoidal as Sinusoidal
+    from pecli.errors import FileError as FileError
+    from pecli.errors import KindError as KindError
+    from pecli.errors import ParameterError as ParameterError
+    from pecli.errors import PecliError as PecliError
+    from pecli.files import save as save
+    from pecli.files.load import load as load
+    from pecli.layers import AlibiBias as AlibiBias
+    from pecli.layers import LearnedPosEmbedding as LearnedPosEmbedding
+    from pecli.layers import RotaryPosEmbedding as RotaryPosEmbedding
+    from pecli.layers import SinusoidalPosEmbedding as SinusoidalPosEmbedding
+    from pecli.layers import sinusoidal_pos_embedding as sinusoidal_pos_embedding
+    from pecli.models.find import load_config as load_config
+    from pecli.models.find import load_model as load_model
+    from pecli.tensors.apply import apply as apply
+    from pecli.tensors.convert import convert as convert
+    from pecli.tensors.resize import resize as resize
+    from pecli.views.notebook import plot as plot
+    from pecli.views.report import report as report
 
-__all__ = [
-    "Alibi", "AlibiBias", "FileError", "KindError", "LearnedInit", "LearnedPosEmbedding", "ParameterError",
-    "PecliError", "Relative", "Rope", "RotaryPosEmbedding", "Scheme", "Sinusoidal", "SinusoidalPosEmbedding",
-    "Tolerance", "__version__", "apply", "audit", "convert", "dask", "diff", "extend", "identify", "load",
-    "load_config", "load_model", "plot", "report", "resize", "runtimes", "save", "sinusoidal_pos_embedding",
-    "verify"
-]  # fmt: skip
+__all__ = sorted(["__version__", *_HOMES])
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any
 
@@ -11,7 +11,7 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
-from pecli.files.zarr_store import box_of, chunk_shape, create_arrays
+from pecli.files.zarr_store import chunk_of, chunk_shape, create_arrays
 
 
 def dask(scheme: Scheme) -> dict[str, Any]:
@@ -22,14 +22,16 @@ def dask(scheme: Scheme) -> dict[str, Any]:
     if not isinstance(scheme, Scheme):
         raise KindError("scheme", repr(scheme), "it must be a scheme, such as pecli.Rope(4096, 128)")
     try:
-        from dask.array import from_array
+        from dask.array import map_blocks
+        from dask.array.core import normalize_chunks
     except ImportError:
         raise ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask") from None
     token = sha256(repr(scheme).encode()).hexdigest()[:32]
     arrays = {}
     for table in scheme.tensors():
-        name = f"pecli-{table.name}-{token}"
-        arrays[table.name] = from_array(_Lazy(scheme, table), chunk_shape(table), name=name, asarray=False)
+        chunks = normalize_chunks(chunk_shape(table), table.shape)
+        kind = {"dtype": numpy_dtype(table.dtype), "name": f"pecli-{table.name}-{token}"}
+        arrays[table.name] = map_blocks(partial(_chunk, scheme, table.name), chunks=chunks, **kind)
     return arrays
 
 
@@ -42,17 +44,8 @@ def save(path: str, scheme: Scheme) -> None:
     store(list(arrays.values()), targets, lock=False)
 
 
-class _Lazy:
-    """A tensor that is made as far as it is asked for, by whichever worker is asked."""
-
-    def __init__(self, scheme: Scheme, table: Table) -> None:
-        self.shape = table.shape
-        self.ndim = len(table.shape)
-        self.dtype = numpy_dtype(table.dtype)
-        self._place = (scheme, table.name)
-
-    def __getitem__(self, region: tuple[slice, ...]) -> Array:
-        return box_of(_table(*self._place), region)
+def _chunk(scheme: Scheme, name: str, block_info: Any = None) -> Array:
+    return chunk_of(_table(scheme, name), block_info[None]["chunk-location"])
 
 
 @lru_cache(maxsize=16)

@@ -25,7 +25,7 @@ from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.text_output import numerals
+from pecli.files.text import numerals
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
@@ -186,8 +186,6 @@ def _by_parts(name: str, array: Array) -> list[Match]:
 
 
 def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
-    if array.dtype.kind == "c":
-        yield Layout("compact", "complex"), (array.real, array.imag)
     if dtype_name(array.dtype) not in SIGNIFICAND_BITS or array.ndim < 2 or len(array) < 3:
         return
     if array.ndim == 4 and array.shape[-2:] == (2, 2):

@@ -15,8 +15,9 @@ import typer
 import typer.core
 import typer.main
 
+from pecli.engine import __version__
 from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError, nearest, quoted
-from pecli.views.screen import printable
+from pecli.views import screen
 
 MAX_NAME = 27  #: Letters of an option's name that help has room for on a terminal of 80 columns
 
@@ -122,6 +123,21 @@ def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
     return shlex.join(parts)
 
 
+def made_by(words: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a picture carries: the command line that draws it again."""
+    return {"command": command_line(words, options), "version": __version__}
+
+
+def answer(result: Any, show: Callable[[Any], None], json: bool, quiet: bool, **more: Any) -> None:
+    """A result, or its fields, as JSON, with `more`; or shown, unless quiet, with the `output` that was written."""
+    if json:
+        screen.say_json({**(result if isinstance(result, dict) else result.as_json()), **more})
+    elif not quiet:
+        show(result)
+        if more.get("output") is not None:
+            screen.say_written(more["output"])
+
+
 class Exit(enum.IntEnum):
     """What the shell is told."""
 
@@ -159,7 +175,7 @@ def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
 def print_note(text: str, kind: str = "note") -> None:
     """One line on standard error, where something is worth knowing."""
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
-        print(printable(f"pecli: {kind}: {text}", sys.stderr), file=sys.stderr, flush=True)
+        print(screen.printable(f"pecli: {kind}: {text}", sys.stderr), file=sys.stderr, flush=True)
 
 
 def _typed(name: str, words: Sequence[str]) -> str:

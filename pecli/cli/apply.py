@@ -220,19 +220,19 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
             raise tensor.wrong(f"{first.label} is of shape {first.shape}", "they must share D, the last axis")
     given, layout = options.parsed(_ROTARY, values), values["layout"]
     rows = _positions(values, given)
-    ways = {name: values[name] for name in ("layout", "trailing", "inverse", "shift")}
+    ways = {name: values[name] for name in ("layout", "trailing", "inverse", "shift", "seq_axis")}
     said = "the default"
     if options.names_model(values):
         model, (encoding,), given = options.model_encodings(values, given, one=True)
         said = f"as {model.file} has it"
         heads = tensors.head_counts(values["config"] or values["model"], values["layer_type"])
-        rotation = tensors.model_rotation(inputs, model.file, encoding, rows, heads, seq_axis, ways, **given)
+        rotation = tensors.model_rotation(inputs, model.file, encoding, rows, heads, ways, **given)
     else:
         if "dim" not in given and "axes" not in given:
             first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
             given["dim"] = dim
         rope = Rope(**{"seq_len": rows.seq_len(length, given), **given})
-        rotation = tensors.Rotation(rope, rows, **{**ways, "layout": layout or "halves"}, seq_axis=seq_axis)
+        rotation = tensors.Rotation(rope, rows, **{**ways, "layout": layout or "halves"})
     arrays = [rotation.apply(tensor) for tensor in inputs]
     words = [f"{rotation.layout} ({'given' if layout else said})"]
     width = rotation.rope.rotary_dim
@@ -242,7 +242,8 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     places = f"positions {_span(*rows.span(length), first, seq_axis, file)}"
     words.append("undone at " * rotation.inverse + (places if shift is None else f"moved by {shift} positions"))
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
-    parameters |= {name: getattr(rotation, name) for name in ways} | {"positions": values["positions"]}
+    parameters |= {name: getattr(rotation, name) for name in ways if name != "seq_axis"}
+    parameters["positions"] = values["positions"]
     return Applied(arrays, parameters, ", ".join(words), seq_axis if shift is None else None)
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from pecli.checks.audit import audit
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import Exit, SchemeGroup, command_line, command_of, examples, options
-from pecli.engine import __version__
+from pecli.cli import Exit, SchemeGroup, answer, command_of, examples, made_by, options
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.views import counting, drift, screen
+from pecli.views import counting, drift
 from pecli.views.pictures import figure
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
@@ -61,16 +60,11 @@ def _audit(kind: type[Scheme], **values: Any) -> int:
         audits = {name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()}
     if path is not None:
         ways = ("output", "details", "json", "quiet", "no_progress")
-        line = command_line(["audit", first.name], {name: values[name] for name in values if name not in ways})
-        about = {"command": line, "specs": [part.spec() for part in parts.values()], "version": __version__}
+        about = made_by(["audit", first.name], {name: values[name] for name in values if name not in ways})
+        about["specs"] = [part.spec() for part in parts.values()]
         figure.save(drift.audit_picture(audits), path, about=about)
-    if values["json"]:
-        found = {name: result.as_json() for name, result in audits.items()}
-        described = found[""] if "" in found else {**scheme.spec(), "layers": found}
-        screen.say_json({**described, "output": path})
-    elif not values["quiet"]:
-        drift.show_audit(audits, details=values["details"])
-        if path is not None:
-            screen.say()
-            screen.say_written(path)
+    found = {name: result.as_json() for name, result in audits.items()}
+    described = found[""] if "" in found else {**scheme.spec(), "layers": found}
+    show = partial(drift.show_audit, audits, details=values["details"])
+    answer(described, lambda _: show(), values["json"], values["quiet"], output=path)
     return Exit.DONE

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import Any
 
 from pecli.checks.diff import diff_models, diff_open
 from pecli.checks.verify import verify
-from pecli.cli import Exit, command, command_line, options
-from pecli.engine import __version__
+from pecli.cli import Exit, answer, command, made_by, options
 from pecli.errors import ParameterError
 from pecli.files import open_tensors
 from pecli.views import check_results, screen
+from pecli.views.pictures import mistakes
+
+_A = "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is standard input."
 
 
 @command(
-    options.argument(
-        "a", "A", "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is standard input."
-    ),
+    options.argument("a", "A", _A),
     options.argument("b", "B", "The file to compare with it."),
     *options.model_options("A model whose rotated queries or keys A and B are: is B moved against A?"),
     *options.TOLERANCES,
@@ -43,38 +42,19 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     named = {name: allowed.pop(name) for name in ("config", "model", "layer_type")}
     tolerance = options.tolerance(allowed)
     if options.names_model(named):
-        moved = verify(b, options.one_model(named["config"], named["model"]), tolerance, before=a, shift=0)
-        if json:
-            screen.say_json(moved.as_json())
-        elif not quiet:
-            check_results.show_verification(moved)
-        if output is not None:
-            _draw(output, moved, command_line(["diff", a, b], {**named, **allowed}))
-        return Exit.DONE if moved.passed else Exit.CHECK_FAILED
-    if a.split(":")[0] == b.split(":")[0] == "-":
-        raise ParameterError("A and B", "- and -", "standard input can be read once only")
-    with ExitStack() as stack:
+        result: Any = verify(b, options.one_model(named["config"], named["model"]), tolerance, before=a, shift=0)
+        show: Any = check_results.show_verification
+    else:
+        if a.split(":")[0] == b.split(":")[0] == "-":
+            raise ParameterError("A and B", "- and -", "standard input can be read once only")
+        reasons, show = json or not quiet or output is not None, check_results.show_difference
         result = diff_models(a, b, tolerance)
         if result is None:
-            files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
-            result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet or output is not None)
-        if json:
-            screen.say_json(result.as_json())
-        elif not quiet:
-            check_results.show_difference(result)
-        drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
-    if drawn:
-        from pecli.views.pictures import mistakes
-
-        mistakes.show(result.tensors)
+            with open_tensors(a) as one, open_tensors(b) as other:
+                result = diff_open((a, one), (b, other), tolerance, reasons=reasons)
     if output is not None:
-        _draw(output, result, command_line(["diff", a, b], allowed))
-        if not (json or quiet):
-            screen.say_written(output)
+        mistakes.save(output, [result], made_by(["diff", a, b], {**named, **allowed}))
+    answer(result, show, json, quiet, output=output)
+    if not (json or quiet) and (screen.is_terminal() if plot is None else plot):
+        mistakes.show(result.tensors)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
-
-
-def _draw(output: str, result: Any, command: str) -> None:
-    from pecli.views.pictures import mistakes
-
-    mistakes.save(output, [result], {"command": command, "version": __version__})

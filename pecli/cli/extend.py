@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
-from pecli.cli import Exit, command, options
+from pecli.cli import Exit, answer, command, options
 from pecli.errors import ParameterError
-from pecli.views import drift, screen
+from pecli.views import drift
 from pecli.views.pictures import figure
 
 _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
@@ -38,10 +38,5 @@ def extend(
     found = extended(model, to, method, layer_type=layer_type)
     if output is not None:
         figure.save(drift.extension_picture(found), output)
-    if json:
-        screen.say_json({**found.as_json(), "output": output})
-    elif not quiet:
-        drift.show_extension(found)
-        if output is not None:
-            screen.say_written(output)
+    answer(found, drift.show_extension, json, quiet, output=output)
     return Exit.DONE

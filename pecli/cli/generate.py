@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pecli.cli import Exit, command_of, options
+from pecli.cli import Exit, answer, command_of, options
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -62,14 +62,11 @@ def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
 
 def _check(scheme: Scheme, file: str, values: Mapping[str, Any]) -> int:
     from pecli.checks.verify import verify
-    from pecli.views import check_results, screen
+    from pecli.views import check_results
 
     reasons = values["json"] or not values["quiet"]
     result = verify(file, scheme, options.tolerance(values), any_dtype=values["dtype"] is None, reasons=reasons)
-    if values["json"]:
-        screen.say_json(result.as_json())
-    elif not values["quiet"]:
-        check_results.show_verification(result)
+    answer(result, check_results.show_verification, values["json"], values["quiet"])
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
 
 

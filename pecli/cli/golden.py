@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pecli.cli import Exit, command, options
+from pecli.cli import Exit, answer, command, options
 from pecli.engine.schemes import Choice
 from pecli.errors import ParameterError
 from pecli.golden import WRITERS, write
 from pecli.views import screen
 
 FORMAT = Choice(help="a format of the cases", options=(*WRITERS, "all"))
+_MODELS = "Only these models; without any, the whole suite."
 _FORMAT = f"{', '.join(WRITERS)} or all. (default: json)"
 
 
 @command(
-    options.argument(
-        "models", "[MODEL]...", "Only these models; without any, the whole suite.", several=True, default=None
-    ),
+    options.argument("models", "[MODEL]...", _MODELS, several=True, default=None),
     options.output("The folder to write: index.json and one file per case."),
     options.text("--format", "NAME", _FORMAT, default="json", rule=FORMAT),
     *options.ANSWER,
@@ -34,8 +33,7 @@ def golden(models: list[str] | None, output: str | None, format: str, json: bool
     if output is None:
         raise ParameterError("output", "missing", "the suite is a folder of files", "-o golden")
     entries = write(output, models or (), tuple(WRITERS) if format == "all" else (format,))
-    if json:
-        screen.say_json({"output": output, "cases": [entry["name"] for entry in entries]})
-    elif not quiet:
-        screen.say(f"{output}: {screen.counted(len(entries), 'case')} and index.json")
+    said = f"{output}: {screen.counted(len(entries), 'case')} and index.json"
+    about = {"output": output, "cases": [entry["name"] for entry in entries]}
+    answer(about, lambda _: screen.say(said), json, quiet)
     return Exit.DONE

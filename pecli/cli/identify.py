@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pecli.checks.identify import identify as find
-from pecli.cli import Exit, command, options, print_error
+from pecli.cli import Exit, answer, command, options, print_error
 from pecli.errors import PecliError
 from pecli.views import check_results, screen
 
+_FILES = "Files, or FILE:NAME for one tensor; - is a .npy on standard input."
+
 
 @command(
-    options.argument(
-        "files", "FILE…", "Files, or FILE:NAME for one tensor; - is a .npy on standard input.", several=True
-    ),
+    options.argument("files", "FILE…", _FILES, several=True),
     *options.ANSWER,
 )
 def identify(files: list[str], json: bool, quiet: bool) -> int:
@@ -34,8 +34,5 @@ def identify(files: list[str], json: bool, quiet: bool) -> int:
                 screen.say_json({"file": file, "identified": False, "matches": [], "description": [str(problem)]})
             continue
         code = max(code, Exit.DONE if result.identified else Exit.CHECK_FAILED)
-        if json:
-            screen.say_json(result.as_json())
-        elif not quiet:
-            check_results.show_identification(result)
+        answer(result, check_results.show_identification, json, quiet)
     return code

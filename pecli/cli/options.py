@@ -19,6 +19,7 @@ from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
+    from pecli.engine.arrays import Array
     from pecli.engine.schemes.scheme import Scheme
     from pecli.models.encoding import Encoding, ModelEncodings
 
@@ -210,6 +211,17 @@ def parse(name: str, parameter: Parameter, text: str) -> Any:
     from pecli.tensors.inputs import read_numbers
 
     return parameter.check(name, read_numbers(name, text))
+
+
+def numbers(name: str, text: str) -> Array:
+    """An array: numbers on the command line, as positions are spelled, or those in a file."""
+    import numpy as np
+
+    from pecli.engine.schemes.positions import GivenPositions
+    from pecli.tensors.inputs import read_numbers
+
+    rule = GivenPositions(help="")
+    return np.array(rule.parse(name, text)) if rule.is_value(text) else read_numbers(name, text)
 
 
 def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:

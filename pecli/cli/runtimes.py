@@ -5,9 +5,9 @@ from __future__ import annotations
 from pecli.checks.runtimes import LENGTH, NAME
 from pecli.checks.runtimes import runtimes as compare
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import Exit, command, options
+from pecli.cli import Exit, answer, command, options
 from pecli.engine.runtimes import RUNTIMES
-from pecli.views import drift, screen
+from pecli.views import drift
 from pecli.views.pictures import figure
 
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
@@ -41,10 +41,5 @@ def runtimes(
     found = compare(model, length, layer_type=layer_type, names=chosen, tolerance=tolerance)
     if output is not None:
         figure.save(drift.runtimes_picture(found), output)
-    if json:
-        screen.say_json({**found.as_json(), "output": output})
-    elif not quiet:
-        drift.show_runtimes(found)
-        if output is not None:
-            screen.say_written(output)
+    answer(found, drift.show_runtimes, json, quiet, output=output)
     return Exit.CHECK_FAILED if strict and not found.agree else Exit.DONE

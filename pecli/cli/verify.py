@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify import model_check
-from pecli.checks.verify import verify as verify_carried
+from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.targets import PLACES
-from pecli.cli import Exit, command, command_line, options, print_error
-from pecli.engine import __version__
+from pecli.cli import Exit, command, made_by, options, print_error
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
@@ -104,15 +99,7 @@ def verify(
     for name, path in (("junit", junit), ("output", output)):
         if path is not None and any(_is_same(path, file) for file in files):
             raise ParameterError(name, path, "it is one of the files to verify", "name another")
-    if golden is not None:
-        from pecli.golden import answer_checks
-
-        for name, value in places.items():
-            raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")
-        tolerance = Tolerance(**allowed) if allowed else None
-        checks = [check for file in files for check in answer_checks(golden, file, tolerance)]
-    else:
-        checks = _checks(files, places, allowed, reasons=json or not quiet or bool(junit or output))
+    checks = _checks(files, golden, places, allowed, reasons=json or not quiet or bool(junit or output))
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
@@ -135,16 +122,13 @@ def verify(
         if junit is not None:
             checklist.write_junit(junit, outcomes)
     if output is not None:
-        _draw(output, outcomes, command_line(["verify", *files], {"golden": golden, **values}))
+        from pecli.views.pictures import mistakes
+
+        about = made_by(["verify", *files], {"golden": golden, **values})
+        mistakes.save(output, [outcome.result for outcome in outcomes], about)
         if not (json or quiet):
             screen.say_written(output)
     return max([code, *map(print_error, without_tables(outcomes))])
-
-
-def _draw(output: str, outcomes: Sequence[Outcome], command: str) -> None:
-    from pecli.views.pictures import mistakes
-
-    mistakes.save(output, [outcome.result for outcome in outcomes], {"command": command, "version": __version__})
 
 
 def _is_same(path: str, file: str) -> bool:
@@ -169,11 +153,18 @@ def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
     return code
 
 
-def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, Any], *, reasons: bool) -> list[Check]:
+def _checks(
+    files: list[str], golden: str | None, places: Mapping[str, str], allowed: Mapping[str, Any], *, reasons: bool
+) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    if places and all(map(is_manifest, files)):
-        name, value = next(iter(places.items()))
-        raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
+    for name, value in places.items() if golden is not None or all(map(is_manifest, files)) else ():
+        rule = "a manifest or a suite says itself what its files should be"
+        raise ParameterError(name, repr(value), rule, "leave it out")
+    if golden is not None:
+        from pecli.golden import answer_checks
+
+        tolerance = Tolerance(**allowed) if allowed else None
+        return [check for file in files for check in answer_checks(golden, file, tolerance)]
     run = partial(_against(places), tolerance=Tolerance(**allowed), reasons=reasons)
     checks: list[Check] = []
     group = "the command line" if len(files) > 1 else ""
@@ -191,46 +182,30 @@ def _checks(files: list[str], places: Mapping[str, str], allowed: Mapping[str, A
     return checks
 
 
-def _of_tokens(name: str, text: str) -> Any:
-    """Where tokens stand: numbers on the command line, or in a file."""
-    from pecli.tensors.apply import SHIFT
-    from pecli.tensors.inputs import read_numbers
-
-    if name == "shift":
-        return options.parse(name, SHIFT, text)
-    if name not in ("positions", "attention_mask"):
-        raise ParameterError(name, text, "it belongs to a model", "leave it out")
-    if re.fullmatch(r"[\d,; ]+", text):
-        rows = [[int(number) for number in row.split(",")] for row in text.split(";")]
-        if len({*map(len, rows)}) > 1:
-            raise ParameterError(name, text, "its rows must be of one length")
-        return np.array(rows if len(rows) > 1 else rows[0])
-    return read_numbers(name, text)
-
-
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, a learned table, or the spec that it carries."""
+    spec: Any = places.get("config") or places.get("model")
     if "table" in places:
-        from pecli.tensors.inputs import read_numbers
-
-        given = {name: _of_tokens(name, text) for name, text in places.items() if name not in ("table", "before")}
         if "before" not in places:
-            raise ParameterError(
-                "table", places["table"], "it was added to what is given as --before", "give that, too"
-            )
-        return partial(verify_carried, spec=read_numbers("table", places["table"]), before=places["before"], **given)
-    if not options.names_model(places):
+            rule = "it was added to what is given as --before"
+            raise ParameterError("table", places["table"], rule, "give that, too")
+        spec = options.numbers("table", places["table"])
+    elif options.names_model(places):
+        model = find_model(spec)
+        if "layer_type" in places:
+            model.one(places["layer_type"])
+    else:
         for name, value in places.items():
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
-        return verify_carried
-    tokens = {name: text for name, text in places.items() if name in ("attention_mask", "shift")}
-    if "before" in places and "positions" in places:
-        tokens["positions"] = places["positions"]
-    rules = {name: rule for name, rule in PLACES.items() if name in places and name not in tokens}
-    given = {name: options.parse(name, rule, places[name]) for name, rule in rules.items()}
-    given |= {name: _of_tokens(name, text) for name, text in tokens.items()}
-    config, model, layer_type = (places.get(name) for name in ("config", "model", "layer_type"))
-    found = find_model(config, model)
-    if layer_type is not None:
-        found.one(layer_type)
-    return model_check(found, config or model or found, places.get("before"), layer_type=layer_type, **given)
+    is_array = {"attention_mask", "positions"} if "before" in places else {"attention_mask"}
+    given: dict[str, Any] = {name: text for name, text in places.items() if name not in ("config", "model", "table")}
+    for name, text in given.items():
+        if name in is_array:
+            given[name] = options.numbers(name, text)
+        elif name == "shift":
+            from pecli.tensors.apply import SHIFT
+
+            given[name] = SHIFT.parse(name, text)
+        elif name in PLACES:
+            given[name] = options.parse(name, PLACES[name], text)
+    return partial(verify_file, spec=spec, **given)

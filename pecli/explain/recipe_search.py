@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Indices, holds, round_to, widened
+from pecli.engine.runtimes import EMULATED
 from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -98,12 +99,14 @@ def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     if "recipe" not in prior.parameters():
         return None
     allowed = max(_allowed(one.values) for one in samples.values())
-    runtimes, own = prior.runtime_names(), distance(prior, samples)
+    ways = ((name, made) for name in prior.runtime_names() for made in constructed(prior.computed_as, way=name))
+    runtimes = [name for name, made in ways if name in EMULATED or made.runtime_causes()]
+    own = distance(prior, samples)
     found = dict.fromkeys((*runtimes, *prior.recipe_names()), own)
     for rows in (FEW_ROWS, 0):  # a few rows rule most of them out
-        every = {name: _distance(partial(prior.computed_as, name), samples, rows) for name in found}
-        errors = {name: off.largest if name in runtimes else off.beyond_drift for name, off in every.items()}
-        found = {name: off for name, off in every.items() if errors[name] <= allowed}
+        far = {name: _distance(partial(prior.computed_as, name), samples, rows) for name in found}
+        errors = {name: off.largest if name in runtimes else off.beyond_drift for name, off in far.items()}
+        found = {name: off for name, off in far.items() if errors[name] <= allowed}
     explained = max((off.explained(allowed) for off in found.values()), default=0.0)
     found = {name: off for name, off in found.items() if off.explained(allowed) == explained}
     nearest = min(found.values(), key=lambda off: off.root_mean_square, default=NOWHERE)
@@ -165,7 +168,7 @@ def recognise_narrow(judge: Judge) -> Iterator[Explanation]:
             yield from judge.accepted([found])
 
 
-def constructed(kind: type[Scheme], **parameters: Any) -> Iterator[Any]:
+def constructed(kind: Callable[..., Scheme], **parameters: Any) -> Iterator[Any]:
     """The scheme with these parameters, those that are None left out, if there is one."""
     try:
         yield kind(**{name: value for name, value in parameters.items() if value is not None})

@@ -27,7 +27,7 @@ __all__ = ["LoadedFile", "format_of", "load_file", "open_output", "open_tensors"
 
 _WRITERS = {
     **{name: f"{name}.prepare" for name in ("npy", "npz", "safetensors")},
-    **{"csv": "text_output.prepare_csv", "json": "text_output.prepare_json", "h": "text_output.prepare_header"},
+    **{"csv": "text.prepare_csv", "json": "text.prepare_json", "h": "text.prepare_header"},
     "zarr": "zarr_store",
 }
 """Functions of this folder that check what is to be written, and return what writes it."""

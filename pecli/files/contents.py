@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ MAX_EMPTY_ROWS = 2**31
 """Rows that a table without elements may claim: they take no bytes of the file, but time to step through."""
 CHUNK = 1 << 20
 START = 512  # bytes that tell a file's format
-MAX_DEPTH = 32  # levels of lists and objects in a spec
+MAX_DEPTH = 32  # levels of lists and objects in a spec or a configuration
 
 Complain = Callable[[str], Exception]  # makes the error of a problem
 
@@ -160,26 +160,41 @@ def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Complain) -> int
     return size
 
 
-def parsed_json(text: str | bytes, *, finite: bool = True) -> Any:
-    """JSON in which no object has a key twice and, unless said, numbers are finite; a ValueError where it is none."""
+class JsonError(ValueError):
+    """What is wrong with a text that should be JSON, as words that follow its name."""
+
+
+def parsed_json(data: bytes | str, *, finite: bool = True, max_depth: int | None = None) -> Any:
+    """JSON in which no object has a key twice and, unless said, numbers are finite; a JsonError where it is none."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entries = dict(pairs)
         if len(entries) < len(pairs):
             names = sorted(name for name, _ in pairs)
-            raise ValueError(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
+            raise JsonError(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
         return entries
 
     def number(literal: str) -> float:
         if not math.isfinite(value := float(literal)):
-            raise ValueError(literal)
+            raise JsonError(f"holds {quoted(literal)}, a number out of range")
         return value
 
     hooks: Any = {"parse_float": number, "parse_constant": number} if finite else {}
     try:
+        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+        if max_depth is not None:  # brackets in texts count, too
+            steps = ({"{": 1, "[": 1, "}": -1, "]": -1}.get(letter, 0) for letter in text)
+            if max(accumulate(steps), default=0) > max_depth:
+                raise JsonError(f"is nested more than {max_depth} levels deep")
         return json.loads(text, object_pairs_hook=unique, **hooks)
+    except JsonError:
+        raise
     except RecursionError:
-        raise ValueError("is nested too deeply") from None
+        raise JsonError("is nested too deeply") from None
+    except json.JSONDecodeError as problem:
+        raise JsonError(f"is not JSON: {problem.msg} in line {problem.lineno}") from None
+    except ValueError:  # other letters than UTF-8's, or thousands of digits
+        raise JsonError("is not JSON that can be read") from None
 
 
 def path_beside(folder: str, name: str, complain: Complain) -> str:
@@ -242,17 +257,10 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | Non
     if KEY not in metadata:
         return None
     try:
-        spec = parsed_json(metadata[KEY])
-    except ValueError:
-        raise FileError(path, "its pecli metadata is not JSON, or holds a number out of range") from None
-    level = [spec]
-    for _ in range(MAX_DEPTH + 1):  # level by level: recursion has a limit of its own
-        lists = [list(part.values()) if isinstance(part, dict) else part for part in level]
-        level = [inner for part in lists if isinstance(part, list) for inner in part]
-    if level:
-        raise FileError(path, f"its pecli metadata is nested more than {MAX_DEPTH} levels deep")
-    if not isinstance(spec, dict):
-        raise FileError(path, "its pecli metadata is not a JSON object")
-    if not isinstance(spec.get("parameters", {}), dict):
-        raise FileError(path, "the parameters in its pecli metadata are not a JSON object")
+        spec = parsed_json(metadata[KEY], max_depth=MAX_DEPTH)
+    except JsonError as problem:
+        raise FileError(path, f"its pecli metadata {problem}") from None
+    if not isinstance(spec, dict) or not isinstance(spec.get("parameters", {}), dict):
+        part = "the parameters in " if isinstance(spec, dict) else ""
+        raise FileError(path, f"{part}its pecli metadata are not a JSON object")
     return spec

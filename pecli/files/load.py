@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, numbers
 from pecli.errors import FileError, failure, listed, path_of, quoted
-from pecli.files.contents import INDEX, JSON_FORM, START, LoadedFile, parsed_json, path_beside, read_contents
+from pecli.files.contents import INDEX, JSON_FORM, START, JsonError, LoadedFile, parsed_json, path_beside, read_contents
 from pecli.files.npy import ARRAY_NAME
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ NOT_WEIGHTS = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "r
 """What trainers leave beside a checkpoint."""
 READERS = {
     **{name: f"{name}.read" for name in ("npy", "npz", "safetensors")},
-    **{name: f"text_input.read_{name}" for name in ("csv", "json")},
+    **{name: f"text.read_{name}" for name in ("csv", "json")},
     **{name: f"{name}_file.read" for name in ("torch", "gguf", "onnx")},
 }
 """Functions of this folder that take the contents of a file, by format."""
@@ -142,8 +142,8 @@ def _indexed(path: str) -> Shards:
         raise FileError(path, f"is larger than {MAX_INDEX >> 20} MB, too large for an index")
     try:
         index = parsed_json(bytes(data))
-    except ValueError:
-        raise FileError(path, "is not the JSON of an index, or names a tensor twice") from None
+    except JsonError as problem:
+        raise FileError(path, str(problem)) from None
     weight_map = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(weight_map, dict) or not weight_map or {*map(type, weight_map.values())} != {str}:
         raise FileError(path, "has no weight_map, which says where each tensor is")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents, LoadedFile, data_bytes, parsed_json
+from pecli.files.contents import Contents, JsonError, LoadedFile, data_bytes, parsed_json
 from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, file_order, is_text, provenance, write_blocks
 
 ALIGNMENT = 8
@@ -52,14 +53,15 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str]
     start = header()  # a spec that is not JSON is refused before the output is opened
 
     def write(output: Output, on_block: OnBlock) -> None:
-        if spec is not None and output.seekable:
+        digest = hashlib.sha256()
+        if spec is None or output.seekable:
             output.write(start)
-            output.patch(0, header(_digest(ordered, [output.write], on_block)))
+            write_blocks(ordered, [output.write, *([] if spec is None else [digest.update])], on_block)
+            if spec is not None:
+                output.patch(0, header(digest.hexdigest()))
             return
-        if spec is not None:  # what went into a pipe cannot be changed: make the tables twice, once for the digest
-            output.write(header(_digest(ordered, [], lambda table, block: None)))
-        else:
-            output.write(start)
+        write_blocks(ordered, [digest.update], lambda table, block: None)  # what is in a pipe cannot be patched
+        output.write(header(digest.hexdigest()))
         write_blocks(ordered, [output.write], on_block)
 
     return write
@@ -82,15 +84,6 @@ def prepare_copy(contents: Contents, tensors: Mapping[str, Array], changed: Mapp
     return write
 
 
-def _digest(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview], object]], on_block: OnBlock) -> str:
-    """The sha256 of all the tables' bytes, which go to the other sinks on the way."""
-    import hashlib
-
-    digest = hashlib.sha256()
-    write_blocks(tables, [*sinks, digest.update], on_block)
-    return digest.hexdigest()
-
-
 def read(contents: Contents) -> LoadedFile:
     """The tensors of a .safetensors file, in the order of their data, and its metadata."""
     length = int.from_bytes(contents.data[:8], "little")
@@ -102,15 +95,12 @@ def read(contents: Contents) -> LoadedFile:
     if text.count(b'"') > MAX_QUOTES:
         raise contents.error(f"has more than {MAX_TENSORS} tensors and texts in its header")
     try:
-        entries = parsed_json(text.decode("utf-8"))
-    except ValueError as problem:
-        twice = f"{problem} in its header" if str(problem).startswith("names ") else ""
-        raise contents.error(twice or "has a broken header, which is not JSON") from None
-    if not isinstance(entries, dict):
-        raise contents.error("has a broken header, which is not a JSON object")
-    metadata = entries.pop(METADATA, {})
+        entries = parsed_json(text)
+    except JsonError as problem:
+        raise contents.error(f"has a broken header, which {problem}") from None
+    metadata = entries.pop(METADATA, {}) if isinstance(entries, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise contents.error("has a broken header: its metadata are not texts by name")
+        raise contents.error("has a broken header: it is no JSON object, or its metadata are not texts by name")
     start = 8 + length
     places = sorted(_place(contents, name, entry) for name, entry in entries.items())
     previous = 0

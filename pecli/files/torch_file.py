@@ -77,26 +77,24 @@ def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes
 
 def _named(root: Any) -> dict[str, Array]:
     """The tensors in nested dicts and lists, in order, each by its path."""
-    tensors = {"array": root.array} if isinstance(root, _Tensor) else {}
-    pending = [("", iter(_items(root)))]
-    seen = letters = 0
-    while pending:
-        path, items = pending[-1]
-        for key, value in items:
-            name = f"{path}.{key}" if path else f"{key}"
-            seen += 1
-            letters += len(name) if isinstance(value, _Tensor) else 0
-            if seen > MAX_NODES or len(name) > MAX_NAME or len(pending) > MAX_DEPTH or letters > MAX_LETTERS:
-                raise PickleError("nests its containers deeper or wider than any state dict does")
-            if isinstance(value, _Tensor):
-                if name in tensors:
-                    raise PickleError(f"names the tensor {quoted(name)} twice")
-                tensors[name] = value.array
-            elif inner := _items(value):
-                pending.append((name, iter(inner)))
-                break
-        else:
-            pending.pop()
+    tensors: dict[str, Array] = {}
+    nodes = letters = 0
+
+    def visit(name: str, value: Any, depth: int) -> None:
+        nonlocal nodes, letters
+        is_tensor = isinstance(value, _Tensor)
+        nodes += 1
+        letters += len(name) if is_tensor else 0
+        if nodes > MAX_NODES or len(name) > MAX_NAME or depth > MAX_DEPTH or letters > MAX_LETTERS:
+            raise PickleError("nests its containers deeper or wider than any state dict does")
+        if is_tensor and name in tensors:
+            raise PickleError(f"names the tensor {quoted(name)} twice")
+        if is_tensor:
+            tensors[name] = value.array
+        for key, inner in _items(value):
+            visit(f"{name}.{key}" if name else f"{key}", inner, depth + 1)
+
+    visit("array" if isinstance(root, _Tensor) else "", root, 0)
     return tensors
 
 

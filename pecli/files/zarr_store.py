@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from pecli.files.output import KEY, OnBlock, Spec, check_free_space, temporary_n
 
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
 MAX_METADATA = 1 << 24
-Region = tuple[slice, ...]
 
 
 def chunk_shape(table: Table) -> tuple[int, ...]:
@@ -39,22 +37,24 @@ def chunk_shape(table: Table) -> tuple[int, ...]:
     return tuple(sides)
 
 
-def box_of(table: Table, region: Region) -> Array:
-    """Some rows of a table, given by a slice of each axis."""
-    axes = [np.arange(side)[part] for side, part in zip(table.shape, region, strict=True)]
-    leading = axes[:-1] if len(axes) > 1 else axes
-    values = table.pick(np.ravel_multi_index(np.ix_(*leading), table.shape[: len(leading)]).reshape(-1))
-    return (values[:, region[-1]] if len(axes) > 1 else values).reshape([len(axis) for axis in axes])
+def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
+    """A chunk by its place among the chunks of each axis."""
+    starts = [number * side for number, side in zip(place, chunk_shape(table), strict=True)]
+    box = zip(chunk_shape(table), table.shape, starts, strict=True)
+    shape = [min(side, whole - start) for side, whole, start in box]
+    axes = max(1, len(shape) - 1)  # a vector's rows are its elements
+    row = int(np.ravel_multi_index(starts[:axes], table.shape[:axes])) if starts else 0
+    return table.read(row, row + math.prod(shape[:axes])).reshape(shape)
 
 
 @contextmanager
-def _blamed_on(path: str, problem: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Such errors, whatever codec or store raises them, say that the file is wrong."""
+def _blamed_on(path: str, problem: str) -> Iterator[None]:
+    """Errors, whatever codec or store raises them, say that the file is wrong."""
     try:
         yield
     except (PecliError, MemoryError):
         raise
-    except kinds as error:
+    except Exception as error:
         raise FileError(path, f"{problem}: {' '.join(str(error).split()) or type(error).__name__}") from None
 
 
@@ -66,12 +66,10 @@ def save_store(path: str, tables: Sequence[Table], spec: Spec | None, on_block: 
     folder, name = os.path.split(path.rstrip("/"))
     temporary = os.path.join(folder, temporary_name(name))
     try:
-        with _blamed_on(path, "cannot be written as a Zarr store", OSError, ValueError, KeyError, TypeError):
+        with _blamed_on(path, "cannot be written as a Zarr store"):
             for table, array in zip(tables, create_arrays(temporary, tables, spec), strict=True):
-                starts = product(*(range(0, side, step) for side, step in zip(table.shape, array.chunks, strict=True)))
-                for start in starts:
-                    region = tuple(slice(at, at + step) for at, step in zip(start, array.chunks, strict=True))
-                    array[region] = block = box_of(table, region)
+                for place in np.ndindex(*array.cdata_shape):
+                    array.blocks[place] = block = chunk_of(table, place)
                     on_block(table, block)
             os.rename(temporary, path)
     except BaseException:
@@ -106,40 +104,39 @@ def read_store(path: str) -> LoadedFile:
         import zarr
     except ImportError:
         raise FileError(path, "is a Zarr store, which the zarr package reads", "pip install zarr") from None
-    files = _plain_files(path)
+    files = _chunk_files(path)
     broken = "is not a Zarr store that can be read"
-    with _blamed_on(path, broken, Exception):
+    with _blamed_on(path, broken):
         group: Any = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
         is_array = isinstance(group, zarr.Array)
         arrays = {ARRAY_NAME: group} if is_array else dict(sorted(group.arrays()))
         if not arrays or sum(array.nbytes for array in arrays.values()) > MAX_BYTES:
             raise FileError(path, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read")
         for name, array in arrays.items():
-            folder = os.path.join(os.path.normpath(os.path.join(path, array.path)), "")
-            _check_chunks(path, name, array, [file for file in files if os.path.normpath(file).startswith(folder)])
+            folder = os.path.join(os.path.normpath(path), array.path, "")
+            _check_chunks(path, name, array, [file for file in files if file.startswith(folder)])
         outlines = {name: outline(str(array.dtype), array.shape) for name, array in arrays.items()}
 
     def elements(name: str) -> Array:
-        with _blamed_on(path, broken, Exception):
+        with _blamed_on(path, broken):
             return np.asarray(arrays[name][...])
 
     spec = None if is_array else group.attrs.get(KEY)
     return LoadedFile(path, "zarr", LazyTensors(outlines, elements), {} if spec is None else {KEY: json.dumps(spec)})
 
 
-def _plain_files(path: str) -> list[str]:
+def _chunk_files(path: str) -> list[str]:
     """The chunks of a store; links, pipes and devices are refused: what they lead to is no part of it."""
     chunks = []
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in os.walk(os.path.normpath(path)):
         for name in [*folders, *names]:
             file = os.path.join(folder, name)
             if os.path.islink(file) or not (os.path.isfile(file) or os.path.isdir(file)):
                 raise FileError(path, f"{name} in it is not a plain file")
-            if name == "zarr.json" or name.startswith(".z"):
-                if os.path.getsize(file) > MAX_METADATA:
-                    raise FileError(path, f"{name} in it has more than {MAX_METADATA:,} bytes")
-            elif name in names:
+            if name in names and name != "zarr.json" and not name.startswith(".z"):
                 chunks.append(file)
+            elif name in names and os.path.getsize(file) > MAX_METADATA:
+                raise FileError(path, f"{name} in it has more than {MAX_METADATA:,} bytes")
     return chunks
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.contents import GGUF, INDEX, parsed_json
+from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, JsonError, parsed_json
 from pecli.models import presets
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -24,7 +22,6 @@ REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./
 """`name` or `org/name`, and a branch, tag or commit after an @."""
 MAX_REF = 256
 MAX_CONFIG_BYTES = 4 << 20  #: Bytes; a hostile file becomes forty times as many in memory
-MAX_JSON_DEPTH = 32
 
 
 class ConfigObject(Protocol):
@@ -178,29 +175,13 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
     if len(data) > MAX_CONFIG_BYTES:
         raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
     kind = "YAML" if path.lower().endswith((".yaml", ".yml")) else "JSON"
-    found = _parse_yaml(path, data) if kind == "YAML" else _parse_json(path, data)
+    try:  # infinities are read, which hybrid models have in time_step_limit, and refused where such a key matters here
+        found = _parse_yaml(path, data) if kind == "YAML" else parsed_json(data, finite=False, max_depth=MAX_DEPTH)
+    except JsonError as problem:
+        raise FileError(path, str(problem)) from None
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise FileError(path, f"is {kind}, but not an object", "a config.json is wanted")
     return found
-
-
-def _parse_json(path: str, data: bytes) -> Any:
-    """Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit":
-    [0.0, Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise FileError(path, "is not UTF-8 text", "a config.json is wanted") from None
-    steps = ({"{": 1, "[": 1, "}": -1, "]": -1}.get(character, 0) for character in text)
-    if text.count("{") + text.count("[") > MAX_JSON_DEPTH < max(accumulate(steps)):
-        raise FileError(path, f"nests more than {MAX_JSON_DEPTH} levels deep")
-    try:
-        return parsed_json(text, finite=False)
-    except json.JSONDecodeError as problem:
-        raise FileError(path, f"is not JSON: {problem.msg} in line {problem.lineno}") from None
-    except ValueError as problem:
-        twice = str(problem) if str(problem).startswith("names ") else ""
-        raise FileError(path, twice or "is not JSON that can be read") from None
 
 
 def _parse_yaml(path: str, data: bytes) -> Any:

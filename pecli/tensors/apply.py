@@ -66,12 +66,12 @@ def apply(
     >>> apply(np.ones((2, 4)), Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
     [[-0.301, 0.99, 1.382, 1.01], [-1.325, 0.98, 0.493, 1.02]]
     """
-    flags = {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
-    rotary = {"positions": positions, "attention_mask": attention_mask, "layout": layout, "shift": shift, **flags}
-    rotary |= {"layer_type": layer_type, "seq_axis": AXIS.check("seq_axis", seq_axis) != SEQ_AXIS}
+    ways = {"layout": layout, "shift": shift, "seq_axis": AXIS.check("seq_axis", seq_axis)}
+    ways |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
+    places = {"positions": positions, "attention_mask": attention_mask, "layer_type": layer_type}
+    rotary = {**places, **ways, "seq_axis": seq_axis != SEQ_AXIS}
     applied: Any = encoding
-    is_scheme = isinstance(encoding, Scheme)
-    if is_scheme and applied.applied_as != "rotation":
+    if isinstance(encoding, Scheme) and applied.applied_as != "rotation":
         _refuse({**rotary, "offset": offset}, applied.name)
         return _same_kind(x, applied.applied_to)
     if hasattr(applied, "__array__") or hasattr(applied, "__dlpack__") or isinstance(applied, (list, tuple)):
@@ -79,26 +79,26 @@ def apply(
         first = 0 if offset is None else OFFSET.check("offset", offset)
         weight = Input(numbers("the table", applied), "the table")
         return _same_kind(x, lambda array: add_learned(Input(array, "x"), weight, first), None, applied, first)
+    if layout is not None:
+        LAYOUT.check("layout", layout)
     rows = row_positions(positions, attention_mask, shift, offset)
-    ways: dict[str, Any] = {
-        "layout": None if layout is None else LAYOUT.check("layout", layout),
-        "shift": shift,
-        **flags,
-    }
-    if is_scheme:
-        _refuse({"layer_type": layer_type}, "a scheme")
-        if offset is None and rows.ids is None:
-            rows = RowPositions(applied.offset)
-        own = "halves" if applied.layout == "compact" else applied.layout
-        asked = Rotation(applied, rows, **{**ways, "layout": layout or own}, seq_axis=seq_axis)
-    else:
-        model, tensor = find_model(model=applied), Input(numbers("x", x), "x")
-        is_named = not isinstance(applied, (ModelEncodings, Encoding))
-        heads = head_counts(applied, layer_type) if is_named else ()
-        encoding = model.one(layer_type)
-        asked = model_rotation([tensor], model.file, encoding, rows, heads, seq_axis, ways, offset=rows.offset)
+    if isinstance(applied, Scheme) and offset is None and rows.ids is None:
+        rows = RowPositions(applied.first_position)
+    asked = _rotation(x, applied, rows, layer_type, ways)
     back = replace(asked, transposed=True)
     return _same_kind(x, lambda array: asked.apply(Input(array, "x")), lambda array: back.apply(Input(array, "x")))
+
+
+def _rotation(x: Any, applied: Any, rows: RowPositions, layer_type: str | None, ways: dict[str, Any]) -> Rotation:
+    """How a rotary scheme or a model rotates x."""
+    if getattr(applied, "applied_as", "") == "rotation":
+        _refuse({"layer_type": layer_type}, "a scheme")
+        own = applied.layout if applied.layout in LAYOUTS else "halves"
+        return Rotation(applied, rows, **{**ways, "layout": ways["layout"] or own})
+    model = find_model(model=applied)
+    encoding = model.one(layer_type)
+    heads = () if isinstance(applied, (ModelEncodings, Encoding)) else head_counts(applied, layer_type)
+    return model_rotation([Input(numbers("x", x), "x")], model.file, encoding, rows, heads, ways, offset=rows.offset)
 
 
 def _same_kind(
@@ -318,7 +318,6 @@ def model_rotation(
     encoding: Encoding,
     rows: RowPositions,
     heads: Collection[int],
-    seq_axis: int,
     ways: Mapping[str, Any],
     **given: Any,
 ) -> Rotation:
@@ -330,6 +329,7 @@ def model_rotation(
     for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
         if name in encoding.extra and not {"positions", "grid"} & given.keys():
             raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
+    seq_axis = ways["seq_axis"]
     length = max(tensor.check_sequence(seq_axis)[0] for tensor in inputs)
     rope = encoding.rope(rows.seq_len(length, given), **given)
     first, head = inputs[0], encoding.head_dim or rope.rotary_dim
@@ -341,7 +341,7 @@ def model_rotation(
         for tensor in inputs:
             _check_axis(tensor, heads, file)
     own = {"layout": ways["layout"] or encoding.layout or "halves", "trailing": ways["trailing"] or encoding.trailing}
-    return Rotation(rope, rows, **{**ways, **own}, seq_axis=seq_axis)
+    return Rotation(rope, rows, **{**ways, **own})
 
 
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:

@@ -208,7 +208,7 @@ verify x.npy --model lama-3.1-8b | did you mean 'llama-3.1-8b'?
 verify x.npy --model llama-3.1-8b --offset x | --offset is 'x'
 verify x.npy --model llama-3.1-8b --length 0 | --length is 0
 verify x.npy --model llama-3.1-8b --atol x | --atol is 'x'
-verify pecli.toml --model llama-3.1-8b | a manifest says itself
+verify pecli.toml --model llama-3.1-8b | a manifest or a suite says itself
 verify two.npz --model gpt2 | FILE:NAME | 3
 verify flat.npy --config no.json | does not exist | 3
 verify flat.npy | carries no pecli spec; | 3

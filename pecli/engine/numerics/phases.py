@@ -198,9 +198,7 @@ def round_waves(
         while (number := _by_integers(finer, *place, dtype)) is None:
             extra = 2 * extra + waves.bits
             if extra > _MAX_EXTRA_BITS:
-                raise ArithmeticError(
-                    f"{extra} more bits do not say how position {place[0]} of wave {place[1]} rounds"
-                )
+                raise ArithmeticError(f"{extra} more bits do not say how position {place[0]} of wave {place[1]} rounds")
             finer = numerics.more_precise(make, extra)
         out[k] = number
     return out

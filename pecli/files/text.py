@@ -1,0 +1,366 @@
+"""Tables as text: .csv, .json and C headers, of which headers are not read. Every number is the shortest decimal that
+reads back as the same value. Text that is read is read whole, so its size is limited; nothing in it is evaluated.
+
+.json has the spec, and every tensor as nested lists; infinities and NaN, which JSON lacks, are strings:
+
+{"pecli": {"scheme": "rope", …},
+ "tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from binascii import crc32
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
+from pecli.engine.table import Table, results_in_order
+from pecli.errors import FileError, ParameterError, quoted
+from pecli.files.contents import CHUNK, JSON_FORM, Contents, JsonError, LoadedFile, data_bytes, parsed_json
+from pecli.files.npy import ARRAY_NAME
+from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, compact, is_text
+
+ELEMENTS = 1 << 16  # how many elements are turned into text at once
+VECTOR_COLUMNS = 8  # elements of a vector on a line; a table has one row per line
+MAX_EMPTY = 1 << 20  # how long the axes of a table without elements may be in .json
+JSON_WORDS = {b"nan": b'"NaN"', b"-inf": b'"-Infinity"', b"inf": b'"Infinity"'}
+C_WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}
+NOT_FINITE = re.compile(rb"(-?inf|nan)f?")
+C_TYPES = {
+    **{"float64": "double", "float32": "float"},
+    **dict.fromkeys(("float16", "bfloat16"), "uint16_t"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "bool"), "uint8_t"),
+}
+"""What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
+
+MAX_BYTES = 256 << 20  # of a text file that is read
+MAX_LISTS = 4 << 20
+"""Brackets, braces and quotes in .json: what they enclose becomes Python objects of a hundred bytes."""
+MAX_TENSORS = 10_000
+INFINITIES = {"NaN": float("nan"), "-Infinity": -float("inf"), "Infinity": float("inf")}
+_WORD = re.compile(rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\xff].*)?', re.IGNORECASE | re.DOTALL)
+
+RowTexts = Callable[[Array], list[bytes]]  #: Turns a block into text, row by row, with commas between the elements
+
+
+def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts, *, header: bool = True) -> Write:
+    """Writes the one table there is, names of its columns and then one row per line; a spec has no place."""
+    (table,) = tables
+    _check_real(table, ".csv")
+    if not table.size:
+        raise ParameterError("output", f".csv for {table.shape}", "a .csv file has at least one number", "write .npy")
+
+    def write(output: Output, on_block: OnBlock) -> None:
+        if header:  # without it, pandas would take the first row for one
+            name = identifier(table.name)
+            names = [name] if len(table.shape) < 2 else [f"{name}_{column}" for column in range(table.width)]
+            output.write(",".join(names).encode("ascii") + b"\n")
+        for block, rows in _text_blocks(table, decimal_rows):
+            output.write(b"\n".join([*rows, b""]))
+            on_block(table, block)
+
+    return write
+
+
+def prepare_json(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
+    """Writes all the tables, one row per line, and the spec that made them."""
+    ordered = sorted(tables, key=lambda table: table.name)
+    for table in ordered:
+        _check_real(table, ".json")
+        if not table.size and math.prod(filter(None, table.shape)) > MAX_EMPTY:
+            raise ParameterError("output", f".json for {table.shape}", "so many lists would all be empty", "write .npy")
+    beginning = "{" if spec is None else f'{{"{KEY}":{compact(dict(spec))},\n'
+
+    def literals(block: Array) -> list[bytes]:
+        if block.dtype == np.bool_:
+            return [compact(row).encode("ascii")[1:-1] for row in block.tolist()]
+        return _spelled(decimal_rows(block), JSON_WORDS)
+
+    def write(output: Output, on_block: OnBlock) -> None:
+        output.write((beginning + '"tensors":{').encode("ascii"))
+        for place, table in enumerate(ordered):
+            output.write(f'{"," if place else ""}\n{compact(table.name)}:{{"data":'.encode("ascii"))
+            if table.size:
+                _write_nested(output, table, literals, b"[]", on_block)
+            else:
+                output.write(compact(np.empty(table.shape).tolist()).encode("ascii"))
+            output.write(f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'.encode("ascii"))
+        output.write(b"}}\n")
+
+    return write
+
+
+def prepare_header(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
+    """Writes all the tables as constant arrays of C99, named after scheme and tensor, and the spec in a comment."""
+    scheme = str((spec or {}).get("scheme", "table"))
+    names = {table.name: identifier(f"{scheme}_{table.name}") for table in tables}
+    if len({name.upper() for name in names.values()}) < len(names):
+        raise ParameterError("name", ", ".join(names), "two of them are the same name in C", "write .safetensors")
+    for table in tables:
+        _check_real(table, ".h")
+        if not table.size:
+            raise ParameterError("output", f".h for {table.name!r}", "an array in C has at least one element")
+    text = compact(dict(spec or {}))
+    guard = f"PECLI_{identifier(scheme).upper()}_{crc32(text.encode()):08X}_H"  # one for each table
+    escaped = text.replace("*", "\\u002a")  # as JSON allows, so that no star ends or nests the comment
+    comment = "" if spec is None else f"/* pecli: {escaped} */\n"
+
+    def write(output: Output, on_block: OnBlock) -> None:
+        beginning = f"{comment}#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n"
+        output.write(beginning.encode("ascii"))
+        for table in sorted(tables, key=lambda table: table.name):
+            name, element = names[table.name], C_TYPES.get(table.dtype, table.dtype + "_t")
+            lengths = [f"#define {name.upper()}_DIM{axis} {length}\n" for axis, length in enumerate(table.shape)]
+            extent = "".join(f"[{length}]" for length in table.shape)
+            output.write(f"\n{''.join(lengths)}static const {element} {name}{extent} =\n".encode("ascii"))
+            _write_nested(output, table, _c_literals, b"{}", on_block)
+            output.write(b";\n")
+        output.write(f"\n#endif /* {guard} */\n".encode("ascii"))
+
+    return write
+
+
+def identifier(text: str) -> str:
+    """A text as a name in C, or of a column.
+
+    >>> identifier("learned-init_weight"), identifier("3d"), identifier("nan")
+    ('learned_init_weight', 'table_3d', 'table_nan')
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    return name if name[:1].isalpha() and name.lower() not in ("nan", "inf", "infinity") else "table_" + name
+
+
+def _spelled(rows: list[bytes], words: Mapping[bytes, bytes]) -> list[bytes]:
+    """Rows of numbers with other words for those that are not finite, which have no `f` in C."""
+    return [NOT_FINITE.sub(lambda found: words[found[1]], row) if b"n" in row else row for row in rows]
+
+
+def _c_literals(block: Array) -> list[bytes]:
+    if block.dtype == np.float64:
+        return _spelled(decimal_rows(block), C_WORDS)
+    if block.dtype == np.float32:  # with an `f`, so that C rounds them once
+        return _spelled([row.replace(b",", b"f,") + b"f" for row in decimal_rows(block)], C_WORDS)
+    literal: Callable[[int], str] = _c_integer
+    if block.dtype.kind not in "iu":
+        block, literal = block.view(f"u{block.itemsize}"), f"0x{{:0{2 * block.itemsize}x}}".format
+    return [",".join(map(literal, row)).encode("ascii") for row in block.tolist()]
+
+
+def _c_integer(value: int) -> str:
+    if value > 2**63 - 1:
+        return f"UINT64_C({value})"
+    if value == -(2**63):  # C has no negative literals, and the positive one is too large
+        return "(-INT64_C(9223372036854775807) - 1)"
+    return f"INT64_C({value})" if abs(value) > 2**31 - 1 else str(value)
+
+
+def _check_real(table: Table, suffix: str) -> None:
+    if not re.fullmatch(r"(bfloat|u?int)\d+|bool|float(16|32|64|8_e4m3fn|8_e5m2)", table.dtype):
+        other = ".npy or .npz" if table.dtype.startswith("complex") else ".safetensors"
+        raise ParameterError("dtype", table.dtype, f"{suffix} cannot hold it", f"write {other}")
+
+
+def _text_blocks(table: Table, rows: RowTexts) -> Iterator[tuple[Array, list[bytes]]]:
+    """The table in small blocks, with their rows as text, which threads make."""
+    return results_in_order(lambda block: (block, rows(block)), table.blocks(max(1, ELEMENTS // max(1, table.width))))
+
+
+def _write_nested(output: Output, table: Table, texts: RowTexts, brackets: bytes, on_block: OnBlock) -> None:
+    """Write a table with a pair of brackets around every axis, one row per line."""
+    is_vector = len(table.shape) < 2
+    opening, closing = brackets[:1], brackets[1:]
+    leading = table.shape if is_vector else table.shape[:-1]
+    spans = [math.prod(leading[axis:]) for axis in range(len(leading))]  # rows between the brackets of each axis
+    row = 0
+    for block, rows in _text_blocks(table, texts):
+        pieces = []
+        for text in rows:
+            if row:
+                pieces.append(b"," if is_vector and row % VECTOR_COLUMNS else b",\n")
+            pieces.append(opening * sum(row % span == 0 for span in spans))
+            pieces.append(text if is_vector else opening + text + closing)
+            row += 1
+            pieces.append(closing * sum(row % span == 0 for span in spans))
+        output.write(b"".join(pieces))
+        on_block(table, block)
+
+
+def numerals(block: Array) -> list[str]:
+    """Every element of a block as text, in C order.
+
+    >>> numerals(np.float32([[0.1, -np.inf], [1e-7, 3]]))
+    ['0.1', '-inf', '1e-7', '3.0']
+    """
+    return decimal_rows(block.reshape(1, -1))[0].decode("ascii").split(",") if block.size else []
+
+
+def decimal_rows(block: Array) -> list[bytes]:
+    """The rows of a two-dimensional block, commas between the numbers.
+
+    >>> decimal_rows(np.float32([[0.1, -1 / 3], [2.0**-24, 1e30]]))
+    [b'0.1,-0.33333334', b'5.9604645e-8,1e30']
+    """
+    import orjson
+
+    if block.dtype == np.bool_:
+        block = block.view(np.uint8)
+    if block.dtype.kind in "iu" or block.dtype in (np.float32, np.float64):
+        text = orjson.dumps(np.ascontiguousarray(block), option=orjson.OPT_SERIALIZE_NUMPY)
+        text = text.replace(b"e+", b"e")  # some versions write 1e30, others 1e+30, and files are the same everywhere
+        if b"null" in text:
+            words = iter(block[~np.isfinite(block)].tolist())
+            text = re.sub(b"null", lambda _: str(next(words)).encode(), text)
+        return text[2:-2].split(b"],[")
+    values, places = np.unique(block.reshape(-1).view(f"u{block.itemsize}"), return_inverse=True)
+    texts = np.array([_shortest(value) for value in values.view(block.dtype)], object)
+    return [b",".join(row) for row in texts[places].reshape(block.shape)]
+
+
+def _shortest(value: np.generic) -> bytes:
+    """The text of a value of few bits, whose dtype orjson does not know."""
+    number = float(value)
+    texts = (f"{number:.{digits}e}" for digits in range(17))
+    with np.errstate(over="ignore"):  # too few digits may round up beyond the largest number
+        same = (text for text in texts if value.dtype.type(float(text)) == value)
+        return repr(float(next(same)) if np.isfinite(number) else number).encode()
+
+
+def _whole_text(contents: Contents) -> bytes:
+    if len(contents.data) > MAX_BYTES:
+        raise contents.error(f"has more than {MAX_BYTES >> 20} MiB of text", "convert it to .npy with another tool")
+    return bytes(contents.data)
+
+
+def read_csv(contents: Contents) -> LoadedFile:
+    """A table of float64, one row per line; without fractions and exponents it holds integers. The first line may be a
+    header; where its first cell is empty, the first column numbers the rows, as pandas writes it. A .txt or .tsv file
+    may have spaces or tabs between its numbers, as np.savetxt writes it."""
+    text = _whole_text(contents).removeprefix(b"\xef\xbb\xbf").strip()
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    first = text[: text.find(b"\n") % (len(text) + 1)]  # up to the end where there is one line; no copy of the others
+    if has_header := _is_header(first):
+        text = text[len(first) + 1 :]
+    if not text:
+        raise contents.error("is blank")
+    if not contents.path.lower().endswith(".csv") and b"," not in text:
+        text = text.replace(b"\t", b" ")
+        while b"  " in text:
+            text = text.replace(b"  ", b" ")
+        text = text.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip().replace(b" ", b",")
+    try:
+        values = _numbers(text)
+    except (ValueError, OverflowError) as problem:
+        raise _explained(contents, text, str(problem)) from None
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, has_header and first.startswith(b",") :]})
+
+
+def _is_header(line: bytes) -> bool:
+    """Whether a line names columns: its first cell is a word or empty, the others are words or whole numbers. Anything
+    else is a row, and an error where it holds a word."""
+    first, *others = line.split(b",")
+    return _WORD.fullmatch(first) is not None and all(
+        cell.strip().isdigit() or _WORD.fullmatch(cell) for cell in others
+    )
+
+
+def _numbers(text: bytes) -> AnyArray:
+    """All numbers of a text, some lines at a time: most are JSON's own, NumPy reads the others, such as nan and +.5."""
+    import orjson
+
+    dtype = np.dtype(np.float64 if re.search(rb"[.eEnN]", text) else np.int64)
+    columns = text.count(b",", 0, text.find(b"\n") % (len(text) + 1)) + 1
+    pieces: list[AnyArray] = []
+    start = number = 0
+    while start <= len(text):
+        end = text.find(b"\n", start + CHUNK) % (len(text) + 1)
+        lines = text[start:end].split(b"\n")
+        for line in lines:
+            number += 1
+            if (count := line.count(b",") + bool(line)) != columns:
+                raise ValueError(f"line {number} has {count} numbers, and the first has {columns}")
+        piece = b",".join(lines)
+        try:
+            values = np.array(orjson.loads(b"[%b]" % piece))
+            if values.ndim != 1 or values.dtype.kind not in "iuf":
+                raise TypeError
+            values = values.astype(dtype, casting="same_kind" if dtype.kind == "i" else "unsafe")
+        except (ValueError, TypeError):
+            if not piece.isascii():
+                raise ValueError from None
+            values = np.loadtxt(io.BytesIO(piece.replace(b",", b"\n")), dtype, comments=None, delimiter=",", ndmin=1)
+            if len(values) != columns * len(lines):  # blank lines are passed over
+                raise ValueError from None
+        pieces.append(values)
+        start = end + 1
+    return np.concatenate(pieces).reshape(-1, columns)
+
+
+def _explained(contents: Contents, text: bytes, uneven: str) -> FileError:
+    """Why a text is no table of numbers; `uneven` names a line that has more or fewer than the first."""
+    if separator := re.search(rb"[0-9][ ]*([;\t|])", text):
+        sign = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}[separator[1]]
+        return contents.error(f"separates numbers by {sign}", "a .csv has commas: replace them")
+    if uneven.startswith("line "):
+        return contents.error(uneven)
+    if re.search(rb"[^-+0-9.,eEinfaFNIty \t\n]", text):
+        return contents.error("is not a table of numbers: it holds other words")
+    if re.search(rb"[^, \t\n][ \t]++[^, \t\n]", text):
+        return contents.error("is not a table of numbers: some have spaces in them, or no comma between them")
+    return contents.error("holds something that is not a number, or an integer beyond int64")
+
+
+def read_json(contents: Contents) -> LoadedFile:
+    """What pecli's own .json files hold: every tensor with its dtype and shape, and the spec."""
+    text = _whole_text(contents)
+    if sum(text.count(mark) for mark in (b"[", b"{", b'"')) > MAX_LISTS:
+        raise contents.error(f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
+    try:
+        value = parsed_json(text, finite=False)
+    except JsonError as problem:
+        raise contents.error(str(problem), JSON_FORM) from None
+    match value:
+        case {"tensors": dict(tensors)} if len(tensors) <= MAX_TENSORS:
+            arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
+        case {"tensors": dict(_)}:
+            raise contents.error(f"has more than {MAX_TENSORS} tensors")
+        case _:
+            raise contents.error("is not a .json file of tables", JSON_FORM)
+    return LoadedFile(contents.path, "json", arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {})
+
+
+def _array(contents: Contents, name: str, tensor: Any) -> Array:
+    complain = contents.complaint(name)
+    match tensor:
+        case {"data": data, "dtype": str(dtype), "shape": [*sides]} if len(tensor) == 3 and is_text(name):
+            shape = tuple(sides)
+        case _:
+            raise contents.error("has a tensor that is not one", JSON_FORM)
+    if dtype not in (*SIGNIFICAND_BITS, "bool") and not re.fullmatch(r"u?int(8|16|32|64)", dtype):
+        raise complain(f"has dtype {quoted(dtype)}, which is not known")
+    if not all(type(side) is int and 0 <= side < 1 << 63 for side in shape):
+        raise complain("has a shape that is not a list of lengths")
+    data_bytes(shape, numpy_dtype(dtype).itemsize, complain)
+    flat = [data]
+    for side in shape:
+        if not all(type(part) is list and len(part) == side for part in flat):
+            raise complain(f"is not nested as its shape, {shape}, asks for")
+        flat = list(chain.from_iterable(flat))
+    is_float = dtype in SIGNIFICAND_BITS
+    kinds = set(map(type, flat))
+    if is_float and str in kinds:
+        flat = [INFINITIES.get(value, value) if type(value) is str else value for value in flat]
+        kinds = set(map(type, flat))
+    if not kinds <= ({float, int} if is_float else {bool} if dtype == "bool" else {int}):
+        raise complain(f"holds something that is not a number of {dtype}")
+    try:
+        return (round_to(np.array(flat, np.float64), dtype) if is_float else np.array(flat, dtype)).reshape(shape)
+    except OverflowError:
+        raise complain(f"holds a number that {dtype} does not hold") from None
