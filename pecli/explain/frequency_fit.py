@@ -156,9 +156,6 @@ def fit_laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
     straight = geometric(curve)
     found = list(_fit_geometric(curve, half, straight, scales=scales)) if straight is not None else []
     yield from found
-    if straight is None and curve.known.sum() == 1 and abs(curve.frequency[0] - 1) <= MAX_MISFIT * curve.error[0]:
-        one = Law(count, half)
-        yield Fit(one, float(curve.misfit(one.frequencies())), 0.5, ("only one channel varies; base undetermined",))
     if not scales and all(fit.misfit >= USUAL_MISFIT for fit in found):  # none is needed where a plain law does
         yield from fit_blends(curve, half)
 
@@ -256,7 +253,6 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
 MIN_FREQUENCIES = 4  # that every number of an explanation has to explain
 MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest frequency is what memory happened to hold
 MIN_RECOGNISED = 6
-MIN_IMPROVEMENT = 8.0  # how many times smaller than the difference from the prior the residual has to be
 ENOUGH = 3.0  # standard errors, root mean square, that a vector may be off its law
 ROUNDING_NOISE = 0.6  # of half a step: the root mean square of what rounding leaves
 INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
@@ -340,12 +336,6 @@ def _proposed(
         scheme = scheme_of(law, 0, 1, expected_amplitude(None, law))
     else:
         scheme = scheme_of(law, prior.offset, prior.length, prior.amplitude, prior.form, prior.rotary)
-        if told and law.count == prior.law.count:
-            change, misfit = (
-                np.sqrt(np.mean((each / error) ** 2)) for each in (prior.law.frequencies() - values, left)
-            )
-            if change < MIN_IMPROVEMENT * min(misfit, 1.0):
-                return
     if prior or scheme is not None:
         yield Explanation(
             (*edits, *told), scheme, names, Errors(left, values, 4 * error), fit.cost - len(told), fit.open

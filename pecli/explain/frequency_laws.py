@@ -272,9 +272,5 @@ def geometric(curve: Curve) -> Geometric | None:
 
 def _line(x: Indices, y: Floats, error: Floats) -> Geometric:
     """The line through some points, by least squares, and the errors of both."""
-    weights = 1 / np.maximum(error, 1e-15) ** 2
-    centre = np.average(x, weights=weights)
-    spread = np.maximum((weights * (x - centre) ** 2).sum(), 1e-300)
-    slope = (weights * (x - centre) * y).sum() / spread
-    level, level_error = np.average(y, weights=weights) - slope * centre, 1 / weights.sum() + centre**2 / spread
-    return Geometric(float(level), -float(slope), float(np.sqrt(level_error)), float(spread**-0.5))
+    (slope, level), covariance = np.polyfit(x, y, 1, w=1 / np.maximum(error, 1e-15), cov="unscaled")
+    return Geometric(float(level), -float(slope), *np.sqrt(np.diag(covariance)[::-1]).tolist())

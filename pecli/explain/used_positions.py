@@ -13,37 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Floats, Indices, widened
+from pecli.engine.arrays import Array, Indices, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.explain.edits import Edit, Explanation, Parameter, Positions
 from pecli.explain.forms import halved
 from pecli.explain.recipe_search import constructed
-from pecli.explain.rotation import HeadRotation, Rotated
+from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, solve
 from pecli.explain.sample import rms
 from pecli.explain.time_limit import limited
 
-UNKNOWN = -(1 << 62)  # stands for the position of a row that no position explains
-MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in units of the largest frequency
 MIN_ERROR = 0.02  # of the values, by which a head is rotated wrongly
 SAMPLED_ROWS, MAX_HEADS = 128, 2  # that tell which heads are wrong, and by which positions
 SHOWN_RUNS = 6
-
-
-def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
-    """The position of each row (rows,) of directions (rows, pairs), the one nearest to the expected where slow pairs do
-    not tell; `UNKNOWN` where none fits.
-    """
-    size = np.abs(turned)
-    weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
-    places = expected.astype(np.float64)
-    for k in np.argsort(np.abs(frequencies)):  # each pair turns a little faster, and tells the position more sharply
-        left = np.angle(turned[:, k] * np.exp(-1j * places * frequencies[k]))
-        places += np.where(weight[:, k] > 0, left, 0.0) / (frequencies[k] or 1.0)
-    places = np.rint(places)
-    off = turned / np.where(size > 0, size, 1.0) - np.exp(1j * np.multiply.outer(places, frequencies))
-    allowed = MAX_MISMATCH * np.minimum(weight.max(axis=1, initial=0.0), 1) * weight.sum(axis=1)
-    fits = (np.abs(off) * weight).sum(axis=1) <= allowed
-    return np.where(fits, places, UNKNOWN).astype(np.int64)
 
 
 def runs(places: Indices) -> str:
