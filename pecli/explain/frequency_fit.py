@@ -30,12 +30,16 @@ from pecli.explain.frequency_laws import (
     Fit,
     Geometric,
     Law,
+    WaveScheme,
+    expected_amplitude,
     fitted,
     fitted_pair,
     geometric,
+    law_edits,
+    neighbours,
+    scheme_of,
 )
 from pecli.explain.sample import BASES, digits, plainest, precision, rounding
-from pecli.explain.sinusoid_schemes import WaveScheme, expected_amplitude, law_edits, neighbours, scheme_of
 from pecli.explain.wave_measurement import DRIFT
 
 TIMESTEPS = 1000.0  # what diffusion models multiply positions from 0 to 1 by
@@ -100,7 +104,7 @@ def _steps(curve: Curve, half: float) -> Iterator[tuple[float, float]]:
     yield from ((math.log(base) / half, 0.0) for base in BASES)
     known = np.flatnonzero(curve.known & (curve.frequency > 0))
     if len(known) > 3 and known[0] == 0:
-        logs, errors = np.log(curve.frequency[known]), curve.tight().error[known] / curve.frequency[known]
+        logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
         for last in (1, len(known) // 6 + 1, len(known) // 3 + 1):
             step, error = logs[0] - logs[last], np.hypot(errors[0], errors[last])
             yield float(step / known[last]), float(error / known[last])

@@ -17,9 +17,9 @@ from pecli.explain import edits as kinds
 from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
+from pecli.explain.frequency_laws import WaveScheme, wave_scheme
 from pecli.explain.sample import Sample, grain, precision, rms
-from pecli.explain.sinusoid_readings import Reading, padded
-from pecli.explain.sinusoid_schemes import WaveScheme, wave_scheme
+from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.sinusoid_search import explain_readings
 from pecli.explain.time_limit import limited
 
@@ -273,7 +273,7 @@ class Rotated:
             edits = (kinds.Layout(_named(plan.layouts), _named(layouts)),) if layouts != plan.layouts else ()
             judge = Judge({"after": Sample("after", "float32", ratio.shape, ratio, self.rows)}, atol, "float32")
             reading = Reading((ratio.real, ratio.imag), self.rows, len(ratio), form, edits, ("after",), "float32")
-            for found in best(explain_readings([*padded(reading), reading], expected, judge)):
+            for found in best(explain_readings([reading], expected, judge)):
                 return found
         return None
 
