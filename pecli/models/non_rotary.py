@@ -6,15 +6,13 @@ transformers have the tables of class_tables.json beside this file.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pecli.engine.schemes.positions import GridSize
 from pecli.models import table_kinds
-from pecli.models.keys import Value, plain_name
+from pecli.models.keys import Value, plain_name, stored
 from pecli.models.table_kinds import (
     NOTHING,
     Biased,
@@ -150,8 +148,7 @@ def class_tables() -> dict[str, list[list[Any]]]:
     """Tables by model_type. A row is a tensor with the rule for its rows and its width, [name, key, more, key]: as many
     rows as a key says and some more, or as an image has patches where that key is empty. Or it is a tensor that no
     scheme describes, [name, shape at class defaults]."""
-    found: dict[str, list[list[Any]]] = json.loads((Path(__file__).parent / "class_tables.json").read_text("utf-8"))
-    return found
+    return dict(stored("class_tables.json"))
 
 
 def tables_of(model_type: str | None) -> Kind | None:
