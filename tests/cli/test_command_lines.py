@@ -292,7 +292,7 @@ audit alibi --heads 12 --seq-len 400 --json | "recipe": "bfloat16-table"
 audit sinusoidal --seq-len 30 --dim 8 --style whisper --offset 995 | sinusoidal seq_len=30 dim=8 base=10000 offset=995
 audit rope --model gpt-oss-20b --seq-len 64 --json --runtime llama.cpp | "first_beyond_tolerance": 4
 audit rope --model gpt-oss-20b --seq-len 64 --json --recipes float32,mlx-lm | "recipe": "mlx-lm"
-runtimes gpt-oss-20b --length 64 --strict | Not as defined: llama.cpp, mlx-lm, tensorrt-llm, litgpt (tolerance 0.001). | 1
+runtimes gpt-oss-20b --length 64 --strict | Not as defined: llama.cpp, mlx-lm, tensorrt-llm, litgpt | 1
 runtimes gpt-oss-20b --length 64 --strict --tolerance 3 | All agree up to
 runtimes gpt-oss-20b --length 64 --strict --runtime vllm | All agree up to
 runtimes --model llama-3.1-8b --length 4096 --strict | All agree up to float32 rounding.
