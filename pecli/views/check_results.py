@@ -19,8 +19,6 @@ from pecli.files.output import open_output
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
     from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
     from pecli.checks.run import Outcome
@@ -294,25 +292,17 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
         name = manifest or "pecli verify"
         suite = ElementTree.SubElement(suites, "testsuite", {"name": _xml_text(name), **_junit_counts(own)})
         for outcome in own:
-            suite.append(_junit_case(outcome, name))
+            names = {"classname": name, "name": outcome.check.label, "file": outcome.check.file}
+            case = ElementTree.SubElement(suite, "testcase", {key: _xml_text(value) for key, value in names.items()})
+            case.set("time", f"{outcome.seconds:.3f}")
+            if not outcome.passed:
+                lines, failed = failures(outcome.result), isinstance(outcome.result, Verification)
+                kind = "skipped" if outcome.skipped else "failure" if failed else "error"
+                element = ElementTree.SubElement(case, kind, {"message": _xml_text(lines[0]), "type": kind})
+                element.text = _xml_text("\n".join(lines))
     ElementTree.indent(suites)
     with open_output(path) as output:
         output.write(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True) + b"\n")
-
-
-def _junit_case(outcome: Outcome, suite: str) -> Element:
-    from xml.etree import ElementTree
-
-    check = outcome.check
-    names = {"classname": suite, "name": check.label, "file": check.file}
-    case = ElementTree.Element("testcase", {key: _xml_text(value) for key, value in names.items()})
-    case.set("time", f"{outcome.seconds:.3f}")
-    if not outcome.passed:
-        lines = failures(outcome.result)
-        kind = "skipped" if outcome.skipped else "failure" if isinstance(outcome.result, Verification) else "error"
-        element = ElementTree.SubElement(case, kind, {"message": _xml_text(lines[0]), "type": kind})
-        element.text = _xml_text("\n".join(lines))
-    return case
 
 
 def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
