@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
@@ -29,8 +28,9 @@ from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
+    from pecli.engine.runtimes.runtime import Phases
     from pecli.engine.schemes.grid_styles import GridStyle
-    from pecli.engine.schemes.recipe_tables import Filler, RecipeAngles
+    from pecli.engine.schemes.recipe_tables import Filler
 
 LAST_POSITION = 2**40  #: positions go up to this, and down to minus this
 
@@ -157,11 +157,6 @@ class GridParameter(Parameter):
         if len(sizes) not in (2, 3) or not 1 <= min(sizes) <= max(sizes) <= 2**20 or math.prod(sizes) > LAST_POSITION:
             raise ParameterError(name, quoted(value), self.rule)
         return GridSize(sizes)
-
-
-def _listed(frequencies: Singles, powers: Singles) -> Singles:
-    """Frequencies that are no powers of the base."""
-    return frequencies
 
 
 _sizes = partial(ListOf, each=Real("a number", above=0))
@@ -358,18 +353,17 @@ class Positioned(Scheme):
         made from."""
         raise NotImplementedError
 
-    def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:
-        """The angles that a recipe makes, and which of them the scheme has: those of its waves, in order."""
-        from pecli.engine.schemes.recipe_tables import RecipeAngles
+    def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
+        """The phases that a recipe makes, and which of them the scheme has: those of its waves, in order."""
+        from pecli.engine.runtimes.runtime import products
+        from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
-            scale = getattr(self, "scale", 1.0)
-            angles = RecipeAngles(recipe, self.base, block.denominator, block.last + 1, scale)
-            if block.law or block.factor != 1:
-                exact = np.array(self._frequencies(block, scale).floats(), np.float32)
-                recipe = recipe._replace(recurrence=False)  # these are no powers of one ratio
-                angles = replace(angles, recipe=recipe, steps=partial(_listed, exact))
-            yield angles, block.indices
+            if block.law or block.factor != 1:  # these are no powers of one ratio
+                exact = np.array(self._frequencies(block, 1.0).floats(), np.float32)
+                yield products(rounded(exact, recipe.frequencies)), block.indices
+            else:
+                yield geometric_phases(recipe, self.base, block.denominator, block.last + 1), block.indices
 
     @property
     def amplitude_value(self) -> float:
@@ -381,13 +375,14 @@ class Positioned(Scheme):
         if coordinates is None and recipe.is_exact and not recipe.table:
             return Rotation(self.waves, rows)
         from pecli.engine.numerics.axis_tables import AxisRotation
-        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller, bands_of
+        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller
 
         several = coordinates is not None and len(coordinates.values) > 1
         axes = self.pair_axes[: self.rotating_pairs] if several else [0] * self.rotating_pairs
         if not recipe.is_exact:
-            bands = bands_of(self.recipe_angles(recipe), axes)
-            return RecipeFiller(recipe, bands, self.amplitude_value, coordinates, in_turns=self.in_turns)
+            parts, scale = partial(self.recipe_phases, recipe), getattr(self, "scale", 1.0)
+            amplitude = self.amplitude_value
+            return RecipeFiller(recipe, parts, axes, amplitude, scale, coordinates, in_turns=self.in_turns)
         exact = Rotation(self.waves, rows) if coordinates is None else AxisRotation(self.waves, axes, coordinates)
         return CastFiller(exact, recipe.table) if recipe.table else exact
 
