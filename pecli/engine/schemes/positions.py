@@ -75,7 +75,6 @@ class GivenPositions(Parameter):
 
     metavar = "LIST|FILE"
     rule = "they must be numbers from −2^40 to 2^40, of shape (L,) or (axes, L)"
-    reads_file = True
 
     def is_value(self, text: str) -> bool:
         parts = re.split(_SEPARATOR, text)
@@ -160,6 +159,10 @@ class GridParameter(Parameter):
 
 
 _sizes = partial(ListOf, each=Real("a number", above=0))
+_GIVEN = GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
+_BESIDE = "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it"
+_KEEP = Whole(_BESIDE, low=0, high=2**20, **PLACED)
+_GRID_BASE = _sizes("points that an axis of the grid is resampled from", **PLACED)
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,22 +173,10 @@ class Positioned(Scheme):
     dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = UNSET
     base: Annotated[float, Real("base of the frequencies", above=0, default=10000.0)] = UNSET
     _: KW_ONLY
-    positions: Annotated[
-        PositionList | None, GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
-    ] = None
+    positions: Annotated[PositionList | None, _GIVEN] = None
     grid: Annotated[GridSize | None, GridParameter("one row per grid point, row-major", **PLACED)] = None
-    keep: Annotated[
-        int | None,
-        Whole(
-            "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it",
-            low=0,
-            high=2**20,
-            **PLACED,
-        ),
-    ] = None
-    grid_base: Annotated[
-        tuple[float, ...] | None, _sizes("points that an axis of the grid is resampled from", **PLACED)
-    ] = None
+    keep: Annotated[int | None, _KEEP] = None
+    grid_base: Annotated[tuple[float, ...] | None, _GRID_BASE] = None
     grid_scale: Annotated[tuple[float, ...] | None, _sizes("divides the positions of a grid's axes", **PLACED)] = None
 
     def _complete(self, preset: Mapping[str, Any]) -> None:
