@@ -260,18 +260,6 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
         assert told(expected, found, tolerance) == measured(expected, found, tolerance)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("place", [0, 1, 2**16 - 1, 2**16, 2**17 - 1, 2**17, 3 * 2**16 + 4])
-def test_one_element_is_found_wherever_it_stands_in_a_piece(dtype, place) -> None:
-    expected = np.linspace(1, 2, 3 * 2**16 + 5).astype(dtype)
-    found = expected.copy()
-    found[place] = 3.5
-    found_out = told(expected, found, Tolerance(0, 0.25))
-    assert (found_out["off"], found_out["first"], found_out["worst"]) == (1, (place,), (place,))
-    assert found_out["error"] == 3.5 - float(expected[place])
-    assert told(expected, found, Tolerance(0, 2.5))["off"] == 0
-
-
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.bool_, np.complex64, np.complex128])
 @pytest.mark.parametrize("few", [1, 3, 900])
 def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
@@ -293,13 +281,3 @@ def test_a_limit_that_is_met_exactly_is_kept() -> None:
         off = int(np.count_nonzero(np.abs(found.astype(float) - expected) > share * np.abs(expected.astype(float))))
         assert told(expected, found, Tolerance(0, 0, share))["off"] == off
         assert off in (0, 6000)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_one_unit_from_zero_is_not_a_small_relative_error(dtype) -> None:
-    expected = np.tile(np.array([1.0, 0.0, -2.0], dtype), 4 * 2**16)
-    found = (signed(expected) + 1).view(dtype)
-    for share in (0.5, 1e300):
-        found_out = told(expected, found, Tolerance(0, 0, share))
-        assert (found_out["off"], found_out["first"], found_out["ulp"]) == (4 * 2**16, (1,), 1)
-    assert told(expected, found, Tolerance(1))["off"] == 0
