@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from flint import arb
 
+from pecli.engine.schemes import scheme_named
 from pecli.golden import cases, write
 from tests import oracle
 from tests.oracle import frequencies, rational
@@ -82,192 +81,24 @@ def test_golden_rotary_numbers_are_those_of_arb_all_of_them(suite: Path) -> None
     assert compared > 10_000
 
 
-class HalfTurns(NamedTuple):
-    """An angle in units of π, whose waves of a half are halves (Niven: no others are rational)."""
-
-    value: arb
-
-    def sin(self) -> arb:
-        return self._settled(self.value.sin_pi())
-
-    def cos(self) -> arb:
-        return self._settled(self.value.cos_pi())
-
-    def _settled(self, wave: arb) -> arb:
-        return arb(round(float(2 * wave))) / 2 if (2 * wave).contains_integer() else wave
-
-
-Angles = list[Any]
-
-
-def angles(place: Fraction, channels: int, base: float) -> Angles:
-    """E(p, d) of a grid's axis: p · base^(−2i/d), i < d/2."""
-    inverse = [rational(base) ** (arb(-2 * k) / channels) if k else arb(1) for k in range(channels // 2)]
-    return [rational(place) * value for value in inverse]
-
-
-def turns(place: Fraction, channels: int, base: float) -> Angles:
-    """The same of positions that are measured in turns."""
-    return [HalfTurns(value) for value in angles(2 * place, channels, base)]
-
-
-def sines(values: Angles) -> list[arb]:
-    return [value.sin() for value in values]
-
-
-def cosines(values: Angles) -> list[arb]:
-    return [value.cos() for value in values]
-
-
-def pairs(values: Angles) -> list[arb]:
-    return [wave for value in values for wave in (value.sin(), value.cos())]
-
-
-def grid_angles(style: str, given: Mapping[str, Any]) -> list[Angles]:
-    """The angles of a rotation at each point of a grid, as each project's convention has them."""
-    dim, base = given["dim"], given["base"]
-    sizes = given["grid"]
-    points = list(itertools.product(*map(range, sizes)))
-    if style == "pixtral":
-        whole = [rational(base) ** (arb(-2 * k) / dim) for k in range(dim // 2)]
-        return [[h * f for f in whole[::2]] + [w * f for f in whole[1::2]] for h, w in points]
-    if style == "qwen2-vl":  # blocks of 2 × 2, one after the other
-        points.sort(key=lambda point: (point[0] // 2, point[1] // 2, *point))
-        return [angles(Fraction(h), dim // 2, base) + angles(Fraction(w), dim // 2, base) for h, w in points]
-    if style == "wan":
-        side = 2 * (dim // 6)
-        shares = (dim - 2 * side, side, side)
-        return [
-            [
-                angle
-                for place, share in zip(point, shares, strict=True)
-                for angle in angles(Fraction(place), share, base)
-            ]
-            for point in points
-        ]
-    assert style == "dinov3"
-    return [
-        [
-            angle
-            for place, size in zip(point, sizes, strict=True)
-            for angle in turns(Fraction(2 * place + 1, size) - 1, dim // 2, base)
-        ]
-        for point in points
-    ]
-
-
-def grid_frequencies(style: str, given: Mapping[str, Any]) -> list[arb]:
-    """Radians per unit of each axis."""
-    dim, base = given["dim"], rational(given["base"])
-    if style == "pixtral":
-        return [base ** (arb(-2 * k) / dim) if k else arb(1) for k in (*range(0, dim // 2, 2), *range(1, dim // 2, 2))]
-    count = len(given["grid"])
-    pairs = dim // (2 * count)
-    unit = 2 * arb.pi() if style == "dinov3" else arb(1)
-    return [unit * base ** (arb(-k) / pairs) if k else unit for k in range(pairs)] * count
-
-
-def grid_rows(style: str, given: Mapping[str, Any]) -> list[list[arb]]:
-    """The rows of a table that is added, likewise."""
-    sizes = given["grid"]
-    rows = []
-    for point in itertools.product(*map(range, sizes)):
-        if style == "detr":
-            shares = [(place + 1) / (size + Fraction(1, 10**6)) for place, size in zip(point, sizes, strict=True)]
-            y, x = (turns(share, given["dim"] // 2, given["base"]) for share in shares)
-            rows.append(pairs(y) + pairs(x))
+def test_golden_spellings_are_the_tables_in_every_dtype(suite: Path) -> None:
+    """The schemes themselves are compared with other projects and with Arb in their own tests."""
+    kinds = set()
+    for entry in entries(suite).values():
+        if entry["name"].startswith(("mistake-", "rotate-", "frequencies-", "model-")):
             continue
-        h, w = (angles(Fraction(place), given["dim"] // 2, given["base"]) for place in point)
-        rows.append(
-            {
-                "mae": lambda h=h, w=w: sines(w) + cosines(w) + sines(h) + cosines(h),
-                "vit-mae": lambda h=h, w=w: sines(h) + cosines(h) + sines(w) + cosines(w),
-                "timm": lambda h=h, w=w: sines(h) + sines(w) + cosines(h) + cosines(w),
-            }[style]()
-        )
-    return rows
-
-
-def sinusoidal_rows(given: Mapping[str, Any]) -> list[list[arb]]:
-    dim, shift, half = given["dim"], rational(given["freq_shift"]), given["dim"] // 2
-    interleaved = given["layout"] == "interleaved"
-    over = arb(dim) / 2 if interleaved else half - shift
-    inverse = [rational(given["base"]) ** (-k / over) for k in map(arb, range(-(-dim // 2)))]
-    rows = []
-    for place in given["positions"]:
-        turned = [rational(place) * rational(given["scale"]) * value for value in inverse]
-        if interleaved:
-            row = pairs(turned)[:dim]
-        else:
-            row = cosines(turned) + sines(turned) if given["cos_first"] else sines(turned) + cosines(turned)
-        rows.append([rational(given["amplitude"]) * value for value in row])
-    return rows
-
-
-def slopes(heads: int) -> list[arb]:
-    return [arb(2) ** rational(-exponent) for exponent in oracle.get_slopes(heads)]
-
-
-def biases(given: Mapping[str, Any]) -> list[arb | None]:
-    """None where a causal mask hides a key."""
-    length = given["seq_len"]
-    found: list[arb | None] = []
-    for slope in slopes(given["heads"]):
-        if given["form"] == "key":
-            found += [slope * key for key in range(length)]
-            continue
-        for query, key in itertools.product(range(length), repeat=2):
-            hidden = given["form"] == "causal" and key > query
-            found.append(None if hidden else -slope * abs(query - key))
-    return found
-
-
-def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path) -> None:
-    compared = {"grid-rope": 0, "grid-sinusoidal": 0, "sinusoidal": 0, "alibi": 0, "table": 0}
-    for name, entry in entries(suite).items():
-        given, spelled, style = (
-            entry.get("parameters", {}),
-            tensors(suite, name),
-            entry.get("parameters", {}).get("style"),
-        )
-        kind = next((kind for kind in compared if name.startswith(kind)), "")
-        checks: dict[str, Callable[[], list[arb]]] = {}
-        if kind == "grid-rope":
-            checks["inv_freq"] = lambda style=style, given=given: grid_frequencies(style, given)
-            checks["cos"] = lambda style=style, given=given: [a.cos() for row in grid_angles(style, given) for a in row]
-            checks["sin"] = lambda style=style, given=given: [a.sin() for row in grid_angles(style, given) for a in row]
-        elif kind == "grid-sinusoidal":
-            checks["pe"] = lambda style=style, given=given: [a for row in grid_rows(style, given) for a in row]
-        elif kind == "sinusoidal":
-            checks["pe"] = lambda given=given: [a for row in sinusoidal_rows(given) for a in row]
-        elif kind == "alibi":
-            checks["slopes"] = lambda given=given: slopes(given["heads"])
-            if "bias" in spelled:
-                masked = [value is None for value in oracle.settled(lambda given=given: biases(given))]
-                for values in (values for key, values in spelled["bias"].items() if key not in ("shape", "hex")):
-                    assert [value == "-inf" for value in values] == masked
-                seen = {
-                    key: [value for value, hidden in zip(values, masked, strict=True) if not hidden]
-                    for key, values in spelled["bias"].items()
-                    if key != "shape"
-                }
-                exact(lambda given=given: [value for value in biases(given) if value is not None], seen)
-        elif kind == "table" and given.get("layout") in ("halves", "interleaved"):
-            for part in ("cos", "sin"):
-                for key, values in spelled[part].items():
-                    if key != "shape":
-                        rows = np.array(values).reshape(spelled[part]["shape"])
-                        half = rows.shape[1] // 2
-                        first, second = (rows[:, :half], rows[:, half:])
-                        if given["layout"] == "interleaved":
-                            first, second = rows[:, ::2], rows[:, 1::2]
-                        compact = tensors(suite, "table-default")[part][key]
-                        assert first.tolist() == second.tolist() == np.array(compact).reshape(len(rows), -1).tolist()
-            compared[kind] += 1
-        for tensor, make in checks.items():
-            exact(make, {key: values for key, values in spelled[tensor].items() if key != "shape"})
-            compared[kind] += 1
-    assert compared == {"grid-rope": 12, "grid-sinusoidal": 4, "sinusoidal": 8, "alibi": 20, "table": 2}
+        kinds.add(entry["scheme"])
+        scheme = scheme_named(entry["scheme"])(**entry["parameters"])
+        for name, texts in tensors(suite, entry["name"]).items():
+            if "int" in texts:
+                np.testing.assert_array_equal(texts["int"], scheme.tables()[name].reshape(-1))
+                continue
+            for dtype in ("float64", "float32", "float16", "bfloat16"):
+                spelled = np.array(texts["decimal" if dtype == "float64" else dtype], np.float64)
+                table = scheme.in_dtype(dtype).tables()[name].reshape(-1)
+                np.testing.assert_array_equal(*(each.astype(oracle.DTYPES[dtype]) for each in (spelled, table)))
+            assert [float.fromhex(text) for text in texts["hex"]] == [float(value) for value in texts["decimal"]]
+    assert kinds == {"rope", "sinusoidal", "alibi", "relative"}
 
 
 def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
@@ -425,6 +256,7 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
     assert any(line.startswith("FAILED  rotate-interleaved") for line in wrong)
 
 
+@pytest.mark.thorough
 def test_golden_suite_verifies_and_every_mistake_is_named(pecli_cli, suite: Path) -> None:
     outcome = pecli_cli("verify", suite, "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
@@ -438,7 +270,7 @@ def test_golden_suite_that_was_changed_fails(pecli_cli, suite: Path, tmp_path: P
     (copy / "table-default.json").write_text((copy / "table-default.json").read_text().replace("0.5", "0.6", 1))
     by_name = {entry["name"]: entry for entry in index["cases"]}
     changed = ("table-default", "mistake-swapped", "table-yarn")
-    index["cases"] = [by_name[name] for name in ("table-dim-2", "rotate-interleaved", *changed)]
+    index["cases"] = [by_name[name] for name in ("table-dim-2", "rotate-interleaved", "mistake-sin-negated", *changed)]
     by_name["mistake-swapped"]["edits"] = [{"edit": "negated", "which": "cos"}]  # a reason that is not the right one
     by_name["table-yarn"]["parameters"]["factor"] = 8.0
     (copy / "index.json").write_text(json.dumps(index))

@@ -29,7 +29,7 @@ from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import model_check, verify
 from pecli.checks.verify.targets import PLACES
 from pecli.checks.verify.verification import Verification
-from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes import SCHEMES, Choice, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, ParameterError, PecliError, failure, nearest, quoted
 from pecli.models import presets
@@ -56,14 +56,17 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, rea
     with _located(path):
         _only_known(data, ("check", "defaults"))
         defaults, tables = data.get("defaults", {}), data.get("check", [])
-        _must_be("defaults", defaults, dict, "a table of max_ulp, atol and rtol")
-        _must_be("check", tables, list, "one or more tables: [[check]]")
+        if not isinstance(defaults, dict):
+            raise ParameterError("defaults", quoted(defaults), "it must be a table of max_ulp, atol and rtol")
+        if not isinstance(tables, list):
+            raise ParameterError("check", quoted(tables), "it must be one or more tables: [[check]]")
         with _located("defaults"):
             _only_known(defaults, TOLERANCES)
             common = {**defaults, **(tolerances or {})}
             Tolerance(**common)
         for number, given in enumerate(tables, 1):
-            _must_be("check", given, dict, "a table: [[check]]")
+            if not isinstance(given, dict):
+                raise ParameterError("check", quoted(given), "it must be a table: [[check]]")
             with _located(f"check {number}"):
                 name = _text(given, "name")
             with _located(f"check {quoted(name) if name else number}"):
@@ -76,24 +79,23 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, rea
 def _toml(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
-            text = file.read(MAX_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as problem:
         raise failure(path, problem) from None
-    if len(text) > MAX_BYTES:
+    if len(data) > MAX_BYTES:
         rule = "a manifest has thousands of checks at most"
         raise ParameterError(path, f"larger than {MAX_BYTES >> 10} KB", rule, "split it: verify takes several")
     try:
-        decoded = text.decode()
-        if nested := _NESTED.search(decoded):
-            line = decoded.count("\n", 0, nested.start()) + 1
-            raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
-        return tomllib.loads(decoded)
-    except ParameterError:
-        raise
+        text = data.decode()
+        nested = _NESTED.search(text)
+        if nested is None:
+            return tomllib.loads(text)
     except UnicodeDecodeError:
         raise FileError(path, "is not UTF-8", "a manifest is TOML, in UTF-8") from None
     except (ValueError, RecursionError) as problem:
         raise FileError(path, f"is not TOML: {' '.join(str(problem).split())}") from None
+    line = text.count("\n", 0, nested.start()) + 1
+    raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
 
 
 @contextmanager
@@ -111,11 +113,6 @@ def _only_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
             shown = key if key.isidentifier() and len(key) < 60 else repr(key[:60])
             advice = nearest(key, known) or f"known: {', '.join(known)}"
             raise ParameterError(shown, "unknown", "there is no such key here", advice)
-
-
-def _must_be(key: str, value: Any, kind: type, rule: str) -> None:
-    if not isinstance(value, kind):
-        raise ParameterError(key, quoted(value), f"it must be {rule}")
 
 
 def _text(given: Mapping[str, Any], key: str) -> str:
@@ -138,16 +135,11 @@ def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | Pec
 def _checks(
     path: str, name: str, given: Mapping[str, Any], models: Callable[[str, str], Any], reasons: bool
 ) -> Iterator[Check]:
-    pattern = _text(given, "file")
+    folder, pattern = os.path.dirname(path), _text(given, "file")
     if pattern in ("", "-"):
         rule = "a check names the file that it is about, not standard input"
         raise ParameterError("file", pattern or "missing", rule)
-    targets = [key for key in _TARGETS if key in given]
-    if len(targets) > 1:
-        rule = f"a check has one of {', '.join(_TARGETS)}, or none of them"
-        raise ParameterError(targets[1], f"beside {targets[0]}", rule)
     tolerance = Tolerance(**{key: given[key] for key in TOLERANCES if key in given})
-    folder = os.path.dirname(path)
     for value in (os.path.join(folder, value) for value in given.values() if isinstance(value, str)):
         for file in (value, *(value[:at] for at, letter in enumerate(value) if letter == ":")):  # FILE:NAME
             if os.path.exists(file) and not (os.path.isfile(file) or os.path.isdir(file)):
@@ -164,28 +156,33 @@ def _checks(
 
 def _matching(folder: str, name: str) -> list[str]:
     """The files that a pattern such as `dumps/**/*.npz` or `*.npz:cos` stands for; anything else is a name."""
-    if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
-        return [name]
     drive, rest = os.path.splitdrive(name)
     pattern, colon, tensor = rest.partition(":")
     pattern = drive + pattern
-    deep = pattern.count("/") > MAX_DEPTH
-    found = [] if deep else sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
+    is_name = not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name))
+    if is_name or pattern.count("/") > MAX_DEPTH:
+        return [name]
+    found = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
     return [f"{each}{colon}{tensor}" for each in files] or [name]
 
 
 def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any]) -> Any:
-    if "scheme" in given:
+    """What checks a file: against a scheme, a model, or the spec that it carries."""
+    targets = [key for key in _TARGETS if key in given]
+    if len(targets) > 1:
+        rule = f"a check has one of {', '.join(_TARGETS)}, or none of them"
+        raise ParameterError(targets[1], f"beside {targets[0]}", rule)
+    if targets == ["scheme"]:
         return partial(verify, spec=_scheme(given), any_dtype="dtype" not in given)
     known, of_models = (*_COMMON, *_TARGETS), ("layer_type", "before", *PLACES)
-    kind = next((key for key in ("model", "config") if key in given), None)
-    if kind is None:
+    if not targets:
         for key in given:
             if key in of_models or any(key in scheme_named(name).parameters() for name in SCHEMES):
                 raise ParameterError(key, "given", "it belongs to a model, a config or a scheme", "name one")
         _only_known(given, known)
         return verify
+    (kind,) = targets
     name = _text(given, kind)
     _only_known(given, (*known, *of_models))
     places = {key: rule.check(key, given[key]) for key, rule in PLACES.items() if key in given}
@@ -205,9 +202,7 @@ def _fail(problem: PecliError, file: str, **options: Any) -> Verification:
 
 
 def _scheme(given: Mapping[str, Any]) -> Scheme:
-    name = _text(given, "scheme")
-    if name not in SCHEMES:
-        raise ParameterError("scheme", quoted(name), f"it must be one of {', '.join(SCHEMES)}", nearest(name, SCHEMES))
+    name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", _text(given, "scheme"))
     kind: type[Scheme] = scheme_named(name)
     values = kind.by_own_names({key: value for key, value in given.items() if key != "scheme"})
     _only_known(values, (*_COMMON, "scheme", *kind.parameters()))

@@ -14,7 +14,6 @@ from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 from pecli.engine.table import Table, raw_bytes, results_in_order
 
 SLICE_ELEMENTS = 1 << 16  #: elements processed at once, so that intermediate arrays stay in the cache
-SLICES_PER_TASK = 32  #: slices that a thread takes at a time
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)  #: of the elements in order: those that are quantiles
 DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")  #: dtypes whose values float32 cannot hold
 MAX_PROBED = 64  #: columns that are tested for waves
@@ -26,47 +25,48 @@ class Statistics:
 
     def __init__(self, table: Table) -> None:
         self.table, self._hash = table, sha256()
-        self._extents: list[tuple[float, float, float]] = []
+        self._slices: list[dict[str, Any]] = []
 
     def add(self, block: Array) -> None:
         self._hash.update(raw_bytes(block))
-        self._extents += [_extent(piece if piece.dtype.kind == "c" else widened(piece)) for piece in _slices(block)]
+        self._slices += map(_extent, _slices(block))
 
     def as_json(self) -> dict[str, Any]:
         about = {"shape": list(self.table.shape), "dtype": self.table.dtype}
-        return {**about, **_summary(self._extents, self.table.size), "sha256": self._hash.hexdigest()}
+        return {**about, **_summary(self._slices, self.table.size), "sha256": self._hash.hexdigest()}
 
 
-def _summary(extents: list[tuple[float, float, float]], size: int) -> dict[str, float | None]:
-    lows, highs, totals = zip(*extents, strict=True) if extents else ((), (), ())
-    return {
-        "min": plain(float(np.min(lows, initial=math.inf))),  # which keeps NaN
-        "max": plain(float(np.max(highs, initial=-math.inf))),
-        "mean": plain(_sum(totals) / size) if size else None,
-    }
+def _slices(rows: Array) -> Iterator[Array]:
+    step = max(1, SLICE_ELEMENTS // max(1, rows.shape[1]))
+    return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-def _extent(values: AnyArray) -> tuple[float, float, float]:
+def _extent(rows: Array) -> dict[str, Any]:
     """The smallest and the largest value of some rows, and their sum; of complex numbers, which have no order, none."""
-    if values.dtype.kind == "c":
-        return math.nan, math.nan, math.nan
+    if rows.dtype.kind == "c":
+        return dict.fromkeys(("min", "max", "sum"), math.nan)
+    values = widened(rows)
     with np.errstate(invalid="ignore", over="ignore"):
-        return float(values.min()), float(values.max()), _sum(values.sum(axis=1).tolist())
+        return {"min": float(values.min()), "max": float(values.max()), "sum": _sum(values.sum(axis=1).tolist())}
+
+
+def _summary(slices: list[dict[str, Any]], size: int) -> dict[str, float | None]:
+    return {
+        "min": plain(float(np.min([each["min"] for each in slices], initial=math.inf))),  # which keeps NaN
+        "max": plain(float(np.max([each["max"] for each in slices], initial=-math.inf))),
+        "mean": plain(_sum(each["sum"] for each in slices) / size) if size else None,
+    }
 
 
 def profile(array: Array) -> dict[str, Any]:
     """Everything that `inspect --stats` reports of one tensor, as plain data."""
     rows = array.reshape(-1, array.shape[-1] if array.ndim > 1 else 1) if array.size else np.empty((0, 1))
-    tasks = list(_slices(rows, SLICE_ELEMENTS * SLICES_PER_TASK))
     digest = sha256()
-    slices: list[dict[str, Any]] = []
-    for task, measured in zip(
-        tasks, results_in_order(lambda task: [*map(_measured, _slices(task))], tasks), strict=True
-    ):
-        digest.update(raw_bytes(task))
-        slices += measured
+    for piece in _slices(rows):
+        digest.update(raw_bytes(piece))
+    slices = list(results_in_order(_measured, _slices(rows)))
     ordered = array.dtype.kind != "c"
-    summary = _summary([each["extent"] for each in slices], array.size)
+    summary = _summary(slices, array.size)
     mean = math.nan if summary["mean"] is None else summary["mean"]
     with np.errstate(over="ignore", invalid="ignore"):
         squares = [each["squares"] + each["size"] * np.square(np.float64(each["mean"] - mean)) for each in slices]
@@ -79,10 +79,11 @@ def profile(array: Array) -> dict[str, Any]:
         **{name: sum(each[name] for each in slices) for name in ("zeros", "nan", "inf")},
     }
     if array.ndim > 1 and ordered:
-        norms = np.concatenate([each["norms"] for each in slices]) if slices else np.empty(0)
-        norm = {"min": norms.min(), "max": norms.max(), "mean": norms.mean()} if norms.size else {}
-        told = {name: float(value) for name, value in norm.items()} or None
-        found["rows"] = {"norm": told, "constant": sum(each["constant"] for each in slices)}
+        norms = np.concatenate([np.empty(0), *(each["norms"] for each in slices)])
+        norm = (
+            {"min": float(norms.min()), "max": float(norms.max()), "mean": float(norms.mean())} if norms.size else None
+        )
+        found["rows"] = {"norm": norm, "constant": sum(each["constant"] for each in slices)}
     return {**found, "sha256": digest.hexdigest()}
 
 
@@ -91,8 +92,8 @@ def _measured(rows: Array) -> dict[str, Any]:
     values: Any = rows if rows.dtype.kind == "c" else widened(rows)
     likely = rows[rows[:, 0] == rows[:, -1]]  # others need not be read in full
     found = {
+        **_extent(rows),
         "size": rows.size,
-        "extent": _extent(values),
         "zeros": int(np.count_nonzero(values == 0)),
         "nan": int(np.count_nonzero(np.isnan(values))),
         "inf": int(np.count_nonzero(np.isinf(values))),
@@ -107,11 +108,6 @@ def _measured(rows: Array) -> dict[str, Any]:
             norms = np.sqrt(np.square(values).sum(axis=1))
             found["norms"] = norms[np.isfinite(norms)]
     return found
-
-
-def _slices(rows: Array, elements: int | None = None) -> Iterator[Array]:
-    step = max(1, (elements or SLICE_ELEMENTS) // max(1, rows.shape[1]))
-    return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def _sum(values: Any) -> float:

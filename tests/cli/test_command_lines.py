@@ -199,7 +199,7 @@ resize two.npz:c --to 5 | has no tensor 'c' | 3
 runtimes | MODEL is missing
 runtimes gpt2 --model llama-3.1-8b | MODEL is given 2 times
 runtimes gpt-oss-20b -o drift.txt | .png, .svg, .pdf
-runtimes gpt2 --runtime sglang | --runtime is 'sglang'; it must be one of
+runtimes gpt2 --runtime ollama | --runtime is 'ollama'; it must be one of
 verify x.npy --model llama-3.1-8b --config c.json | not both
 verify x.npy --offset 3 | add --config or --model
 verify x.npy --layer-type full_attention | add --config or --model
@@ -292,7 +292,7 @@ audit alibi --heads 12 --seq-len 400 --json | "recipe": "bfloat16-table"
 audit sinusoidal --seq-len 30 --dim 8 --style whisper --offset 995 | sinusoidal seq_len=30 dim=8 base=10000 offset=995
 audit rope --model gpt-oss-20b --seq-len 64 --json --runtime llama.cpp | "first_beyond_tolerance": 4
 audit rope --model gpt-oss-20b --seq-len 64 --json --recipes float32,mlx-lm | "recipe": "mlx-lm"
-runtimes gpt-oss-20b --length 64 --strict | Not as defined: llama.cpp, mlx-lm (tolerance 0.001). | 1
+runtimes gpt-oss-20b --length 64 --strict | Not as defined: llama.cpp, mlx-lm, tensorrt-llm, litgpt | 1
 runtimes gpt-oss-20b --length 64 --strict --tolerance 3 | All agree up to
 runtimes gpt-oss-20b --length 64 --strict --runtime vllm | All agree up to
 runtimes --model llama-3.1-8b --length 4096 --strict | All agree up to float32 rounding.

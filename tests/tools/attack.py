@@ -47,44 +47,34 @@ class Waves:
     dim: int
     base: float
     scaling: Mapping[str, Any] = field(default_factory=dict)
-    exponent_dim: float = 0.0
+    exponent_dim: float | None = None
     offset: int = 0
-    position_scale: float = 1.0
     amplitude_power: int = 1
 
     @property
     def config(self) -> dict[str, Any]:
         """The same as a configuration in Hugging Face's words."""
-        heads = 4
-        given: dict[str, Any] = {
-            "model_type": "llama",
-            "hidden_size": heads * self.dim,
-            "num_attention_heads": heads,
-            "head_dim": self.dim,
-            "rope_theta": self.base,
-            "max_position_embeddings": 8192,
-        }
-        if self.scaling:
-            given["rope_scaling"] = {"rope_type": self.scaling["type"], **self.parameters}
-        return given
+        heads = {"hidden_size": 4 * self.dim, "num_attention_heads": 4, "head_dim": self.dim}
+        scaling = {"rope_scaling": {"rope_type": self.scaling["type"], **self.parameters}} if self.scaling else {}
+        rope = {"rope_theta": self.base, "max_position_embeddings": 8192}
+        return {"model_type": "llama", **heads, **rope, **scaling}
 
     @property
     def parameters(self) -> dict[str, Any]:
         return {name: value for name, value in self.scaling.items() if name != "type"}
 
     def scheme(self, rows: int) -> pecli.Scheme:
-        given = {"scaling": self.scaling["type"], **self.parameters} if self.scaling else {}
-        return pecli.Rope(seq_len=rows, dim=self.dim, base=self.base, **given)
+        return pecli.Rope(rows, self.dim, self.base, scaling=self.scaling.get("type", "none"), **self.parameters)
 
     def frequencies(self) -> tuple[Array, float]:
         """Radians per position and the factor of cosines and sines, from the papers' formulas."""
-        given = {"dim": self.dim, "base": self.base, "exponent_dim": self.exponent_dim or None, **self.parameters}
+        given = {"dim": self.dim, "base": self.base, "exponent_dim": self.exponent_dim, **self.parameters}
         inverse, amplitude = oracle.frequencies({"scaling": self.scaling.get("type", "none"), **given})
         return np.array([float(value) for value in inverse]), float(amplitude)
 
     def tables(self, rows: int) -> tuple[Array, ...]:
         inverse, amplitude = self.frequencies()
-        angles = (self.position_scale * (np.arange(rows) + self.offset))[:, None] * inverse
+        angles = np.outer(np.arange(rows) + self.offset, inverse)
         amplitude **= self.amplitude_power
         return amplitude * np.cos(angles), amplitude * np.sin(angles)
 
@@ -93,7 +83,7 @@ class Sinusoids(Waves):
     """The table of the first paper: one tensor, a sine and a cosine for every frequency."""
 
     def scheme(self, rows: int) -> pecli.Scheme:
-        return pecli.Sinusoidal(seq_len=rows, dim=self.dim, base=self.base)
+        return pecli.Sinusoidal(rows, self.dim, base=self.base)
 
 
 @dataclass(frozen=True)
@@ -103,21 +93,15 @@ class Biases:
     heads: int
     naive: bool = False
     sign: int = 1
-    distance_offset: int = 0
 
     def scheme(self, rows: int) -> pecli.Scheme:
-        return pecli.Alibi(heads=self.heads, seq_len=rows)
-
-    def slopes(self) -> Array:
-        exponents = (
-            [8 * (k + 1) / self.heads for k in range(self.heads)] if self.naive else oracle.get_slopes(self.heads)
-        )
-        return 2.0 ** -np.array(exponents, float)
+        return pecli.Alibi(self.heads, rows)
 
     def tables(self, rows: int) -> tuple[Array, ...]:
-        places = np.arange(rows)
-        distance = np.abs(places[:, None] - places) + self.distance_offset
-        return (-self.sign * self.slopes()[:, None, None] * distance,)
+        naive = 8 * np.arange(1, self.heads + 1) / self.heads
+        exponents = naive if self.naive else np.array(oracle.get_slopes(self.heads), float)
+        distance = np.abs(np.subtract.outer(np.arange(rows), np.arange(rows)))
+        return (-self.sign * 2.0 ** -exponents[:, None, None] * distance,)
 
 
 LLAMA3 = {"type": "llama3", "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -145,11 +129,8 @@ class Mistake:
 
     name: str
     names: tuple[str, ...]
-    parameters: Callable[[Any, Random], Any] | None = None
-    tables: Callable[..., tuple[Array, ...]] | None = None
-
-    def applied(self, case: Any, rng: Random) -> Any:
-        return self.parameters(case, rng) if self.parameters else case
+    parameters: Callable[[Any, Random], Any] = lambda case, rng: case
+    tables: Callable[..., tuple[Array, ...]] = lambda *tables: tables
 
 
 def _other_factor(case: Waves, rng: Random) -> Waves:
@@ -162,8 +143,8 @@ def _other_factor(case: Waves, rng: Random) -> Waves:
 BIAS_MISTAKES = (
     Mistake("naive slopes", ("rule",), lambda case, rng: replace(case, naive=True)),
     Mistake("sign", ("negated",), lambda case, rng: replace(case, sign=-1)),
-    Mistake("heads reversed", ("heads",), None, lambda bias: (bias[::-1],)),
-    Mistake("scaled", ("scaled", "max_bias"), None, lambda bias: (0.125 * bias,)),
+    Mistake("heads reversed", ("heads",), tables=lambda bias: (bias[::-1],)),
+    Mistake("scaled", ("scaled", "max_bias"), tables=lambda bias: (0.125 * bias,)),
 )
 SINUSOID_MISTAKES = ("base", "offset", "exponent - 1", "swapped", "rows reversed", "scaled")
 MISTAKES = (
@@ -175,11 +156,11 @@ MISTAKES = (
     Mistake("exponent - 1", ("exponent_dim", "freq_shift"), lambda case, rng: replace(case, exponent_dim=case.dim - 2)),
     Mistake("amplitude squared", ("attention_factor",), lambda case, rng: replace(case, amplitude_power=2)),
     Mistake("amplitude dropped", ("attention_factor",), lambda case, rng: replace(case, amplitude_power=0)),
-    Mistake("swapped", ("swapped",), None, lambda cos, sin: (sin, cos)),
-    Mistake("sin negated", ("negated",), None, lambda cos, sin: (cos, -sin)),
-    Mistake("rows reversed", ("rows", "offset"), None, lambda cos, sin: (cos[::-1], sin[::-1])),
-    Mistake("frequencies reversed", ("channels",), None, lambda cos, sin: (cos[:, ::-1], sin[:, ::-1])),
-    Mistake("scaled", ("scaled", "attention_factor", "amplitude"), None, lambda cos, sin: (1.5 * cos, 1.5 * sin)),
+    Mistake("swapped", ("swapped",), tables=lambda cos, sin: (sin, cos)),
+    Mistake("sin negated", ("negated",), tables=lambda cos, sin: (cos, -sin)),
+    Mistake("rows reversed", ("rows", "offset"), tables=lambda cos, sin: (cos[::-1], sin[::-1])),
+    Mistake("frequencies reversed", ("channels",), tables=lambda cos, sin: (cos[:, ::-1], sin[:, ::-1])),
+    Mistake("scaled", ("scaled", "attention_factor", "amplitude"), tables=lambda cos, sin: (1.5 * cos, 1.5 * sin)),
 )  # fmt: skip
 
 
@@ -270,9 +251,8 @@ class Dump:
 
     def errors(self) -> tuple[float, float]:
         """The largest error against the true values, and against those rounded as the dump is."""
-        return largest_error(self.right, self.found), largest_error(
-            stored(self.right, self.storage, self.shape), self.found
-        )
+        rounded = stored(self.right, self.storage, self.shape)
+        return largest_error(self.right, self.found), largest_error(rounded, self.found)
 
     def arrays(self) -> dict[str, Array]:
         made = shapes_of(self.case)[self.shape](*self.found)
@@ -287,9 +267,10 @@ class Dump:
 
 def largest_error(right: Sequence[Array], found: Sequence[Array]) -> float:
     """Infinite where shapes differ or a value is none."""
-    if any(one.shape != other.shape for one, other in zip(right, found, strict=True)):
+    pairs = list(zip(right, found, strict=True))
+    if any(one.shape != other.shape for one, other in pairs):
         return math.inf
-    error = max(float(np.abs(one - other).max()) for one, other in zip(right, found, strict=True))
+    error = float(np.max([np.abs(one - other).max() for one, other in pairs]))
     return math.inf if math.isnan(error) else error
 
 
@@ -312,15 +293,15 @@ def stored(parts: Sequence[Array], storage: str, shape: str) -> tuple[Array, ...
 
 
 def wrong_tables(case: Any, mistakes: Sequence[Mistake], rows: int, seed: int) -> tuple[Array, ...]:
-    changed = case
     for mistake in mistakes:
-        changed = mistake.applied(changed, np.random.default_rng([seed, *mistake.name.encode()]))
-    tables: tuple[Array, ...] = changed.tables(rows)
+        case = mistake.parameters(case, np.random.default_rng([seed, *mistake.name.encode()]))
+    tables: tuple[Array, ...] = case.tables(rows)
     for mistake in mistakes:
-        tables = mistake.tables(*tables) if mistake.tables else tables
+        tables = mistake.tables(*tables)
     return tables
 
 
+@np.errstate(all="ignore")
 def draw(rng: Random, *, search: bool) -> Dump:
     case = SUBJECTS[rng.integers(len(SUBJECTS))]
     rows = int(rng.choice([64, 128, 300, 512] if search else [5, 16, 33, 64, 128, 300]))
@@ -333,58 +314,45 @@ def draw(rng: Random, *, search: bool) -> Dump:
     atol = float(rng.choice([1e-3, 1e-2] if STORAGES[storage][1] > 1e-4 else [1e-5, 1e-4, 1e-3]))
     atol *= 64.0 if isinstance(case, Biases) and STORAGES[storage][1] > 1e-4 else 1.0  # biases reach the number of rows
     seed = int(rng.integers(1 << 30))
-    if search:  # only mistakes that show, each of them
-        tables = wrong_tables(case, mistakes, rows, seed)
-        for left_out in mistakes:
-            others = wrong_tables(case, [mistake for mistake in mistakes if mistake is not left_out], rows, seed)
-            if largest_error(tables, others) < 30 * atol:
-                return draw(rng, search=search)
     tables = wrong_tables(case, mistakes, rows, seed)
+    for left_out in mistakes if search else ():  # only mistakes that show, each of them
+        others = wrong_tables(case, [mistake for mistake in mistakes if mistake is not left_out], rows, seed)
+        if largest_error(tables, others) < 30 * atol:
+            return draw(rng, search=search)
     doors = ["scheme", "diff", "model", "file"] if type(case) is Waves else ["scheme", "diff"]
     damage = ""
     if not mistakes and rng.random() < 0.6:
         damage = str(rng.choice([*DAMAGES]))
         doors = ["scheme", "diff", "identify", "inspect"]
         shape = next(iter(shapes_of(case)))
-        with np.errstate(all="ignore"):
-            tables = tuple(DAMAGES[damage](part, np.random.default_rng(seed)) for part in tables)
-    with np.errstate(all="ignore"):
-        found = stored(tables, storage, shape)
+        tables = tuple(DAMAGES[damage](part, np.random.default_rng(seed)) for part in tables)
+    found = stored(tables, storage, shape)
     return Dump(case, mistakes, rows, shape, storage, atol, str(rng.choice(doors)), case.tables(rows), found, damage)
 
 
-def _diff_door(dump: Dump) -> dict[str, Any]:
-    right = shapes_of(dump.case)[next(iter(shapes_of(dump.case)))](*dump.right)
-    return pecli.diff(right, dump.arrays(), atol=dump.atol).as_json()
+def _diff(dump: Dump) -> dict[str, Any]:
+    first_shape = next(iter(shapes_of(dump.case).values()))
+    return pecli.diff(first_shape(*dump.right), dump.arrays(), atol=dump.atol).as_json()
 
 
-def _file_door(dump: Dump) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        path, config = Path(folder, "dump.safetensors"), Path(folder, "config.json")
-        pecli.save(path, dump.arrays())
-        config.write_text(json.dumps(dump.case.config), encoding="utf-8")
-        words = ["verify", str(path), "--config", str(config), "--atol", repr(dump.atol), "--json"]
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            run(words)
-        answer: dict[str, Any] = json.loads(out.getvalue())
-        return answer
-
-
-def _inspect_door(dump: Dump) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        pecli.save(Path(folder, "dump.safetensors"), dump.arrays())
-        assert run(["inspect", str(Path(folder, "dump.safetensors")), "--stats", "--json"]) == 0
-    return {}
+def _command(dump: Dump, words: str) -> dict[str, Any]:
+    """What a command says about files of the dump and of the model's configuration."""
+    out = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(out):
+        pecli.save("dump.safetensors", dump.arrays())
+        Path("config.json").write_text(json.dumps(getattr(dump.case, "config", {})), encoding="utf-8")
+        assert run([*words.split(), "--json"]) in (0, 1)
+    answer: dict[str, Any] = json.loads(out.getvalue())
+    return answer
 
 
 DOORS: Mapping[str, Callable[[Dump], Any]] = {
     "scheme": lambda dump: pecli.verify(dump.arrays(), dump.case.scheme(dump.rows), atol=dump.atol).as_json(),
     "model": lambda dump: pecli.verify(dump.arrays(), dump.case.config, atol=dump.atol).as_json(),
-    "diff": _diff_door,
-    "file": _file_door,
+    "diff": _diff,
+    "file": lambda dump: _command(dump, f"verify dump.safetensors --config config.json --atol {dump.atol!r}"),
     "identify": lambda dump: {"matches": pecli.identify(dump.arrays()).matches},
-    "inspect": _inspect_door,
+    "inspect": lambda dump: _command(dump, "inspect dump.safetensors --stats"),
 }
 
 
@@ -396,9 +364,7 @@ def verdict_problem(dump: Dump) -> str:
         return ""
     right = errors[0] <= dump.atol
     passed = bool(DOORS[dump.door](dump).get("passed", right))
-    if passed == right:
-        return ""
-    return f"false {'pass' if passed else 'failure'} (off by {errors[0]:.3g})"
+    return "" if passed == right else f"false {'pass' if passed else 'failure'} (off by {errors[0]:.3g})"
 
 
 def search_problem(dump: Dump) -> str:

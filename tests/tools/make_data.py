@@ -1,6 +1,7 @@
 """Data files of the tests that other projects made: `python -m tests.tools.make_data NAME …`, or all without a name.
 
     pip install torch==2.13.0 transformers==5.22.2 onnx==1.23.2 onnxscript safetensors gguf==0.19.0
+    pip install diffusers==0.42.1 positional-encodings==6.0.3 timm==1.0.30 rotary-embedding-torch==0.9.1  # for styles
 
 Made so on the CPU (torch_powers on x86-64 with AVX-512). The tests need none of these packages.
 """
@@ -145,6 +146,74 @@ def rotated() -> None:
     (TESTS / "tensors/data/rotated.jsonl").write_text("".join([*lines, line(gptj, made.permute(0, 2, 1, 3))]))
 
 
+def styles() -> None:
+    """Small tables on grids by other libraries' own code; complex numbers and 2 × 2 matrices stay such.
+    A key is NAME/TENSOR; tests/engine/schemes/test_styles.py says which command makes each.
+    """
+    import torch
+    from positional_encodings.torch_encodings import PositionalEncoding2D, PositionalEncoding3D
+    from rotary_embedding_torch import RotaryEmbedding
+    from timm.layers.pos_embed_sincos import build_rotary_pos_embed
+
+    def of(file: str, name: str) -> Any:
+        return getattr(importlib.import_module(f"diffusers.models.transformers.transformer_{file}"), name)
+
+    def grid(*sizes: int) -> Any:
+        return torch.cartesian_prod(*map(torch.arange, sizes))
+
+    def latents(*shape: int) -> Any:
+        return torch.zeros(1, 1, *shape)
+
+    cpu = torch.device("cpu")
+    z_grid = of("z_image", "ZImageTransformer2DModel").create_coordinate_grid
+    after_text = torch.cat([z_grid((1, 4, 5), (33, 0, 0)).flatten(0, 2), z_grid((32, 1, 1), (1, 0, 0)).flatten(0, 2)])
+    hidream_ids = torch.zeros(1, 22, 3)
+    hidream_ids[0, :20, 1:] = grid(4, 5)
+    lumina = of("lumina2", "Lumina2RotaryPosEmbed")(10000, [8, 8, 8], [32, 32, 32], patch_size=1)
+    qwen_mask = torch.tensor([False] * 3 + [True] * 20)
+    video = latents(3, 4, 5)
+    ltx = of("ltx", "LTXVideoRotaryPosEmbed")(32)
+    ltx2 = of("ltx2", "LTX2AudioVideoRotaryPosEmbed")(32)
+    cosmos = of("cosmos", "CosmosRotaryPosEmbed")
+    axes = [torch.arange(size) for size in (3, 4, 5)]
+    pixel = RotaryEmbedding(dim=16, freqs_for="pixel", max_freq=10).get_axial_freqs(4, 6)
+    timm_pixel = build_rotary_pos_embed([4, 6], dim=32, max_res=224, linear_bands=False, in_pixels=True)
+    made = {
+        "flux2": of("flux2", "Flux2PosEmbed")(2000, [8] * 4)(torch.cat([grid(1, 1, 1, 3), grid(1, 4, 5, 1)])),
+        "z-image": of("z_image", "RopeEmbedder")(256.0, [8, 12, 12], [64, 16, 16])(after_text),
+        "lumina2": lumina(latents(4, 5), torch.ones(1, 3, dtype=torch.int32))[3],
+        "hidream": of("hidream_image", "HiDreamImageEmbedND")(10000, [16, 8, 8])(hidream_ids),
+        "qwen-image-2.1": of("qwenimage21", "QwenImage21Rope")(10000, [4, 14, 14])([(1, 4, 5)], qwen_mask, cpu),
+        "ltx": ltx(torch.zeros(1, 60, 1), 3, 4, 5, rope_interpolation_scale=(8 / 25, 32, 32)),
+        "ltx2": ltx2(ltx2.prepare_video_coords(1, 3, 4, 5, cpu)),
+        "kandinsky5": of("kandinsky", "Kandinsky5RoPE3D")([8, 12, 12])((1, 3, 4, 5), axes, (1.0, 2.0, 2.0)),
+        "pixel": (pixel.cos(), pixel.sin()),
+        "timm-pixel": timm_pixel[::-1],
+        "cogview4": of("cogview4", "CogView4RotaryPosEmbed")(32, 1, (256, 256))(latents(4, 7)),
+        "glm-image": of("glm_image", "GlmImageRotaryPosEmbed")(32, 1)(latents(4, 7)),
+        "hunyuan-image": of("hunyuanimage", "HunyuanImageRotaryPosEmbed")([1, 1], [16, 16])(latents(4, 7)),
+        "hunyuan-video-1.5": of("hunyuan_video15", "HunyuanVideo15RotaryPosEmbed")(1, 1, [4, 14, 14])(video),
+        "cosmos": cosmos(32, patch_size=(1, 1, 1))(video),
+        "cosmos-fps": cosmos(32, patch_size=(1, 1, 1), rope_scale=(1.0, 3.0, 3.0))(video, fps=12),
+        "wan-animate": of("wan_animate", "WanRotaryPosEmbed")(32, (1, 1, 1), 64)(video),
+        "skyreels-v2": of("skyreels_v2", "SkyReelsV2RotaryPosEmbed")(32, (1, 1, 1), 64)(video),
+        "positional-encodings-2d": PositionalEncoding2D(32)(torch.zeros(1, 4, 5, 32)),
+        "positional-encodings-3d": PositionalEncoding3D(32)(torch.zeros(1, 3, 4, 5, 32)),
+    }
+    arrays = {}
+    for name, table in made.items():
+        if isinstance(table, tuple):
+            for part, values in zip(("cos", "sin"), table, strict=True):
+                arrays[f"{name}/{part}"] = np.asarray(values.squeeze().flatten(0, -2))
+        elif table.is_complex():
+            arrays[f"{name}/freqs_cis"] = np.asarray(table.squeeze()).astype(np.complex64)
+        elif table.shape[-2:] == (2, 2):
+            arrays[f"{name}/rotation"] = np.asarray(table.squeeze().flatten(0, -4)).astype(np.float32)
+        else:
+            arrays[f"{name}/pe"] = np.asarray(table.squeeze(0).flatten(0, -2))
+    np.savez_compressed(TESTS / "engine/schemes/data/styles.npz", **arrays)
+
+
 def tiny_gguf() -> None:
     """Tensors of every float type, and one that is quantised."""
     import gguf
@@ -156,12 +225,12 @@ def tiny_gguf() -> None:
     writer.add_rope_dimension_count(8)
     writer.add_rope_freq_base(500000.0)
     writer.add_token_list([f"token {number}" for number in range(100)])
-    writer.add_tensor("rope_freqs.weight", np.array([1, 2, 4, 8], np.float32))
-    table = np.arange(6, dtype=np.float32).reshape(2, 3)
-    writer.add_tensor("matrix", table)
-    writer.add_tensor("half", table.astype(np.float16))
     kinds = gguf.GGMLQuantizationType
+    table = np.arange(6, dtype=np.float32).reshape(2, 3)
     for name, array, kind in (
+        ("rope_freqs.weight", np.array([1, 2, 4, 8], np.float32), kinds.F32),
+        ("matrix", table, kinds.F32),
+        ("half", table, kinds.F16),
         ("brain", table, kinds.BF16),
         ("blk.0.attn_q.weight", np.ones((2, 32), np.float32), kinds.Q4_0),
     ):
@@ -283,20 +352,19 @@ def torch_views() -> None:
     torch.save(views, TESTS / "files/data/torch_views.pt")
 
 
-MAKERS = {
-    make.__name__: make
-    for make in (
-        golden_transformers,
-        interpolate,
-        rotated,
-        tiny_gguf,
-        tiny_llama,
-        torch_powers,
-        torch_rope,
-        torch_views,
-    )
-}
+MAKERS = (
+    golden_transformers,
+    interpolate,
+    rotated,
+    styles,
+    tiny_gguf,
+    tiny_llama,
+    torch_powers,
+    torch_rope,
+    torch_views,
+)
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or MAKERS:
-        MAKERS[name]()
+    for make in MAKERS:
+        if make.__name__ in (sys.argv[1:] or [make.__name__]):
+            make()

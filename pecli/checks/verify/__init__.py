@@ -64,9 +64,9 @@ def verify(
     spec = spec if own is None else own
     if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
         spec = Scheme.from_spec(spec)
-    table = _added_table(spec)
-    if model_options.get("before") is not None and table is not None:
-        return _verify_added(given, table, allowed, reasons, model_options)
+    is_table = spec.applied_as == "rows" if isinstance(spec, Scheme) else hasattr(spec, "__array__")
+    if model_options.get("before") is not None and (is_table or hasattr(spec, "__dlpack__")):
+        return _verify_added(given, spec, allowed, reasons, **model_options)
     if spec is not None and not isinstance(spec, Scheme):
         from pecli.models.find import load_model
 
@@ -81,31 +81,25 @@ def verify(
         file.check()
         named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
         if spec is not None:
-            return _SchemeCheck(spec, any_dtype, allowed).verified(label, file.read_as(spec.dtype), named, reasons)
+            return _verify_scheme(label, file.read_as(spec.dtype), spec, allowed, named, any_dtype, reasons)
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
         return _verify_carried(label, file, allowed, complete=not named, reasons=reasons)
 
 
-def _added_table(spec: Any) -> Any:
-    """What makes the table that is added to inputs: a scheme, or its weights (rows, D); None for anything else."""
-    if isinstance(spec, Scheme):
-        return spec if spec.applied_as == "rows" else None
-    return spec if hasattr(spec, "__array__") or hasattr(spec, "__dlpack__") else None
-
-
 def _verify_added(
-    given: Given, table: Any, tolerance: Tolerance, reasons: bool, options: dict[str, Any]
+    given: Given, table: Any, tolerance: Tolerance, reasons: bool, *, before: Given, **tokens: Any
 ) -> Verification:
+    """Inputs to which rows of a scheme's table, or of weights (rows, D), were added."""
     from pecli.checks.verify.rotated import verify_added
     from pecli.tensors.apply import row_positions
 
-    for other in options.keys() - {"before", "positions", "attention_mask", "offset"}:
+    for other in tokens.keys() - {"positions", "attention_mask", "offset"}:
         raise KindError(other, "given", "inputs have positions, an offset or an attention_mask", "leave it out")
-    before, rows = options["before"], row_positions(**{name: options[name] for name in options if name != "before"})
-    name = table.name if isinstance(table, Scheme) else "learned table"
-    weight = table.single_array().array() if isinstance(table, Scheme) else numbers("table", table)
-    return verify_added(given, before, weight, rows, tolerance, name, reasons)
+    is_scheme = isinstance(table, Scheme)
+    weight = table.single_array().array() if is_scheme else numbers("table", table)
+    name = table.name if is_scheme else "learned table"
+    return verify_added(given, before, weight, row_positions(**tokens), tolerance, name, reasons)
 
 
 def _own_config(given: Given) -> str | None:
@@ -132,58 +126,56 @@ def _own_factors(found: Verification, path: str) -> Verification:
     return replace(found, readings=readings, weak=(*found.weak, *weak))
 
 
-class _SchemeCheck:
-    """A scheme that files are compared with."""
+def _verify_scheme(
+    path: str, file: LoadedFile, scheme: Scheme, tolerance: Tolerance, named: bool, any_dtype: bool, reasons: bool
+) -> Verification:
+    """Every tensor as that table of the scheme which its name says, or else which it is closest to."""
 
-    def __init__(self, scheme: Scheme, any_dtype: bool, tolerance: Tolerance) -> None:
-        self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
-        self.targets = cache(self._targets)
-        self.names = [*dict.fromkeys(target.name for target in self.targets(scheme.dtype))]
-
-    def _targets(self, dtype: str) -> list[Target]:
+    @cache
+    def targets(dtype: str) -> list[Target]:
         """What tensors of a dtype may be; frequencies and slopes in half precision only where that was asked for."""
-        targets = scheme_targets(self.scheme.in_dtype(dtype))
-        if dtype in ("float64", "float32", self.scheme.dtype):
-            return targets
-        wide = {target.names: target for target in scheme_targets(self.scheme.in_dtype("float32"))}
-        return [wide[target.names] if is_relative(target.name) else target for target in targets]
+        found = scheme_targets(scheme.in_dtype(dtype))
+        if dtype in ("float64", "float32", scheme.dtype):
+            return found
+        wide = {target.names: target for target in scheme_targets(scheme.in_dtype("float32"))}
+        return [wide[target.names] if is_relative(target.name) else target for target in found]
 
-    def verified(self, path: str, file: LoadedFile, named: bool, reasons: bool) -> Verification:
-        tensors, missing, lines = file.tensors, [], file.format == "csv"
-        known = {name: own for name in tensors if (own := self._own_names(name, tensors))}
-        if len(tensors) == 1 and (named or not known):
-            (name,) = tensors
-            checked = [self._checked(name, tensors[name], self._own_names(name, ()), "", lines)]
-        else:
-            ordered = sorted(known, key=lambda name: [*self.names, name].index(name))
-            checked = [self._checked(name, tensors[name], known[name], name, lines) for name in ordered]
-            # what follows from the other tensors may be absent, unless it is all there is
-            there = {name for each in checked for name in each.found} | self.scheme.derived_tensors
-            advice = f"the file has {begun(list(tensors), 8)}, and FILE:NAME checks one alone"
-            absent = [table.name for table in self.scheme.tensors() if table.name not in there]
-            missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
-        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, tensors, reasons=reasons)
+    names = [*dict.fromkeys(target.name for target in targets(scheme.dtype))]
+    tensors = file.tensors
 
-    def _checked(self, name: str, array: Array, own: Collection[str], label: str, lines: bool) -> Checked:
-        """A tensor as one of these, or as any table of the scheme, whichever it is closest to."""
-        dtype = real_dtype(array)
-        likely = self.targets(dtype if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme.dtype)
+    def own_names(tensor: str, present: Collection[str]) -> list[str]:
+        """What the scheme calls a tensor: its very name, or what that means and no other tensor has as its name; of a
+        bundle, also whose part it is."""
+        if tensor in names:
+            return [tensor]
+        parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]
+        return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
+
+    def checked(name: str, own: Collection[str], label: str) -> Checked:
+        array, dtype = tensors[name], real_dtype(tensors[name])
+        likely = targets(dtype if any_dtype and dtype in SIGNIFICAND_BITS else scheme.dtype)
         if own:
             likely = [target for target in likely if target.name in own and target.names != ("sin", "cos")]
-        reading = best_reading(array, likely, lines=lines)
+        reading = best_reading(array, likely, lines=file.format == "csv")
         if reading is not None:
-            return Checked.of(name, label or reading.name, reading, self.tolerance, any_dtype=self.any_dtype)
+            return Checked.of(name, label or reading.name, reading, tolerance, any_dtype=any_dtype)
         shape = bracketed([length or 0 for length in likely[0].shape])
         result = Comparison.of_shape(label or likely[0].name, array.shape, shape)
-        return Checked(name, result, self.scheme, {likely[0].name: array})
+        return Checked(name, result, scheme, {likely[0].name: array})
 
-    def _own_names(self, tensor: str, present: Collection[str]) -> list[str]:
-        """What the scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its
-        name; of a bundle, also whose part it is."""
-        if tensor in self.names:
-            return [tensor]
-        parts = [(name, *name.rpartition(".")[::2]) for name in self.names if name not in present]
-        return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
+    known = {name: own for name in tensors if (own := own_names(name, tensors))}
+    missing = []
+    if len(tensors) == 1 and (named or not known):
+        results = [checked(name, own_names(name, ()), "") for name in tensors]
+    else:
+        ordered = sorted(known, key=lambda name: [*names, name].index(name))
+        results = [checked(name, known[name], name) for name in ordered]
+        # what follows from the other tensors may be absent, unless it is all there is
+        there = {name for each in results for name in each.found} | scheme.derived_tensors
+        advice = f"the file has {begun(list(tensors), 8)}, and FILE:NAME checks one alone"
+        absent = [table.name for table in scheme.tensors() if table.name not in there]
+        missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
+    return conclusion(path, scheme.name, results, tolerance, missing, tensors, reasons=reasons)
 
 
 def _verify_carried(

@@ -24,7 +24,6 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 from pecli.models.encoding import Encoding
 
@@ -185,40 +184,26 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
     common = {name: encoding.parameters[name] for name in ("heads", "max_bias")}
     scheme = Alibi(slopes=True, dtype=_dtype(array, relative=True), **common)
     yield fixed({"slopes": scheme.tensors()[0]}, scheme)
+    slopes = scheme.in_dtype(rounded or "float64").tensors()[0].array()
     if rounded:
-        slopes = as_dtype(scheme.in_dtype(rounded).tensors()[0].array(), scheme.dtype)
-        yield fixed({"slopes": slopes}, scheme, words=f"rounded to {rounded}")
+        yield fixed({"slopes": as_dtype(slopes, scheme.dtype)}, scheme, words=f"rounded to {rounded}")
     forms = ("symmetric", "causal", "key", "key-last")
     for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
         scheme = Alibi(seq_len=array.shape[-1], form=form, dtype=_dtype(array), **common)
-        tables = {f"in the {form} form": scheme.tensors()[0]}
-        if rounded and form == "key":
-            tables[f"in the {form} form, slopes and products rounded to {rounded}"] = _product(scheme, rounded)
+        words = f"in the {form} form"
+        yield fixed({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
+        if form != "key" or not (rounded or divisor):
+            continue
+        biases = {words: widened(scheme.tensors()[0].array())}
+        if rounded:  # both factors and the product, as transformers computes Falcon's
+            positions = widened(round_to(np.arange(array.shape[-1], dtype=np.float64), rounded))
+            product = widened(round_to(widened(slopes)[:, None, None] * positions, rounded))
+            biases[f"{words}, slopes and products rounded to {rounded}"] = product
         if divisor:
-            tables |= {f"{words}, divided by √head_dim": _divided(table, divisor) for words, table in tables.items()}
-        for words, table in tables.items():
-            yield fixed({"bias": table}, scheme, words=words, masked=True)
-
-
-def _product(scheme: Alibi, dtype: str) -> Table:
-    """Slope times position with both factors and the product in a dtype, as transformers computes Falcon's."""
-    bias = scheme.tensors()[0]
-    (slopes,) = replace(scheme, slopes=True, dtype=dtype).tensors()
-
-    def fill(start: int, out: Array) -> None:
-        positions = widened(round_to(np.arange(out.shape[1], dtype=np.float64), dtype))
-        heads = widened(slopes.read(start, start + len(out))).reshape(-1, 1)
-        out[...] = round_to(widened(round_to(heads * positions, dtype)), bias.dtype)
-
-    return replace(bias, fill=fill)
-
-
-def _divided(table: Table, divisor: float) -> Table:
-    def fill(start: int, out: Array) -> None:
-        table.fill(start, out)
-        out[...] = round_to(widened(out) / float(np.float32(divisor)), table.dtype)
-
-    return replace(table, fill=fill)
+            scaled = {words: bias / float(np.float32(divisor)) for words, bias in biases.items()}
+            biases |= {f"{words}, divided by √head_dim": bias for words, bias in scaled.items()}
+        for words, bias in biases.items():
+            yield fixed({"bias": round_to(bias, scheme.dtype)}, scheme, words=words, masked=True)
 
 
 def _sinusoidal(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:

@@ -1,4 +1,4 @@
-"""Styles of tables on grids against tables by other libraries' own code (tests/tools/make_styles.py makes them)."""
+"""Styles of tables on grids against tables by other libraries' own code (tests/tools/make_data.py makes them)."""
 
 from __future__ import annotations
 
