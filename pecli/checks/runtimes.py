@@ -113,8 +113,7 @@ def runtimes(
     limit = ERROR.check("tolerance", tolerance)
     chosen = [NAME.check("names", name) for name in names]
     layers = {
-        each.layer_type: tuple(_result(each, name, served, found.context, limit) for name in chosen)
-        for each in encodings
+        each.layer_type: tuple(_result(each, name, served, found, limit) for name in chosen) for each in encodings
     }
     return RuntimeComparison(found.file, served, limit, layers)
 
@@ -128,13 +127,19 @@ def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> l
     return encodings
 
 
-def _result(encoding: Encoding, name: str, length: int, context: int | None, tolerance: float) -> RuntimeResult:
-    runtime = runtime_named(name)
+def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, tolerance: float) -> RuntimeResult:
+    runtime, context, own = runtime_named(name), model.context, encoding.parameters
+    unscaled = model.model_type in runtime.unscaled_families and own["scaling"] != "none"
+    more = {"max_position_embeddings": own.get("max_position_embeddings", context)} if own["scaling"] == "yarn" else {}
     try:
-        rope = encoding.rope(1, length=length, runtime=name)
+        rope = encoding.rope(1, length=length, runtime=name, **more)
     except UnsupportedError as lacking:
         return RuntimeResult(name, runtime.version, lacks=lacking.rule)
-    reading = rope.runtime_reading
+    defined, reading = rope.computed_as("exact"), rope.runtime_reading
+    if unscaled:
+        plain: dict[str, Any] = {**dict.fromkeys(rope.scaling_parameters()), "scaling": "none", "length": length}
+        rope = replace(rope, **plain)
+        reading = replace(reading, causes=(f"reads no rope_scaling of {model.model_type}",))
     ends = reading.rows
     if ends is None and runtime.limits_to_context and context is not None:
         ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
@@ -145,7 +150,6 @@ def _result(encoding: Encoding, name: str, length: int, context: int | None, tol
     if runtime.ignores_prompt and rope.scaling == "longrope" and length > original:
         short = f"prompts of up to {original:,} tokens get the long factors, too; the model has the short ones for them"
         short *= encoding.parameters["short_factor"] != encoding.parameters["long_factor"]
-    defined = rope.computed_as("exact")
     places, exact = _exact(defined, min(length, ends or length))
     tables = {"computed": rope, **({"read": rope.as_read()} if reading.causes else {})}
     rows = {each: _rows(table, places) for each, table in tables.items()}

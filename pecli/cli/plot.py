@@ -81,17 +81,17 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
         picture = figures.titled(subjects, request, kind, given["title"])
         if output is not None:
             from pecli.views import screen
-            from pecli.views.pictures import figure, mpl_render
+            from pecli.views.pictures import figure
 
-            width, height = inches or mpl_render.size_of(picture)
             look = {"dark": given["dark"], "cmap": given["cmap"]}
-            made = mpl_render.render(picture, width=width, height=height, dpi=dots, **look)
+            made = figure.render(picture, size=inches, dpi=dots, **look)
             about = figures.about(command_line(["plot", *what], {"kind": kind, **given}), subjects)
             boxes = figure.save(made, output, dots, about)
             if not quiet:
                 if boxes:
                     missing = f"the font of figures has no {boxes}"
                     print_note(f"{output}: {missing}; boxes stand for it, and an .svg has the text itself")
+                width, height = made.get_size_inches()
                 screen.say_written(output, f"{width:g} × {height:g} inches, ")
     if output is None and not quiet:
         from pecli.views.pictures.terminal_render import show

@@ -138,8 +138,7 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
-    from pecli.views.pictures.labels import typeset
-    from pecli.views.pictures.panels import Chart, Curve
+    from pecli.views.pictures.panels import Chart, Curve, typeset
 
     levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
     lines = [Curve(name, *points) for name, points in curves.items()]
@@ -147,11 +146,11 @@ def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: f
 
 
 def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
-    from pecli.views.pictures import mpl_render
+    from pecli.views.pictures import figure
     from pecli.views.pictures.panels import Picture
 
     height = {0: 2.0, 1: 5.0}.get(len(charts), 1.0 + 3.8 * len(charts))
-    return mpl_render.render(Picture(title, charts, subtitle=subtitle), height=height)
+    return figure.render(Picture(title, charts, subtitle=subtitle), size=(8.0, height))
 
 
 def show_runtimes(found: RuntimeComparison) -> None:
@@ -220,11 +219,11 @@ def show_extension(found: Extension) -> None:
 
 def extension_picture(found: Extension) -> Figure:
     """The wavelengths before and after."""
-    from pecli.views.pictures import kinds, mpl_render
+    from pecli.views.pictures import figure, kinds
     from pecli.views.pictures.panels import PlotRequest
     from pecli.views.pictures.subjects import labelled, of_model
 
     models = [ModelEncodings(found.model, None, (encoding,)) for encoding in (found.before, found.after)]
     subjects = [subject for model in models for subject in of_model(model, found.model)]
     names = ["as it is", f"{found.method}, factor {found.factor:g}"]
-    return mpl_render.drawn(kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths"))
+    return figure.render(kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths"))

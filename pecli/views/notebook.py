@@ -18,9 +18,8 @@ from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
-from pecli.views import check_results
-from pecli.views.pictures import kinds, subjects
-from pecli.views.pictures.figure import png_of
+from pecli.views import check_results, drift
+from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.report import drawn_picture, html_of
 
@@ -49,8 +48,6 @@ def plot(
 
     Kinds are those of `pecli plot --kind`; channels are channels, pairs or heads to draw; size is in inches.
     """
-    from pecli.views.pictures import mpl_render
-
     if not what:
         raise ParameterError("what", "missing", "a picture shows a scheme, a model, a file or an array", "name one")
     wide, high = size or (8.0, 5.0)
@@ -60,10 +57,9 @@ def plot(
         picked = kind or kinds.default_kind(found)
         kinds.check(picked)
         picture = kinds.titled(kinds.fitting(picked, found), request, picked, title)
-    width, height = size or mpl_render.size_of(picture)
-    figure: Any = mpl_render.render(picture, width=width, height=height, dpi=dpi, dark=dark, cmap=cmap)
-    figure._repr_png_ = partial(png_of, figure)  # notebooks show other figures only through pyplot
-    return cast("Figure", figure)
+    made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
+    made._repr_png_ = partial(figure.encoded, made)  # notebooks show other figures only through pyplot
+    return cast("Figure", made)
 
 
 def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
@@ -92,16 +88,13 @@ def html(value: Any) -> str:
 
 def png(value: Any) -> bytes | None:
     """A picture of a scheme, a model, of what was identified, or of errors by position; None where there is none."""
-    from pecli.views import drift
-    from pecli.views.pictures import figure
-
     if isinstance(value, Audit):
-        return figure.png_of(drift.audit_picture({"": value}))
+        return figure.encoded(drift.audit_picture({"": value}))
     if isinstance(value, RuntimeComparison):
-        return figure.png_of(drift.runtimes_picture(value))
+        return figure.encoded(drift.runtimes_picture(value))
     if isinstance(value, ModelEncodings):
         drawn = subjects.of_model(value, value.file)
-        return figure.png_of(drawn_picture(drawn, "wavelengths")[1]) if drawn else None
+        return figure.encoded(drawn_picture(drawn, "wavelengths")[1]) if drawn else None
     if isinstance(value, Identification):
         value = value.matches[0].scheme if value.matches else None
     if not isinstance(value, Scheme):
@@ -114,4 +107,4 @@ def png(value: Any) -> bytes | None:
         ]
         tables = [replace(table, shape=shape) for table, shape in zip(subject.tables, shapes, strict=True)]
         drawn.append(subject._replace(tables=tuple(tables)))
-    return figure.png_of(drawn_picture(drawn, None)[1])
+    return figure.encoded(drawn_picture(drawn, None)[1])

@@ -9,7 +9,7 @@ import pytest
 
 import pecli
 from pecli.checks.runtimes import RuntimeResult
-from pecli.engine.runtimes import RUNTIMES
+from pecli.engine.runtimes import EMULATED
 from pecli.errors import ParameterError
 from tests.engine.runtimes.test_runtimes import COMPUTED
 from tests.explain.test_recipe_search import config
@@ -17,7 +17,7 @@ from tests.explain.test_recipe_search import config
 POSITIONS = COMPUTED["positions"]
 
 
-def results(case: str, length: int | None = None, names: Sequence[str] = tuple(RUNTIMES)) -> dict[str, RuntimeResult]:
+def results(case: str, length: int | None = None, names: Sequence[str] = tuple(EMULATED)) -> dict[str, RuntimeResult]:
     (found,) = pecli.runtimes(config(case), length, names=names).layers.values()
     return {each.runtime: each for each in found}
 

@@ -12,8 +12,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
 import pecli
@@ -22,19 +20,17 @@ from pecli.errors import FileError, ParameterError
 from pecli.files import save_tables, text
 
 Arrays = dict[str, NDArray[np.generic]]
-FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_csv_reads_back_as_the_same_values(folder: Path, dtype: type[np.generic]) -> None:
-    array = np.sin(np.arange(1200.0)).reshape(300, 4).astype(dtype)
-    array[0] = np.array([-np.inf, np.inf, 0, -1]).astype(dtype)
-    save_tables("a.csv", [table_of("a", array)], None)
-    with open("a.csv") as file:
-        header, *texts = csv.reader(file)
-    assert header == ["a_0", "a_1", "a_2", "a_3"]
-    rows = [[float(text) for text in row] for row in texts]
-    assert np.array(rows).astype(dtype).tobytes() == array.tobytes()
+def test_csv_reads_back_as_the_same_values(folder: Path) -> None:
+    for dtype in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16):
+        array = np.sin(np.arange(1200.0)).reshape(300, 4).astype(dtype)
+        array[0] = np.array([-np.inf, np.inf, 0, -1]).astype(dtype)
+        save_tables("a.csv", [table_of("a", array)], None)
+        with open("a.csv") as file:
+            header, *texts = csv.reader(file)
+        assert header == ["a_0", "a_1", "a_2", "a_3"]
+        assert np.array(texts, float).astype(dtype).tobytes() == array.tobytes()
 
 
 def test_csv_is_short_and_plain(folder: Path) -> None:
@@ -49,59 +45,46 @@ def test_csv_is_short_and_plain(folder: Path) -> None:
         assert pecli.load(f"{name}.csv")["array"].shape == shape
 
 
-@settings(deadline=None, database=None)
-@example(np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16))  # near the largest
-@given(npst.arrays(np.uint16, 50))
-def test_sixteen_bits_are_written_in_few_digits(bits: NDArray[np.uint16]) -> None:
+def test_sixteen_bits_are_written_in_few_digits() -> None:
+    some = np.random.default_rng(0).integers(0, 2**16, 500, np.uint16)
+    bits = np.concatenate([some, np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16)])  # near the largest
     for dtype, most in ((np.float16, 5), (ml_dtypes.bfloat16, 4)):
         array = bits.view(dtype)
         with np.errstate(invalid="ignore"):  # signalling NaNs
             finite = array[np.isfinite(array.astype(float))]
         texts = text.numerals(finite)
-        assert np.array([float(text) for text in texts]).astype(dtype).tobytes() == finite.tobytes()
-        assert all(
-            len(f"{float(text):e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) <= most for text in texts
-        )
+        assert np.array(texts, float).astype(dtype).tobytes() == finite.tobytes()
+        assert max(len(significant(f"{float(each):e}")) for each in texts) <= most
 
 
-def singles() -> dict[str, NDArray[np.float32]]:
+def significant(numeral: str) -> str:
+    """The digits of a number, without zeros before and after them."""
+    return numeral.partition("e")[0].replace(".", "").strip("-0")
+
+
+def test_float32_is_written_in_as_few_digits_as_numpy_writes() -> None:
     random = np.random.default_rng(0)
     powers = np.ldexp(np.float32(1), np.arange(-149, 128)).astype(np.float32)
-    return {
-        "any bits": random.integers(0, 2**32, 20_000, np.uint32).view(np.float32),
-        "of every size": (10 ** random.uniform(-38, 5, 20_000)).astype(np.float32),
-        "short": (random.integers(0, 10**8, 20_000) / 10.0 ** random.integers(0, 14, 20_000)).astype(np.float32),
-        "whole": np.arange(-3000, 70_000, 7, dtype=np.float32),
-        "halves of units": (np.arange(20_000) / 1024).astype(np.float32),
-        "powers of two and their neighbours": np.concatenate(
-            [powers, np.nextafter(powers, np.float32(0)), np.nextafter(powers, np.float32(np.inf))]
-        ),
-        "near powers of ten": np.concatenate(
-            [np.nextafter(np.float32(f"1e{e}"), np.float32([0, 10, 3e38])) for e in range(-37, 38)]
-        ),
-    }
-
-
-@pytest.mark.parametrize("name", singles())
-def test_float32_is_written_in_as_few_digits_as_numpy_writes(name: str) -> None:
-    array = singles()[name]
+    tens = [np.nextafter(np.float32(f"1e{e}"), np.float32([0, 10, 3e38])) for e in range(-37, 38)]
+    sets = [
+        random.integers(0, 2**32, 10_000, np.uint32).view(np.float32),
+        (10 ** random.uniform(-38, 5, 5_000)).astype(np.float32),
+        (random.integers(0, 10**8, 5_000) / 10.0 ** random.integers(0, 14, 5_000)).astype(np.float32),
+        np.arange(-3000, 70_000, 7, dtype=np.float32),
+        (np.arange(5_000) / 1024).astype(np.float32),
+        *(powers, np.nextafter(powers, np.float32(0)), np.nextafter(powers, np.float32(np.inf)), *tens),
+    ]
+    array = np.concatenate(sets)
     texts = text.numerals(array)
     np.testing.assert_array_equal(np.array(texts, np.float64).astype(np.float32), array)
     assert list(map(significant, texts)) == list(map(significant, array.astype("U").tolist()))
-
-
-def significant(text: str) -> str:
-    """The digits of a number, without zeros before and after them."""
-    return text.partition("e")[0].replace(".", "").strip("-0")
 
 
 def test_json_reads_back_as_the_same_lists(
     folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]
 ) -> None:
     save_tables("a.json", tables, spec)
-    text = Path("a.json").read_text()
-    assert text.endswith("}\n")
-    loaded = json.loads(text, parse_constant=pytest.fail)
+    loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
     assert loaded["pecli"] == spec
     assert list(loaded["tensors"]) == sorted(arrays)
     for name, array in arrays.items():
@@ -111,14 +94,12 @@ def test_json_reads_back_as_the_same_lists(
     assert loaded["tensors"]["cos"]["data"][3][1:] == ["-Infinity", "Infinity", -0.0]
 
 
-@settings(deadline=None, database=None)
-@given(
-    npst.arrays(npst.integer_dtypes() | npst.boolean_dtypes(), npst.array_shapes(min_dims=0, max_dims=4, min_side=0))
-)
-def test_any_shape_in_json(tmp_path_factory: pytest.TempPathFactory, array: NDArray[np.generic]) -> None:
-    path = tmp_path_factory.mktemp("json") / "a.json"
-    save_tables(str(path), [table_of("a", array)], None)
-    assert json.loads(path.read_text())["tensors"]["a"]["data"] == array.tolist()
+def test_any_shape_in_json(folder: Path) -> None:
+    for dtype in ("int8", "uint64", "bool"):
+        for shape in ((), (0,), (3,), (9,), (17,), (2, 0), (0, 2), (4, 3), (2, 1, 3), (1, 2, 0, 2), (2, 2, 2, 3)):
+            array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+            save_tables("a.json", [table_of("a", array)], None)
+            assert json.loads(Path("a.json").read_text())["tensors"]["a"]["data"] == array.tolist()
 
 
 def header_tables() -> list[Table]:
@@ -151,13 +132,10 @@ def test_the_header_holds_the_very_bits(folder: Path, spec: dict[str, object]) -
     expected = [table.array() for table in tables]
     expected[0][0, 2] = np.frombuffer(found, np.float64, 8)[2]  # which NaN it is, the compiler decides
     assert found == b"".join(array.tobytes() for array in expected)
-
-
-@pytest.mark.skipif(not shutil.which("cc") or not shutil.which("c++"), reason="there is no C and C++ compiler")
-def test_the_header_compiles_alone_as_c_and_as_cpp(folder: Path, spec: dict[str, object]) -> None:
-    save_tables("a.h", header_tables(), spec)
-    for command in (["cc", "-std=c99"], ["c++", "-std=c++17", "-x", "c++-header"]):
-        subprocess.run([*command, "-Wall", "-Werror", "-fsyntax-only", "a.h"], check=True)
+    if shutil.which("c++"):
+        subprocess.run(
+            ["c++", "-std=c++17", "-x", "c++-header", "-Wall", "-Werror", "-fsyntax-only", "a.h"], check=True
+        )
 
 
 def test_the_header_names_what_it_holds(folder: Path, spec: dict[str, object]) -> None:
@@ -213,14 +191,6 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return (a.dtype, a.shape) == (b.dtype, b.shape) and (a.tobytes() == b.tobytes() or np.array_equal(a, b, True))
 
 
-def test_more_tensors_than_a_text_has_are_refused_unread(tmp_path) -> None:
-    one = '"{}":{{"data":[1],"dtype":"float32","shape":[1]}}'
-    path = tmp_path / "x.json"
-    path.write_text('{"tensors":{' + ",".join(one.format(number) for number in range(10_001)) + "}}")
-    with pytest.raises(FileError, match="more than 10000 tensors"):
-        pecli.load(path)
-
-
 def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
     pecli.save(tmp_path / "all.json", arrays())
     found = pecli.load(tmp_path / "all.json")
@@ -239,67 +209,62 @@ def test_csv_comes_back_as_float64_or_integers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("sign", "name"), [(";", "semicolons"), ("\t", "tabs"), (" | ", "bars")])
-@pytest.mark.parametrize("number", ["1.5", "1,5"])
-def test_csv_of_another_separator_is_told_so(tmp_path: Path, sign: str, name: str, number: str) -> None:
-    (tmp_path / "t.csv").write_text(f"a{sign}b\n{number}{sign}2\n3{sign}4\n")
-    with pytest.raises(FileError, match=f"separates numbers by {name}; a .csv has commas"):
-        pecli.load(tmp_path / "t.csv")
+def test_csv_of_another_separator_is_told_so(tmp_path: Path, sign: str, name: str) -> None:
+    for number in ("1.5", "1,5"):
+        (tmp_path / "t.csv").write_text(f"a{sign}b\n{number}{sign}2\n3{sign}4\n")
+        with pytest.raises(FileError, match=f"separates numbers by {name}; a .csv has commas"):
+            pecli.load(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("t.txt", {}),
-        ("t.txt", {"fmt": "%12.6f"}),
-        ("t.txt", {"header": "cos of pair"}),
-        ("t.tsv", {"delimiter": "\t", "newline": "\r\n"}),
-        ("t.txt", {"delimiter": ","}),
-    ],
-)
-def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path, name: str, options: dict[str, str]) -> None:
+SAVED = [{}, {"fmt": "%12.6f"}, {"header": "cos of pair"}, {"delimiter": ","}, {"delimiter": "\t", "newline": "\r\n"}]
+
+
+def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path) -> None:
     table = pecli.Rope(7, 6).tables()["sin"].astype(np.float16)
-    np.savetxt(tmp_path / name, table, **options)  # type: ignore[arg-type]
-    assert np.array_equal(pecli.load(tmp_path / name)["array"].astype(np.float16), table)
+    for options in SAVED:
+        path = tmp_path / ("t.tsv" if "newline" in options else "t.txt")
+        np.savetxt(path, table, **options)  # type: ignore[arg-type]
+        assert np.array_equal(pecli.load(path)["array"].astype(np.float16), table)
 
 
-@pytest.mark.parametrize(("text", "problem"), [("1 2\n3\n", "line 2 has 1 numbers"), ("1 x\n", "other words")])
-def test_text_with_spaces_is_a_whole_table_of_numbers(tmp_path: Path, text: str, problem: str) -> None:
-    (tmp_path / "t.txt").write_text(text)
-    with pytest.raises(FileError, match=problem):
-        pecli.load(tmp_path / "t.txt")
+_CSV = (
+    "0.1x,2\n3,4 / a,2.5\n3,4 / 1,b\n3,4 / a,b\nc,d\n1,2 / a,b / 1,99999999999999999999 / one,two / \n \n / 1,2\n3 "
+    "/ 1,\n2,3 / 1, \n2,3.5 / 1,2\n\t,3.5 / 1,- 2 / 1,-\n2,3 / 1,2\n3,+ / 1 2,3 / 1\n\n2 / 1,2\n3,4\n5,6,7"
+)
+_TENSOR = '{"tensors":{"a":{"data":%s,"dtype":"%s","shape":%s}}}'
+_NUMBERS = [
+    ("[300]", "uint8", "[1]"),
+    ("[-1]", "uint64", "[1]"),
+    (f"[{2**64 - 1},{2**64}]", "uint64", "[2]"),
+    ("[-9223372036854775809]", "int64", "[1]"),
+    ("[[],[]]", "float32", "[0,2]"),
+    ("[2]", "bool", "[1]"),
+    ("[1]", "float32", f"[{'9' * 5000}]"),
+    (f"[{'[],' * 5_000_000}[]]", "float32", "[1]"),
+    ("[1,2]", "float32", "[3]"),
+    ("[1]", "object", "[1]"),
+    ("[1]", "float32", "[4000000000,4000000000]"),
+    ("[" * 100_000, "float32", "[1]"),
+]
+_ONE = '{"data":[1],"dtype":"int8","shape":[1]}'
+BROKEN = [
+    *(("csv", each) for each in _CSV.split(" / ")),
+    *(("txt", each) for each in ("1 2\n3\n", "1 x\n")),
+    *(("json", _TENSOR % each) for each in _NUMBERS),
+    ("json", f'{{"tensors":{{"a":{_ONE},"a":{_ONE}}}}}'),
+    ("json", '{"tensors":{' + ",".join(f'"{number}":{_ONE}' for number in range(10_001)) + "}}"),
+    ("json", '{"tensors":{"' + "\\\\n" * 3_000_000),
+    ("json", '{"a": [1, 2, 3], "b": 4}'),
+    ("json", '{"tensors":{"a":{"data":[1],"dtype":"float32"'),
+]
 
 
-BROKEN = {
-    "large.csv": b"1,99999999999999999999\n",
-    "large.json": b'{"tensors":{"a":{"data":[300],"dtype":"uint8","shape":[1]}}}',
-    "words.csv": b"one,two\n",
-    "space.csv": b"\n \n",
-    "ragged.csv": b"1,2\n3\n",
-    "blank.csv": b"1,\n2,3\n",
-    "nothing.csv": b"1, \n2,3.5\n",
-    "unfilled.csv": b"1,2\n\t,3.5\n",
-    "sign.csv": b"1,- 2\n",
-    "minus.csv": b"1,-\n2,3\n",
-    "plus.csv": b"1,2\n3,+\n",
-    "two.csv": b"1 2,3\n",
-    "gap.csv": b"1\n\n2\n",
-    "wide.csv": b"1,2\n3,4\n5,6,7\n",
-    "sign.json": b'{"tensors":{"a":{"data":[-1],"dtype":"uint64","shape":[1]}}}',
-    "larger.json": b'{"tensors":{"a":{"data":[%d,%d],"dtype":"uint64","shape":[2]}}}' % (2**64 - 1, 2**64),
-    "least.json": b'{"tensors":{"a":{"data":[-9223372036854775809],"dtype":"int64","shape":[1]}}}',
-    "empty.json": b'{"tensors":{"a":{"data":[[],[]],"dtype":"float32","shape":[0,2]}}}',
-    "truth.json": b'{"tensors":{"a":{"data":[2],"dtype":"bool","shape":[1]}}}',
-    "digits.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[' + b"9" * 5000 + b"]}}}",
-    "twice.json": b'{"tensors":{' + b",".join([b'"a":{"data":[1],"dtype":"int8","shape":[1]}'] * 2) + b"}}",
-    "hidden.json": b'{"tensors":{"a":{"data":[' + b"[]," * 5_000_000 + b'[]],"dtype":"float32","shape":[1]}}}',
-    "name.json": b'{"tensors":{"' + b"\\\\n" * 3_000_000,
-    "other.json": b'{"a": [1, 2, 3], "b": 4}',
-    "short.json": b'{"tensors":{"a":{"data":[1,2],"dtype":"float32","shape":[3]}}}',
-    "dtype.json": b'{"tensors":{"a":{"data":[1],"dtype":"object","shape":[1]}}}',
-    "huge.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[4000000000,4000000000]}}}',
-    "cut.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32"',
-    "deep.json": b'{"tensors":{"a":{"data":' + b"[" * 100_000 + b',"dtype":"float32","shape":[1]}}}',
-}
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    for suffix, content in BROKEN:
+        (tmp_path / f"x.{suffix}").write_text(content + "\n")
+        with pytest.raises(FileError) as problem:
+            pecli.load(tmp_path / f"x.{suffix}")
+        assert "\n" not in str(problem.value), content[:100]
 
 
 def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
@@ -308,14 +273,6 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(text)
     found = pecli.load(tmp_path / "t.json")
     assert {name: array.tolist() for name, array in found.items()} == {'a"data': [1, 2], "data": True}
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_what_is_no_table_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(BROKEN[name])
-    with pytest.raises(FileError) as problem:
-        pecli.load(tmp_path / name)
-    assert "\n" not in str(problem.value)
 
 
 @pytest.mark.parametrize(
@@ -334,10 +291,3 @@ def test_what_is_no_table_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_header_of_csv_is_no_row(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
     (tmp_path / "x.csv").write_bytes(text.encode())
     np.testing.assert_array_equal(pecli.load(tmp_path / "x.csv")["array"], expected)
-
-
-@pytest.mark.parametrize("text", ["0.1x,2\n3,4\n", "a,2.5\n3,4\n", "1,b\n3,4\n", "a,b\nc,d\n1,2\n", "a,b\n"])
-def test_a_row_with_a_word_is_no_header(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(FileError):
-        pecli.load(tmp_path / "x.csv")

@@ -104,15 +104,12 @@ BASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SHARES)
-def test_the_share_of_a_head_that_turns(name: str) -> None:
-    encoding = one({"model_type": name, "head_dim": 80, **PLAIN})
-    assert (encoding.head_dim, encoding.rotary_dim) == (80, int(80 * SHARES[name]))
-
-
-@pytest.mark.parametrize("name", BASES)
-def test_bases(name: str) -> None:
-    assert {each.parameters["base"] for each in load_config({"model_type": name, **PLAIN}).encodings} == BASES[name]
+def test_shares_and_bases() -> None:
+    for name, share in SHARES.items():
+        encoding = one({"model_type": name, "head_dim": 80, **PLAIN})
+        assert (encoding.head_dim, encoding.rotary_dim) == (80, int(80 * share)), name
+    for name, bases in BASES.items():
+        assert {each.parameters["base"] for each in load_config({"model_type": name, **PLAIN})} == bases, name
 
 
 SECTIONS = {
@@ -121,17 +118,16 @@ SECTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", SECTIONS)
-def test_sections_of_time_rows_and_columns(name: str) -> None:
-    config = {"model_type": name, "hidden_size": 2048, "num_attention_heads": 16, "head_dim": 128}
-    section, mixed = SECTIONS[name]
-    encoding = one(config)
-    assert agrees(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
-    assert encoding.sources["mrope_section"].startswith("family default")
-    assert encoding.rope(8).mrope_section == tuple(section)
-    given = {**config, "rope_scaling": {"type": "mrope", "mrope_section": [32, 16, 16]}}
-    assert agrees(one(given), {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
-    assert agrees(one({**config, "head_dim": 64}), {"mrope_section": None})  # a head that they do not fit
+def test_sections_of_time_rows_and_columns() -> None:
+    for name, (section, mixed) in SECTIONS.items():
+        config = {"model_type": name, "hidden_size": 2048, "num_attention_heads": 16, "head_dim": 128}
+        encoding = one(config)
+        assert agrees(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
+        assert encoding.sources["mrope_section"].startswith("family default")
+        assert encoding.rope(8).mrope_section == tuple(section)
+        given = {**config, "rope_scaling": {"type": "mrope", "mrope_section": [32, 16, 16]}}
+        assert agrees(one(given), {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
+        assert agrees(one({**config, "head_dim": 64}), {"mrope_section": None})  # a head that they do not fit
 
 
 NOTHING: list[tuple[dict[str, Any], str]] = [
@@ -179,23 +175,17 @@ def test_a_table_of_time_beside_the_language_model() -> None:
     assert model.one().layer_type == "text"
 
 
-def test_compressed_layers_have_no_attention_factor() -> None:
-    config, _ = CONFIGS["compressed layers have a base of their own"]
-    assert load_config(config).one("compress").attention_factor() == 1
-
-
-def test_a_model_is_gone_through_by_its_encodings() -> None:
-    model = load_model("gemma-3-12b")
-    assert [each.layer_type for each in model] == ["full_attention", "sliding_attention"]
-    assert len(model) == 2
-    assert not load_config({"model_type": "mamba", "hidden_size": 512})
-
-
 def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     model = load_config(CONFIGS["qwen2-vl"][0])
     assert model.one().layer_type == ""
     assert model.one("vision").head_dim == 80
-    assert [each.layer_type for each in load_model("gemma-3-1b").ropes()] == ["full_attention", "sliding_attention"]
+    gemma = load_model("gemma-3-1b")
+    layers = ["full_attention", "sliding_attention"]
+    assert [each.layer_type for each in gemma.ropes()] == [each.layer_type for each in gemma] == layers
+    assert len(gemma) == 2
+    assert not load_config({"model_type": "mamba", "hidden_size": 512})
+    compressed, _ = CONFIGS["compressed layers have a base of their own"]
+    assert load_config(compressed).one("compress").attention_factor() == 1
     for rule, ask in {
         "full_attention": lambda: load_model("gemma-3-1b").one(),
         "llama-3-8b has|of one kind, which has no name": lambda: load_model("llama-3-8b").one("full_attention"),
@@ -210,20 +200,16 @@ CLIP = {"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_confi
 
 
 def test_a_part_that_holds_only_what_differs() -> None:
-    """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class."""
+    """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class; its class alone means ViT-B/32."""
     text, vision = map(facts, load_config(CLIP))
     assert (text["max_len"], text["dim"], text["source of dim"]) == (77, 768, "text_config.hidden_size")
     assert text["source of max_len"] == "class default of CLIPTextConfig.max_position_embeddings"
     image = "class default of CLIPVisionConfig.image_size"
     assert (vision["max_len"], vision["dim"]) == (197, 768)
     assert vision["source of max_len"] == f"({image} // vision_config.patch_size)² + 1"
-
-
-@pytest.mark.parametrize("empty", [{}, {"initializer_factor": 1.0}])
-def test_a_part_that_holds_nothing(empty: dict[str, Any]) -> None:
-    """The class's own defaults are those of ViT-B/32."""
-    config = {"model_type": "clip", "text_config": empty, "vision_config": empty}
-    assert by_layer(config) == {"": ("learned", 77, 512), "vision": ("learned", 50, 768)}
+    for empty in ({}, {"initializer_factor": 1.0}):
+        config = {"model_type": "clip", "text_config": empty, "vision_config": empty}
+        assert by_layer(config) == {"": ("learned", 77, 512), "vision": ("learned", 50, 768)}
 
 
 @pytest.mark.parametrize("vision", [{}, {"vision_config": {"model_type": "sam2_vision_model"}}])

@@ -169,27 +169,24 @@ def test_llama_4_scout_scales_by_a_step() -> None:
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
 
 
-@pytest.mark.parametrize("flags", [None, [], [int((k + 1) % 4 != 0) for k in range(48)]], ids=["none", "empty", "list"])
-def test_llama_4_names_its_layers_without_rope(flags: list[int] | None) -> None:
-    model = load_config({**SCOUT, "no_rope_layers": flags})
-    assert model.one().extra["nope_layers"] == [*range(3, 48, 4)]
-    layers, temperature = model.warnings
-    assert layers.startswith("layers 3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47 have no rope: ")
-    assert "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)" in temperature
+def test_llama_4_names_its_layers_without_rope() -> None:
+    for flags in (None, [], [int((k + 1) % 4 != 0) for k in range(48)]):
+        model = load_config({**SCOUT, "no_rope_layers": flags})
+        assert model.one().extra["nope_layers"] == [*range(3, 48, 4)]
+        layers, temperature = model.warnings
+        assert layers.startswith("layers 3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47 have no rope: ")
+        assert "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)" in temperature
 
 
-@pytest.mark.parametrize("name", ["gte", "new"])
-def test_ntk_as_gte_means_it(name: str) -> None:
+def test_ntk_has_two_meanings() -> None:
     scaling = {"type": "ntk", "factor": 8.0}
-    model = load_config({"model_type": name, "head_dim": 64, "rope_theta": 2e4, "rope_scaling": scaling})
-    expected = [(2e4 * 8) ** (-2 * i / 64) / 8 ** (2 / 64) for i in range(32)]
-    assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-    assert model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
-    assert model.warnings == ()
-
-
-def test_ntk_elsewhere_has_two_meanings() -> None:
-    model = load_config({**LLAMA, "rope_scaling": {"type": "ntk", "factor": 8.0}})
+    for name in ("gte", "new"):
+        model = load_config({"model_type": name, "head_dim": 64, "rope_theta": 2e4, "rope_scaling": scaling})
+        expected = [(2e4 * 8) ** (-2 * i / 64) / 8 ** (2 / 64) for i in range(32)]
+        assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+        assert model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
+        assert model.warnings == ()
+    model = load_config({**LLAMA, "rope_scaling": scaling})
     expected = [(1e4 * 8 ** (128 / 126)) ** (-i / 64) for i in range(64)]
     assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
     (warning,) = model.warnings
@@ -208,14 +205,13 @@ def test_telechat_3_sharpens_less() -> None:
 NO_TABLES = {"dinov3_vit": "centres of", "sapiens2": "centres of", "vjepa2": "no pair rotates by one angle"}
 
 
-@pytest.mark.parametrize("name", NO_TABLES)
-def test_no_table_is_made_that_a_model_never_uses(name: str) -> None:
-    model = load_config({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
-    (found,) = model.encodings
-    assert any(NO_TABLES[name] in warning for warning in model.warnings)
-    assert found.inverse_frequencies() is not None
-    with pytest.raises(pecli.ParameterError, match=NO_TABLES[name]):
-        found.rope(8)
+def test_no_table_is_made_that_a_model_never_uses() -> None:
+    for name, said in NO_TABLES.items():
+        model = load_config({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
+        assert any(said in warning for warning in model.warnings)
+        assert model.one().inverse_frequencies() is not None
+        with pytest.raises(pecli.ParameterError, match=said):
+            model.one().rope(8)
 
 
 KEYS: dict[str, Any] = {
@@ -226,11 +222,12 @@ KEYS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_keys_that_change_positions_are_told(key: str) -> None:
-    (warning,) = load_config({**LLAMA, "rope_theta": 1e4, key: KEYS[key]}).warnings
-    assert warning.startswith(f"{key} is given: ")
-    assert load_config({**LLAMA, "rope_theta": 1e4, key: None if isinstance(KEYS[key], dict) else False}).warnings == ()
+def test_keys_that_change_positions_are_told() -> None:
+    for key, value in KEYS.items():
+        (warning,) = load_config({**LLAMA, "rope_theta": 1e4, key: value}).warnings
+        assert warning.startswith(f"{key} is given: ")
+        off = None if isinstance(value, dict) else False
+        assert load_config({**LLAMA, "rope_theta": 1e4, key: off}).warnings == ()
 
 
 def of(scaling: dict[str, Any]) -> Any:
@@ -247,19 +244,14 @@ def test_the_betas_of_yarn_are_32_and_1_and_limits_are_rounded() -> None:
     assert agrees(given, {"beta_fast": 16.0, "beta_slow": 1.0, "truncate": False, **source})
 
 
-@pytest.mark.parametrize("kind", ["yarn", "longrope"])
-def test_a_factor_left_out_is_the_lengths_quotient(kind: str) -> None:
-    lists = LONG if kind == "longrope" else {}
-    found = of({"type": kind, ORIGINAL: 1024, **lists})
-    source = f"max_position_embeddings / rope_scaling.{ORIGINAL}"
-    assert agrees(found, {"factor": 4.0, "source of factor": source})
-    by_hand = 0.1 * math.log(4) + 1 if kind == "yarn" else math.sqrt(1 + math.log(4) / math.log(1024))
-    assert found.attention_factor() == pytest.approx(by_hand, rel=1e-15)
-    given = of({"type": kind, ORIGINAL: 1024, "factor": 4.0, **lists})
-    assert found.inverse_frequencies() == given.inverse_frequencies()
-
-
-def test_a_quotient_that_is_no_whole_number_is_left_to_the_scheme() -> None:
-    found = of({"type": "yarn", ORIGINAL: 3000})
-    assert "factor" not in found.parameters
-    assert found.attention_factor() == pytest.approx(0.1 * math.log(4096 / 3000) + 1, rel=1e-15)
+def test_a_factor_left_out_is_the_lengths_quotient() -> None:
+    by_hand = {"yarn": 0.1 * math.log(4) + 1, "longrope": math.sqrt(1 + math.log(4) / math.log(1024))}
+    for kind, lists in {"yarn": {}, "longrope": LONG}.items():
+        found = of({"type": kind, ORIGINAL: 1024, **lists})
+        assert agrees(found, {"factor": 4.0, "source of factor": f"max_position_embeddings / rope_scaling.{ORIGINAL}"})
+        assert found.attention_factor() == pytest.approx(by_hand[kind], rel=1e-15)
+        given = of({"type": kind, ORIGINAL: 1024, "factor": 4.0, **lists})
+        assert found.inverse_frequencies() == given.inverse_frequencies()
+    broken = of({"type": "yarn", ORIGINAL: 3000})  # no whole number, which is left to the scheme
+    assert "factor" not in broken.parameters
+    assert broken.attention_factor() == pytest.approx(0.1 * math.log(4096 / 3000) + 1, rel=1e-15)

@@ -10,8 +10,8 @@ import pytest
 import pecli
 from pecli.checks.compare import Comparison
 from pecli.views import check_results
-from pecli.views.pictures import mpl_render, palettes, terminal_render
-from pecli.views.pictures.figure import png_of
+from pecli.views.pictures import palettes, terminal_render
+from pecli.views.pictures.figure import encoded, render
 from pecli.views.pictures.mistakes import comparison_picture, error_picture
 from pecli.views.pictures.panels import Chart, Picture
 from pecli.views.screen import Terminal
@@ -24,7 +24,7 @@ def drawn(a: np.ndarray, b: np.ndarray, **tolerance: float) -> Picture:
 
 def pixels(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The pixels of the third column, left of its colour bar."""
-    return decoded(png_of(mpl_render.drawn(drawn(a, b)))).astype(int)[50:380, 650:915]
+    return decoded(encoded(render(drawn(a, b)))).astype(int)[50:380, 650:915]
 
 
 def seen(area: np.ndarray, colour: palettes.Colour) -> int:
@@ -53,7 +53,7 @@ def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> 
     np.testing.assert_allclose(np.sort(apart.values[apart.values > 0]), [1e-5, 2.0], rtol=1e-9)
     np.testing.assert_allclose(apart.ends, (1e-5, 2.0), rtol=1e-9)
     assert (apart.marked, apart.reduce, apart.meaning) == (("tolerance", 1e-3), "max", "|A − B|, none: blank")
-    figure = mpl_render.drawn(picture)
+    figure = render(picture)
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels[:3] == ["position (worst of 3 rows)", "", "position (maximum of 3 rows)"]
     assert "|A − B|, none: blank, line: tolerance 0.001" in labels

@@ -24,7 +24,7 @@ from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Position
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import Sample
 from pecli.explain.used_positions import explain_positions, runs, situation
-from pecli.explain.words import clause, options
+from pecli.explain.words import options
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.attention import attention_of
@@ -292,7 +292,8 @@ class _RotatedCheck:
             if mistake.edits in STILL:  # and hence no other mistake shows
                 yield f"{rows} not show any rotation: the values before would have passed, too"
                 return
-            yield f"{rows} not show whether {' and '.join(map(clause, mistake.edits))}; compare more positions"
+            unseen = " and ".join(edit.clause for edit in mistake.edits)
+            yield f"{rows} not show whether {unseen}; compare more positions"
 
     def _harmless(self, mistake: Mistake) -> bool:
         """Whether another scheme has the same frequencies, positions and factor."""

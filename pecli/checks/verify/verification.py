@@ -222,7 +222,7 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
 
 
 def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
-    from pecli.explain.words import said
+    from pecli.explain.edits import said
 
     tables = {} if scheme.holds_several else tables_of(scheme)
     compared = [name for name in names if name in tables]

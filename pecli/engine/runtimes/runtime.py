@@ -107,6 +107,7 @@ class Runtime:
     """Whether it has no values beyond max_position_embeddings, times the factor of linear scaling."""
     ignores_prompt: bool = False  #: whether LongRoPE's factors follow the served context, however short a prompt is
     text_only: bool = False  #: whether it has no M-RoPE
+    unscaled_families: tuple[str, ...] = ()  #: model types whose rope_scaling it does not read
 
     def reading(self, given: Given) -> Reading:
         """The scaling as this runtime takes it; UnsupportedError where it does not know it."""

@@ -353,9 +353,9 @@ class Positioned(Scheme):
             return Ntk(block.factor).frequencies(self.base, block.channels)
         return numerics.geometric(self.base, block.denominator, count, scale)
 
-    def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
+    def waves(self, unit: Fraction = Fraction(1)) -> Waves:
         """The frequencies and the amplitude, in integers, over positions in multiples of a unit: what exact tables are
-        made from; with so many bits more than usual."""
+        made from."""
         raise NotImplementedError
 
     def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:

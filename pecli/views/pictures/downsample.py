@@ -6,12 +6,12 @@ each a thing of its own (a sine beside a cosine, say): a mean of them is a chann
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError
 
@@ -25,10 +25,9 @@ GOLDEN = (5**0.5 - 1) / 2
 def reduced(table: Table, rows: int, columns: int) -> Floats:
     """At most `rows` means of the table's rows, of at most `columns` of its columns, evenly spaced ones."""
     step = stride(table.width, columns)
-    means = _Means(table.rows, -(-table.width // step), rows)
-    for start, block in _blocks(table, means.edges.tolist()):
-        means.add(start, block[:, ::step])
-    return means.result()
+    edges = _edges(table.rows, rows)
+    blocks = ((start, block[:, ::step]) for start, block in _blocks(table, edges.tolist()))
+    return _means(blocks, edges, -(-table.width // step))
 
 
 def stride(count: int, room: int) -> int:
@@ -53,75 +52,62 @@ def check_width(table: Table, kind: str, most: int = MAX_WIDTH) -> None:
 
 def _blocks(table: Table, edges: Sequence[int]) -> Iterator[tuple[int, Array]]:
     """The rows of a table; of one that is too long, some from all over each share of them."""
-    if not is_sampled(table):
-        start = 0
-        for block in table.blocks():
-            yield start, block
-            start += len(block)
-        return
-    length = max(1, MAX_ELEMENTS // (table.width * len(edges) * RUNS))
-    spans = []
-    for first, stop in pairwise(edges):
-        for run in range(RUNS):
-            start = first + int((run + run * GOLDEN % 1) / RUNS * (stop - first))
-            spans.append((start, min(start + length, stop)))
+    length = table.block_rows()
+    spans = [(start, min(start + length, table.rows)) for start in range(0, table.rows, length)]
+    if is_sampled(table):
+        length = max(1, MAX_ELEMENTS // (table.width * len(edges) * RUNS))
+        shares = [(run + run * GOLDEN % 1) / RUNS for run in range(RUNS)]
+        places = [(low + int(share * (high - low)), high) for low, high in pairwise(edges) for share in shares]
+        spans = [(start, min(start + length, high)) for start, high in places]
     blocks = results_in_order(lambda span: table.read(*span), spans)
-    for (start, _), block in zip(spans, blocks, strict=True):
-        yield start, block
+    return zip((start for start, _ in spans), blocks, strict=True)
 
 
-class _Means:
-    """Means of at most `count` shares of some rows, which come in blocks.
+def _edges(rows: int, count: int) -> Indices:
+    """Where at most `count` shares of the rows begin, and where the last of them ends."""
+    count = min(rows, count)
+    return np.arange(count + 1) * rows // count
+
+
+def _means(blocks: Iterable[tuple[int, Array]], edges: Indices, width: int) -> Floats:
+    """The mean of the rows between two edges each, of blocks that begin at the given rows.
 
     What is NaN anywhere stays NaN; infinities count only where there is nothing else.
     """
-
-    def __init__(self, rows: int, width: int, count: int) -> None:
-        count = min(rows, count)
-        self.edges = np.arange(count + 1) * rows // count
-        self._sums = np.zeros((count, width))
-        self._weights = np.zeros((count, width))
-        self._not_finite = np.full((count, width), -np.inf)
-
-    def add(self, start: int, block: Array) -> None:
-        """Take the rows from `start` on into account."""
-        first = int(np.searchsorted(self.edges, start, side="right")) - 1
-        stop = int(np.searchsorted(self.edges, start + len(block)))
-        starts = np.maximum(self.edges[first:stop] - start, 0)
+    sums, weights = np.zeros((len(edges) - 1, width)), np.zeros((len(edges) - 1, width))
+    not_finite = np.full(sums.shape, -np.inf)
+    for start, block in blocks:
+        first = int(np.searchsorted(edges, start, side="right")) - 1
+        share = slice(first, int(np.searchsorted(edges, start + len(block))))
+        starts = np.maximum(edges[share] - start, 0)
         values = block if block.dtype.kind in "fiu" else widened(block)
         finite = np.isfinite(values)
         if finite.all():
-            self._weights[first:stop] += np.diff(starts, append=len(block))[:, None]
+            weights[share] += np.diff(starts, append=len(block))[:, None]
         else:
-            self._weights[first:stop] += np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
+            weights[share] += np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
             others = np.maximum.reduceat(np.where(finite, -np.inf, values), starts, axis=0)
-            self._not_finite[first:stop] = np.maximum(self._not_finite[first:stop], others)
+            not_finite[share] = np.maximum(not_finite[share], others)
             values = np.where(finite, values, 0.0)
         with np.errstate(over="ignore"):
-            self._sums[first:stop] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
-
-    def result(self) -> Floats:
-        known = (self._weights > 0) & ~np.isnan(self._not_finite)
-        return np.asarray(np.divide(self._sums, self._weights, out=self._not_finite, where=known))
+            sums[share] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
+    return np.asarray(np.divide(sums, weights, out=not_finite, where=(weights > 0) & ~np.isnan(not_finite)))
 
 
-def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> tuple[Floats, int]:
-    """An array with no more rows and columns than there is room for; every how many of its columns are left.
+def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> Floats:
+    """An array with no more rows and columns than there is room for.
 
     "mean" averages rows and leaves columns out, "max" keeps the largest magnitude of rows and columns, for rare spikes,
     and "sample" leaves out as many rows as columns, so that a diagonal stays one.
     """
     if reduce == "max":
-        return _max_rows(_max_rows(values, rows).T, columns).T, 1
+        return _max_rows(_max_rows(values, rows).T, columns).T
     step = stride(values.shape[1], columns)
     if reduce in ("sample", "worst"):
         step = max(step, stride(len(values), rows))
-        return values[::step, ::step], step
-    if len(values) <= rows:
-        return values[:, ::step], step
-    means = _Means(len(values), -(-values.shape[1] // step), rows)
-    means.add(0, values[:, ::step])
-    return means.result(), step
+        return values[::step, ::step]
+    kept = values[:, ::step]
+    return kept if len(values) <= rows else _means([(0, kept)], _edges(len(values), rows), kept.shape[1])
 
 
 def _max_rows(values: Floats, count: int) -> Floats:

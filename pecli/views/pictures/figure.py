@@ -1,7 +1,7 @@
-"""Figures in files: a blank one in the house style, and saving it so that the same figure is the same bytes.
+"""Pictures as matplotlib figures, in files: the same picture is the same bytes everywhere.
 
-matplotlib's Figure is used as it is, without pyplot. Nothing of a user's matplotlibrc counts, so that a figure looks
-the same everywhere.
+matplotlib's Figure is used as it is, without pyplot, and nothing of a user's matplotlibrc counts. Each panel has axes
+of its own; the constrained layout makes room for every label.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from pecli.engine.arrays import Floats
 from pecli.errors import ParameterError, nearest
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
+from pecli.views.pictures.downsample import envelope, fitted_to
+from pecli.views.pictures.panels import MAX_VALUE, Chart, HeatmapPanel, Panel, Picture, fitted, typeset
 from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
@@ -47,6 +53,17 @@ _STYLE = {
 }
 
 
+LETTERS_PER_INCH = 13.0  #: Of text of 10 points, on average
+AXES_SHARE = 0.75  #: Of the room of a panel, what its axes take beside their numbers and names
+MIN_SCALE = 0.15  #: Of letters, below which nobody reads them
+MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns
+MAX_FINE_RATIO = 1000.0
+"""Largest number of a logarithmic axis over the smallest, up to which 2 and 5 times powers of ten are numbered, too."""
+CLOSE = 2.0  #: The ratio of two levels of a logarithmic axis, below which only one of them has its word above it
+MARKERS = "os^Dv<>p"  #: Of points that no line joins, open ones, so that those below are seen
+BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other
+
+
 def check_suffix(path: str) -> str:
     """The format that a path's suffix asks for; refused before any work is done.
 
@@ -60,12 +77,81 @@ def check_suffix(path: str) -> str:
     raise ParameterError("output", path or "''", f"the suffix of a picture must be one of {known}")
 
 
-def new(width: float = 8.0, height: float = 5.0, *, dark: bool = False, scale: float = 1.0) -> Figure:
-    """A blank figure of so many inches. Its axes take the style that is set here, so draw one figure at a time.
+def render(
+    picture: Picture,
+    *,
+    size: tuple[float, float] | None = None,
+    dpi: float = 100,
+    dark: bool = False,
+    cmap: str | None = None,
+) -> Figure:
+    """A figure of so many inches, or as large as the picture wants; in a small one, letters are smaller, too.
 
-    The scale is that of its letters, against a figure that has room for them.
+    A heatmap has about a row of pixels for each of its rows when the figure is saved with these dots per inch.
     """
-    _import_quietly()
+    width, height = size or picture.inches
+    rows = picture.rows(picture.across)
+    across = max(map(len, rows), default=1)
+    shares = [min(panel.share for panel in row) for row in rows]
+    scale = max(MIN_SCALE, min(1.0, width / (2.4 + 1.4 * across), height / (2.2 + 1.6 * sum(shares))))
+    made = _blank((width, height), scale, dark=dark)
+    letters = width / scale * LETTERS_PER_INCH
+    if title := fitted(picture.title, letters / 1.25, 4):
+        made.suptitle("\n".join(title), x=0.01, ha="left")
+    if caption := fitted(picture.subtitle, letters, 4):
+        made.supxlabel("\n".join(caption), x=0.01, ha="left", fontsize="medium")
+    if not rows:
+        return made
+    places = _places(made, rows, shares)
+    drawn: list[tuple[Panel, Any]] = []
+    for down, row in enumerate(rows):
+        for right, panel in enumerate(row):
+            inches = width / (1 if _is_alone(row) else across), height * shares[down] / sum(shares)
+            axes = made.add_subplot(places[down, right], projection="polar" if panel.polar else None)
+            title = fitted(panel.title, inches[0] / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
+            if isinstance(panel, Chart):
+                _draw_chart(axes, panel, "\n".join(title), (inches[0] / scale, inches[1] / scale), dark)
+            else:
+                axes.set_title("\n".join(title))
+                _draw_heatmap(axes, panel, (inches[0] * dpi, inches[1] * dpi), inches[1] / scale, cmap)
+            left = row[right - 1] if right else None
+            if isinstance(panel, HeatmapPanel) and isinstance(left, HeatmapPanel) and panel.has_rows_of(left):
+                axes.set_ylabel("")  # that of its neighbour
+                axes.tick_params(labelleft=False)
+            drawn.append((panel, axes))
+    heats = picture.heatmaps
+    alike = len({(panel.shape, panel.first_row, panel.columns, panel.reduce) for panel in heats}) == 1
+    if alike and len(heats) == len(rows) * across:  # the outer axes speak for all
+        for _, axes in drawn:
+            axes.label_outer()
+    _add_colour_bars(made, [(panel, axes) for panel, axes in drawn if isinstance(panel, HeatmapPanel)])
+    return made
+
+
+def _is_alone(row: Sequence[Panel]) -> bool:
+    return len(row) == 1 and isinstance(row[0], Chart)
+
+
+def _places(made: Figure, rows: Sequence[Sequence[Panel]], shares: Sequence[float]) -> dict[tuple[int, int], Any]:
+    """The place of each panel; charts across the whole figure are in a grid of their own, which leaves others alone."""
+    groups = [list(group) for _, group in groupby(range(len(rows)), lambda down: _is_alone(rows[down]))]
+    outer = made.add_gridspec(len(groups), 1, height_ratios=[sum(shares[down] for down in group) for group in groups])
+    places = {}
+    for k, group in enumerate(groups):
+        across = max(len(rows[down]) for down in group)
+        grid = outer[k].subgridspec(len(group), across, height_ratios=[shares[down] for down in group])
+        places.update({(down, right): grid[down - group[0], right] for down in group for right in range(across)})
+    return places
+
+
+def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
+    """A blank figure of so many inches, and of letters of that scale. Its axes take the style that is set here, so one
+    figure is drawn at a time.
+    """
+    import logging
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # of a folder that it may not write to, say
+    os.environ.pop("MPLBACKEND", None)  # a notebook's, say, which need not exist here
     import matplotlib
     from cycler import cycler
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -88,23 +174,13 @@ def new(width: float = 8.0, height: float = 5.0, *, dark: bool = False, scale: f
             "axes.prop_cycle": cycler(color=colours * 2, linestyle=dashes),
         }
     )
-    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
+    figure = Figure(figsize=size, dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def _import_quietly() -> None:
-    """Import matplotlib without its remarks: about a folder that it may not write to, or a cache that it builds."""
-    import logging
-
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    os.environ.pop("MPLBACKEND", None)  # a notebook's, say, which need not exist here
-    import matplotlib.figure  # noqa: F401
-
-
-def colours(name: str | None = None, *, centred: bool = False) -> Colormap:
+def _colours(name: str | None = None, *, centred: bool = False) -> Colormap:
     """matplotlib's colour map of that name; without one, the same palettes as in the terminal."""
-    _import_quietly()
     import matplotlib
     from matplotlib.colors import ListedColormap
 
@@ -121,6 +197,148 @@ def _rgb(colour: palettes.Colour) -> tuple[float, float, float]:
     return colour[0] / 255, colour[1] / 255, colour[2] / 255
 
 
+def _drawable(values: Floats) -> Floats:
+    """Values that matplotlib can draw; NaN for what is not finite."""
+    return np.where(np.isfinite(values), np.clip(values, -MAX_VALUE, MAX_VALUE), np.nan)
+
+
+def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], height: float, cmap: str | None) -> None:
+    """Rows are averaged here and nowhere else: matplotlib's own filter would mix columns, too."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    wide, high = (max(1, round(AXES_SHARE * length)) for length in pixels)
+    values = fitted_to(_drawable(panel.values), high, wide, panel.reduce)
+    if panel.log:
+        values = np.where(values == 0, panel.ends[0] / 2, values)  # no error at all: below every colour
+    rows, columns = panel.shape
+    top = panel.first_row - 0.5
+    axes.imshow(
+        np.ma.masked_invalid(values),
+        cmap=_colours(cmap, centred=panel.is_centred).with_extremes(under=axes.get_facecolor()),
+        norm=(LogNorm if panel.log else Normalize)(*panel.ends),
+        extent=(-0.5, columns - 0.5, top + rows, top),
+    )
+    axes.spines[:].set_visible(False)
+    if rows == columns and panel.rows != "position":
+        axes.set_box_aspect(1)
+    down, across = panel.axis_names(*values.shape)
+    axes.set(xlabel=across, ylabel=down if len(down) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
+    _set_numbers(axes.xaxis, whole=True)
+    _set_numbers(axes.yaxis, whole=True)
+    if not panel.rows:
+        axes.set_yticks([])
+
+
+def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]]) -> None:
+    """A colour bar beside all panels of one scale."""
+    groups: dict[Any, list[tuple[HeatmapPanel, Any]]] = {}
+    for panel, axes in heats:
+        groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append((panel, axes))
+    for group in groups.values():
+        first, axes = group[0]
+        bar = made.colorbar(axes.images[0], ax=[each for _, each in group], aspect=30, fraction=0.06, pad=0.015)
+        bar.outline.set_visible(False)
+        unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel, _ in group])
+        grey = f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
+        line = f"line: {first.marked[0]} {typeset(first.marked[1])}" if first.marked else ""
+        bar.set_label(", ".join(filter(None, [first.meaning, grey, line])))
+        _set_numbers(bar.ax.yaxis, first.ends if first.log else None)
+        if first.marked is not None:
+            for colour, points in (("white", 2.5), ("black", 1.2)):
+                bar.ax.axhline(first.marked[1], color=colour, linewidth=points)
+
+
+def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float], dark: bool) -> None:
+    """Draw all of a chart into axes of about so many inches, at a scale of one."""
+    handles = []
+    grey = "0.65" if dark else "0.4"
+    for k, curve in enumerate(chart.curves):
+        style: dict[str, Any] = {}
+        if chart.ordered:
+            style = {"linestyle": "-", "color": _rgb(palettes.step(k, len(chart.curves), dark=dark))}
+        if curve.reference:
+            style = {"linestyle": ":", "color": grey}
+        if chart.polar:
+            style = {"linestyle": "", "marker": ".", "markersize": 3}
+        elif not chart.joined:
+            style = {"linestyle": "", "marker": MARKERS[k % len(MARKERS)], "fillstyle": "none"}
+        handles += axes.plot(*envelope(_drawable(curve.x), _drawable(curve.y), MAX_POINTS), **style)
+        for x, y in curve.marks:
+            axes.plot(x, y, "o", color=handles[k].get_color())
+    names = [curve.label for curve in chart.curves]
+    for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
+        handles.append(axes.axvspan(band.start - 0.5, band.stop + 0.5, color=grey, alpha=shade, linewidth=0, zorder=0))
+        names.append(band.label)
+    for word, level in chart.levels:
+        axes.axhline(level, color=grey, linestyle="--", linewidth=1, zorder=1)
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": "small"}
+        paper = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
+        below = any(level < other < level * CLOSE for _, other in chart.levels)  # whose word would be on this one
+        axes.annotate(word, (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place)
+    _set_axes(axes, chart, inches[1])
+    if len(names) > 1 and any(names):
+        _add_legend(axes, handles, names, title, inches[0])
+    else:
+        axes.set_title(title)
+
+
+def _set_axes(axes: Any, chart: Chart, height: float) -> None:
+    """Names, numbers and ends of the axes; a name that is too long ends at its comma."""
+    axes.grid(True)
+    axes.set_axisbelow(True)
+    if chart.polar:
+        axes.set(xticks=[], yticks=[])
+        low, high = chart.curves[0].y[[0, -1]].tolist()
+        axes.set_ylim(low, high + 1)
+        axes.set_rorigin(low - (high - low + 1) / 3)  # so that one turn does not hide the one before
+        return
+    fits = len(chart.y) < (height - 1) * LETTERS_PER_INCH
+    axes.set(xlabel=chart.x, ylabel=chart.y if fits else chart.y.partition(",")[0])
+    axes.margins(x=0.01 if chart.joined else 0.03)
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+        if not any(np.any(curve.y > 0) for curve in chart.curves):  # no curve has a point there
+            middle = chart.levels[0][1] if chart.levels else 1.0
+            axes.set_ylim(middle / 10, middle * 10)
+    whole = any(len(curve.x) and curve.x[-1] > 1 for curve in chart.curves)
+    _set_numbers(axes.xaxis, axes.get_xlim() if chart.log_x else None, whole=whole)
+    _set_numbers(axes.yaxis, axes.get_ylim() if chart.log_y else None)
+
+
+def _set_numbers(axis: Any, log_ends: tuple[float, float] | None = None, *, whole: bool = False) -> None:
+    """Numbers in plain digits: matplotlib would set powers of ten as formulas."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    if log_ends is not None:
+        few = axis.axis_name == "y" and log_ends[1] < MAX_FINE_RATIO * log_ends[0]  # side by side they need more room
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        axis.set_minor_formatter(NullFormatter())
+    elif whole:
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: typeset(value)))
+
+
+def _add_legend(axes: Any, handles: Sequence[Any], names: Sequence[str], title: str, width: float) -> None:
+    """Above the curves, where it hides none of them, in as many columns as there is room for, under the title."""
+    letters = 0.95 * width * LETTERS_PER_INCH  # which are small
+    shown = {handle: fitted(name, letters - 5, 8) for handle, name in zip(handles, names, strict=True) if name}
+    column = 10 + max(len(line) for lines in shown.values() for line in lines)
+    axes.legend(
+        shown,
+        map("\n".join, shown.values()),
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=max(1, min(len(shown), int(letters / column))),
+        title=title or None,
+        title_fontsize="medium",
+        alignment="left",
+        borderaxespad=0.2,
+        borderpad=0,
+    )
+
+
 def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> str:
     """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete.
 
@@ -131,7 +349,7 @@ def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] |
     from matplotlib.text import Text
 
     kind = check_suffix(path)
-    data = _written(figure, kind, dpi, about)
+    data = encoded(figure, kind, dpi, about)
     with open_output(path) as output:
         output.write(data)
     if kind == "svg":
@@ -149,7 +367,7 @@ _METADATA: dict[str, tuple[tuple[str, ...], str]] = {
 """By format: the entries that are left out, so that the same figure is the same bytes, and the one for `about`."""
 
 
-def _written(figure: Figure, kind: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
+def encoded(figure: Figure, kind: str = "png", dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
     """The bytes of a figure; in its texts, what no font shows and XML cannot hold is escaped: names come from files,
     and may hold anything.
     """
@@ -170,14 +388,9 @@ def _written(figure: Figure, kind: str, dpi: float = 100, about: Mapping[str, An
     return data.getvalue()
 
 
-def png_of(figure: Figure) -> bytes:
-    """A figure as the bytes of a PNG."""
-    return _written(figure, "png")
-
-
 def svg(figure: Figure, prefix: str) -> str:
     """A light figure as a part of an HTML page: its colours are the page's variables, its ids begin with the prefix."""
-    text = _written(figure, "svg").decode()
+    text = encoded(figure, "svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>|<style type=.*?</style>", "", text[text.index("<svg") :], flags=re.S)
     text = re.sub(r'(id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}", text)
     named = {"ink": _INK[0], "paper": _PAPER[0], "faint": _FAINT[0], "quiet": "#666666"}

@@ -14,8 +14,7 @@ from pecli.checks.verify.verification import Verification
 from pecli.engine.arrays import Floats
 from pecli.errors import PecliError, listed
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
-from pecli.views.pictures.labels import typeset
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, typeset
 from pecli.views.screen import printable, terminal
 
 MAX_TABLES = 4
@@ -140,6 +139,6 @@ def show(tensors: Sequence[Comparison]) -> None:
 
 def save(path: str, checked: Sequence[Any], about: Mapping[str, Any]) -> None:
     """What was expected, what was found, and the difference, in a file."""
-    from pecli.views.pictures import figure, mpl_render
+    from pecli.views.pictures import figure
 
-    figure.save(mpl_render.drawn(comparison_picture(checked)), path, about=about)
+    figure.save(figure.render(comparison_picture(checked)), path, about=about)

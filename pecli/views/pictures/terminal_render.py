@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -19,9 +19,8 @@ import numpy as np
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.errors import number
 from pecli.views.pictures import palettes
-from pecli.views.pictures.downsample import envelope, fitted_to, stride
-from pecli.views.pictures.labels import apart, axis_name, fitted, ticks
-from pecli.views.pictures.panels import REDUCED, Chart, Curve, HeatmapPanel, Panel, Picture
+from pecli.views.pictures.downsample import envelope, fitted_to
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture, apart, fitted, ticks
 from pecli.views.screen import Terminal, printable, terminal
 
 if TYPE_CHECKING:
@@ -50,9 +49,9 @@ def show(picture: Picture) -> None:
 
 def lines(picture: Picture, terminal: Terminal) -> list[str]:
     """The lines of a picture; below heatmaps, which share their colours, one that tells what axes and colours mean."""
-    picture = replace(picture, panels=[panel for panel in picture.panels if getattr(panel, "share", 1.0) == 1])
-    shown = fitted(printable(picture.title), terminal.columns, 3, terminal.dots)
-    shown += fitted(printable(picture.subtitle), terminal.columns, 3, terminal.dots)
+    picture = replace(picture, panels=[panel for panel in picture.panels if panel.share == 1])
+    words = (picture.title, picture.subtitle)
+    shown = [line for text in words for line in fitted(printable(text), terminal.columns, 3, terminal.dots)]
     heats = picture.heatmaps
     room = terminal.lines - 1 - len(shown) - bool(heats)
     least = MIN_HEATMAP_LINES if len(heats) == len(picture.panels) else MIN_CHART_LINES
@@ -148,7 +147,7 @@ def _whole_ticks(first: int, last: int, most: int) -> list[int]:
 
 def _pixels(values: Floats, high: int, wide: int, tall: int, reduce: str) -> Floats:
     """As many pixels as there is room for: of a large array less, of a small one every element a whole block."""
-    small, _ = fitted_to(np.asarray(values, np.float64), high, wide, reduce)
+    small = fitted_to(np.asarray(values, np.float64), high, wide, reduce)
     down, across = max(1, high // len(small)), max(1, wide // small.shape[1])
     if small.shape != values.shape:  # one direction is full: the other may grow, but an element stays about square
         down, across = min(down, 2 * tall), min(across, 4)
@@ -185,42 +184,43 @@ def _cells(levels: NDArray[np.int16], terminal: Terminal, panel: HeatmapPanel) -
         levels = np.concatenate([levels, np.full_like(levels[:1], BLANK)])
     drawn = []
     for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
-        line, last = [], None
-        for pair in zip(upper, lower, strict=True):
-            block, (above, below) = "▀", pair
-            if above == BLANK:
-                block, (above, below) = " " if below == BLANK else "▄", pair[::-1]
-            escape = f"{ink[above]}{paper[below]}" if terminal.unicode else paper[pair[0]]
-            line.append(("" if pair == last else escape) + (block if terminal.unicode else " "))
-            last = pair
-        drawn.append("".join(line) + _RESET)
+        line = []
+        for above, below in zip(upper, lower, strict=True):
+            if not terminal.unicode:
+                line.append((paper[above], " "))
+            elif above == BLANK:
+                line.append((f"{ink[below]}{paper[above]}", " " if below == BLANK else "▄"))
+            else:
+                line.append((f"{ink[above]}{paper[below]}", "▀"))
+        drawn.append(_joined(line))
     return drawn
+
+
+def _joined(cells: Iterable[tuple[str, str]]) -> str:
+    """Characters, each after the escape that begins its colour, if that is a new one; without one, it is as before."""
+    line, last = [], ""
+    for escape, character in cells:
+        line.append(character if escape in ("", last) else escape + character)
+        last = escape or last
+    return "".join(line) + (_RESET if last else "")
 
 
 def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, wide: int) -> str:
     """What the axes and the colours of heatmaps mean, in a line; each heatmap is so many characters wide."""
-    panel = heats[0]
-    columns = axis_name(
-        panel.columns, stride(panel.shape[1], min(wide, panel.values.shape[1])), REDUCED[panel.reduce][1]
-    )
+    panel, tall = heats[0], 2 if terminal.colours else 1
+    _, columns = panel.axis_names(1, max(1, min(wide, panel.values.shape[1])))
     down, right = (" ↓  ", " →") if terminal.unicode else (" down, ", " right")
-    names = f"{panel.rows and panel.rows + down}{columns}{right}"
+    names, sampled = f"{panel.rows and panel.rows + down}{columns}{right}   ", columns.partition("(")[2].rstrip(")")
     low, high = map(number, panel.ends)
-    sampled = columns.partition("(")[2].rstrip(")")  # which has to be said
-    room = terminal.columns - (3 + len(low) + len(high) + 2 + MIN_BAR)
-    names = next((f"{each}   " for each in (names, sampled) if each and len(each) <= room), "")
-    unknown = any(not np.isfinite(each.values).all() for each in heats)
-    none = " none: blank" if panel.log else ""
-    note = none + (" (x: not finite)" if unknown and not terminal.colours else "")
-    wide = min(
-        MAX_BAR, terminal.columns - len(names + low + high) - 2 - len(note) - 14 * (unknown and bool(terminal.colours))
-    )
+    note = " none: blank" * panel.log
+    if any(not np.isfinite(each.values).all() for each in heats):
+        note += f" {_cells(np.full((tall, 1), UNKNOWN, np.int16), terminal, panel)[0]} not finite"
+    room = terminal.columns - len(_ESCAPE.sub("", f"{low}  {high}{note}"))
+    names = next((text for text in (names, sampled and f"{sampled}   ") if len(text) + MIN_BAR <= room), "")
+    wide = min(MAX_BAR, room - len(names))
     if wide < 4:
         return f"{names}{low} to {high}"[: terminal.columns]
-    levels = np.rint(np.linspace(0, 255, wide)).astype(np.int16)[None, :].repeat(2 if terminal.colours else 1, axis=0)
-    (bar,) = _cells(levels, terminal, panel)
-    if unknown and terminal.colours:
-        note = f"{none} {_cells(np.full((2, 1), -1, np.int16), terminal, panel)[0]} not finite"
+    (bar,) = _cells(np.tile(np.rint(np.linspace(0, 255, wide)).astype(np.int16), (tall, 1)), terminal, panel)
     return f"{names}{low} {bar} {high}{note}"
 
 
@@ -229,21 +229,17 @@ def _chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     curves, levels = chart.curves, chart.levels
     across = _Axis([curve.x[np.isfinite(curve.y)] for curve in curves], chart.log_x)
     up = _Axis([*(curve.y for curve in curves), np.array([value for _, value in levels])], chart.log_y)
-    inks = _inks(chart, terminal)
-    legend = _legend(chart, terminal, inks)
+    inks, letters = _inks(chart, terminal), _letters(chart, terminal)
+    legend = _legend(chart, terminal, inks, letters)
     high = max(2, height - 3 - len(legend))
     rows = {high - 1 - place: text for place, text in up.labels(high, max(2, high // 4)).items()}
     margin = max(map(len, rows.values()), default=0) + 2
     wide = max(2, terminal.columns - margin - 1)
-    body = _chart_body(chart, across, up, (high, wide), _has_dots(curves, terminal), inks)
+    body = _chart_body(chart, across, up, (high, wide), inks, letters)
     right = f"{chart.x} →" if terminal.unicode else f"{chart.x} right"
     axes = f"{chart.y} ↑  {right}" if terminal.unicode else f"{chart.y} up, {right}"
-    columns = across.labels(wide, max(3, wide // 12))
-    return [
-        *_framed(body, rows, columns, terminal, margin, wide),
-        *fitted(axes, terminal.columns, 1, terminal.dots),
-        *legend,
-    ]
+    framed = _framed(body, rows, across.labels(wide, max(3, wide // 12)), terminal, margin, wide)
+    return [*framed, *fitted(axes, terminal.columns, 1, terminal.dots), *legend]
 
 
 class _Axis:
@@ -269,10 +265,10 @@ class _Axis:
 
 
 def _chart_body(
-    chart: Chart, across: _Axis, up: _Axis, size: tuple[int, int], dots: bool, inks: Sequence[str]
+    chart: Chart, across: _Axis, up: _Axis, size: tuple[int, int], inks: Sequence[str], letters: str
 ) -> list[str]:
     curves = chart.curves
-    high, wide = (size[0] * 4, size[1] * 2) if dots else size
+    high, wide = size if letters else (size[0] * 4, size[1] * 2)
     masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in curves]
     for curve, mask in zip(curves, masks, strict=True):
         if curve.reference:
@@ -280,19 +276,26 @@ def _chart_body(
     for _, level in chart.levels:
         masks.append(_raster(np.array([0.0, 1.0]), up.places(np.full(2, level)), (high, wide)))
         masks[-1][:, 1::2] = False  # a line of dots
-    if not dots:
-        owner = _owners(masks, len(curves))
-        letters = [*(_LETTERS[k % len(_LETTERS)] if k < len(curves) else "-" for k in range(len(masks))), " "]
-        return _coloured([[letters[k] for k in row] for row in owner.tolist()], owner, inks)
-    parts = [(mask.reshape(size[0], 4, size[1], 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
+    parts: Sequence[Indices | Flags] = masks
+    if not letters:
+        parts = [(mask.reshape(size[0], 4, size[1], 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
+    owner = _owners(parts, len(curves))
     every = np.bitwise_or.reduce(np.array(parts), axis=0)
-    shown = [[chr(0x2800 + code) if code else " " for code in row] for row in every.tolist()]
-    return _coloured(shown, _owners(parts, len(curves)), inks)
+    colours, lines = [*inks, ""], []
+    for owners, dots in zip(owner.tolist(), every.tolist(), strict=True):
+        braille = [chr(0x2800 + dot) if dot else " " for dot in dots]
+        characters = [letters[k] for k in owners] if letters else braille
+        lines.append(_joined(zip((colours[k] for k in owners), characters, strict=True)).rstrip())
+    return lines
 
 
-def _has_dots(curves: Sequence[Curve], terminal: Terminal) -> bool:
-    """Whether dots tell the curves apart: in colour, or where there is but one, beside dashes for comparison."""
-    return terminal.unicode and (bool(terminal.colours) or sum(not curve.reference for curve in curves) <= 1)
+def _letters(chart: Chart, terminal: Terminal) -> str:
+    """A letter for each curve and level, and for where there is none. Empty where dots tell the curves apart: in
+    colour, or where there is but one, beside dashes for comparison.
+    """
+    if terminal.unicode and (terminal.colours or sum(not curve.reference for curve in chart.curves) <= 1):
+        return ""
+    return "".join(_LETTERS[k % len(_LETTERS)] for k in range(len(chart.curves))) + "-" * len(chart.levels) + " "
 
 
 def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
@@ -328,19 +331,6 @@ def _raster(x: Floats, y: Floats, size: tuple[int, int], joined: bool = True) ->
     return mask
 
 
-def _coloured(shown: Sequence[Sequence[str]], owner: Indices, inks: Sequence[str]) -> list[str]:
-    """Lines of characters, each in its owner's colour."""
-    drawn = []
-    for characters, owners in zip(shown, owner.tolist(), strict=True):
-        line, last = [], ""
-        for character, k in zip(characters, owners, strict=True):
-            colour = inks[k] if k >= 0 else last
-            line.append(("" if colour == last else colour) + character)
-            last = colour
-        drawn.append("".join(line).rstrip() + (_RESET if last else ""))
-    return drawn
-
-
 def _inks(chart: Chart, terminal: Terminal) -> list[str]:
     """The escape that begins each curve's colour; levels are grey."""
     count, few = len(chart.curves), terminal.colours == 256
@@ -359,20 +349,18 @@ def _inks(chart: Chart, terminal: Terminal) -> list[str]:
     return _escapes([*codes, *[palettes.UNKNOWN_256 if few else palettes.UNKNOWN] * len(chart.levels)])
 
 
-def _legend(chart: Chart, terminal: Terminal, inks: Sequence[str]) -> list[str]:
+def _legend(chart: Chart, terminal: Terminal, inks: Sequence[str], letters: str) -> list[str]:
     """What each curve and level is, in as many lines as it takes."""
     curves = [(curve.label, "⠒ ⠒" if curve.reference else "⠒⠒") for curve in chart.curves]
-    named = [*curves, *((name, "⠂⠂") for name, _ in chart.levels)]
-    letters = not _has_dots(chart.curves, terminal)
     drawn: list[str] = []
     free = 0
-    for k, (label, sign) in enumerate(named):
+    for k, (label, dots) in enumerate([*curves, *((name, "⠂⠂") for name, _ in chart.levels)]):
         if not label:
             continue
-        sign = ("-" if k >= len(curves) else _LETTERS[k % len(_LETTERS)]) if letters else sign
+        sign = letters[k] if letters else dots
         text = "".join(fitted(printable(label), terminal.columns - 4, 1, terminal.dots))
         wide = len(sign) + 1 + len(text)
-        entry = f"{inks[k]}{sign}{_RESET if inks[k] else ''} {text}"
+        entry = f"{_joined([(inks[k], sign)])} {text}"
         if drawn and 3 + wide <= free:
             drawn[-1] += f"   {entry}"
             free -= 3 + wide

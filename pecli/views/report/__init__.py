@@ -29,9 +29,8 @@ from pecli.files.output import open_output
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
 from pecli.views.pictures import kinds
-from pecli.views.pictures.figure import svg
+from pecli.views.pictures.figure import render, svg
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.mpl_render import drawn
 from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
 from pecli.views.screen import Recorder, Rows, escaped, shape, size
@@ -152,7 +151,7 @@ class _Draft:
         self.parts.append(html_of(partial(check_results.show, result)))
         if compared and not result:
             picture = comparison_picture([result])
-            self.picture(drawn(picture), picture.title)
+            self.picture(render(picture), picture.title)
         if words:
             self.commands(shlex.join(words))
 
@@ -212,7 +211,7 @@ def _span(words: str, style: str) -> str:
 def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> tuple[str, Figure]:
     """A picture of that kind, or of the one that fits, as large as it likes; its title first."""
     picture = kinds.titled(labelled(subjects), PlotRequest(1000, 1000), kind)
-    return " ".join(filter(None, [picture.title, picture.subtitle])), drawn(picture)
+    return " ".join(filter(None, [picture.title, picture.subtitle])), render(picture)
 
 
 def _add_model(draft: _Draft, model: NamedModel) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.engine.runtimes import RUNTIMES
+from pecli.engine.runtimes import EMULATED
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import UnsupportedError
@@ -57,7 +57,7 @@ DEPARTURES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("runtime", EMULATED)
 def test_tables_and_departures_are_those_of_the_runtime(runtime: str, case: str) -> None:
     if runtime == "llama.cpp" and case.startswith("dynamic"):
         with pytest.raises(UnsupportedError, match="no dynamic scaling"):
@@ -91,23 +91,23 @@ def g(factor: float, scale: float = 1.0) -> float:
     ],
 )
 def test_yarn_attention_factors(scaling: dict[str, float], expected: list[float]) -> None:
-    assert [attention(runtime, **YARN, **scaling) for runtime in RUNTIMES] == pytest.approx(expected, rel=1e-12)
+    assert [attention(runtime, **YARN, **scaling) for runtime in EMULATED] == pytest.approx(expected, rel=1e-12)
 
 
 def test_longrope_attention_factors() -> None:
     """transformers alone takes one that is given; the others go by M/O = 16 at O = 64."""
     expected = float(np.sqrt(1 + np.log(16) / np.log(64)))
-    found = [attention(runtime, **LONGROPE, attention_factor=1.25) for runtime in RUNTIMES]
+    found = [attention(runtime, **LONGROPE, attention_factor=1.25) for runtime in EMULATED]
     assert found == pytest.approx([1.25, expected, expected, expected], rel=1e-12)
     cause = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25).runtime_reading.causes[0]
     assert cause == "attention factor 1.29099, not 1.25: computes it from max_position_embeddings alone"
 
 
-@pytest.mark.parametrize(("length", "runtimes"), [(64, ["mlx-lm"]), (65, [*RUNTIMES])])
+@pytest.mark.parametrize(("length", "runtimes"), [(64, ["mlx-lm"]), (65, [*EMULATED])])
 def test_which_factors_at_which_context(length: int, runtimes: list[str]) -> None:
     """The long ones halve the frequencies here."""
-    found = {name: Rope(4, 8, **LONGROPE, length=length, runtime=name).inverse_frequencies()[0] for name in RUNTIMES}
-    assert found == {name: 0.5 if name in runtimes else 1.0 for name in RUNTIMES}
+    found = {name: Rope(4, 8, **LONGROPE, length=length, runtime=name).inverse_frequencies()[0] for name in EMULATED}
+    assert found == {name: 0.5 if name in runtimes else 1.0 for name in EMULATED}
 
 
 def test_vllm_ends_where_its_tables_end() -> None:
@@ -127,7 +127,7 @@ LACKING = {
 }
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("runtime", EMULATED)
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling: str) -> None:
     every = {**LONGROPE, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}

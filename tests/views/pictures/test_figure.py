@@ -12,15 +12,13 @@ import pytest
 
 from pecli.errors import ParameterError
 from pecli.views.pictures import figure, palettes
+from pecli.views.pictures.panels import HeatmapPanel, Picture
 from tests.pixels import decoded
 
 
 def drawn(folder: Path, name: str = "x.png", *, dark: bool = False) -> bytes:
-    made = figure.new(4, 3, dark=dark)
-    axes = made.subplots()
-    axes.imshow(np.tile(np.linspace(-1, 1, 64), (64, 1)), cmap=figure.colours(centred=True))
-    axes.set_title("costs $5 and $6 位置 🙂")
-    figure.save(made, str(folder / name))
+    panel = HeatmapPanel("costs $5 and $6 位置 🙂", np.tile(np.linspace(-1, 1, 64), (64, 1)))
+    figure.save(figure.render(Picture("", [panel]), size=(4, 3), dark=dark), str(folder / name))
     return (folder / name).read_bytes()
 
 
@@ -36,8 +34,8 @@ def test_a_gradient_has_the_colours_of_the_palette_on_light_and_dark_paper(tmp_p
 SCRIPT = """
 import sys, numpy as np
 from pecli.views.pictures import figure
-made = figure.new(4, 3)
-made.subplots().plot(np.arange(5.0))
+from pecli.views.pictures.panels import Chart, Curve, Picture
+made = figure.render(Picture("", [Chart("", [Curve("", np.arange(5.0), np.arange(5.0))])]))
 for path in sys.argv[1:]:
     figure.save(made, path)
 assert "matplotlib.pyplot" not in sys.modules

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.views.pictures import figure as figure_module
-from pecli.views.pictures import mpl_render
+from pecli.views.pictures.figure import render, svg
 from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Picture
 from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
@@ -34,8 +33,7 @@ def test_every_text_is_inside_the_figure_and_apart_from_the_others(
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
     picture = made(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
-    width, height = size or mpl_render.size_of(picture)
-    shown = assert_readable(mpl_render.render(picture, width=width, height=height))
+    shown = assert_readable(render(picture, size=size))
     assert any(text.startswith(name) for text in shown)
     assert any(" ".join(text.split()).lower().endswith(picture.title[-20:].lower()) for text in shown)
 
@@ -76,11 +74,11 @@ def assert_readable(figure: Figure) -> list[str]:
 def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
     names = [f"{part}_model.layers.embeddings.position_embedding.{part}.weight" for part in ("text", "vision", "audio")]
     heats = [HeatmapPanel(name, np.zeros((4, 4)), limits=(0.0, 1.0)) for name in names]
-    shown = ["".join(text.split()) for text in assert_readable(mpl_render.render(Picture("many", heats, across=3)))]
+    shown = ["".join(text.split()) for text in assert_readable(render(Picture("many", heats, across=3)))]
     for name in names:
         assert name in shown or any(text.startswith(name[:7]) and "…" in text for text in shown)
     curves = [Curve(name * 3, np.arange(9.0), np.arange(9.0) + k) for k, name in enumerate(names)]
-    legend = assert_readable(mpl_render.render(Picture("legend", [Chart("", curves)])))
+    legend = assert_readable(render(Picture("legend", [Chart("", curves)])))
     assert {name * 3 for name in names} <= {"".join(text.split()) for text in legend}
 
 
@@ -88,7 +86,7 @@ def test_levels_and_bands_are_named() -> None:
     levels = [("trained on 8,192", 8192.0), ("extended to 131,072", 131072.0)]
     curve = Curve("rope", X, 6.28 * 1e5 ** (X / 50), marks=[(10.0, 62.8)])
     chart = Chart("", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=[Band("kept", 0, 20)])
-    figure = mpl_render.render(Picture("waves", [chart]))
+    figure = render(Picture("waves", [chart]))
     assert {"trained on 8,192", "extended to 131,072", "kept", "rope"} <= set(assert_readable(figure))
     (axes,) = figure.axes
     assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx([6.28, 62.8, 8192.0, 131072.0])
@@ -98,9 +96,9 @@ def test_levels_and_bands_are_named() -> None:
 
 def test_curves_and_points_on_each_other_are_all_seen() -> None:
     curves = [Curve("one", X, X**2), Curve("same", X, X**2), Curve("law", X, 50 * X, reference=True)]
-    first, second, law = mpl_render.render(Picture("", [Chart("", curves)])).axes[0].lines
+    first, second, law = render(Picture("", [Chart("", curves)])).axes[0].lines
     assert [line.get_linestyle() for line in (first, second, law)] == ["-", "--", ":"]
-    figure = mpl_render.render(made("slopes", pecli.Alibi(12), pecli.Alibi(8)))
+    figure = render(made("slopes", pecli.Alibi(12), pecli.Alibi(8)))
     below, above = figure.axes[0].lines
     assert (below.get_linestyle(), above.get_linestyle()) == ("None", "None")
     assert below.get_marker() != above.get_marker()
@@ -111,7 +109,7 @@ def test_curves_and_points_on_each_other_are_all_seen() -> None:
 @pytest.mark.parametrize("ordered", [False, True])
 def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
     chart = Chart("", [Curve(f"curve {k}", X, X * k) for k in range(10)], ordered=ordered)
-    lines = mpl_render.render(Picture("", [chart]), dark=dark).axes[0].lines
+    lines = render(Picture("", [chart]), dark=dark).axes[0].lines
     assert len({str(line.get_color()) for line in lines}) == 10
     assert {line.get_linestyle() for line in lines} == ({"-"} if ordered else {"-", "--"})
 
@@ -119,13 +117,13 @@ def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
 @pytest.mark.parametrize(("count", "named"), [(6, [False] * 3 + [True] * 3), (5, [True] * 5)])
 def test_the_outer_axes_speak_for_all_where_there_are_such(count: int, named: list[bool]) -> None:
     heats = [HeatmapPanel(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(count)]
-    *axes, _ = mpl_render.render(Picture("some", heats, across=3)).axes
+    *axes, _ = render(Picture("some", heats, across=3)).axes
     assert [each.get_xlabel() != "" for each in axes] == named
 
 
 def test_matrices_of_other_ends_have_a_bar_each() -> None:
     heats = [HeatmapPanel(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error") for k in range(3)]
-    figure = mpl_render.render(Picture("bars", heats), height=8.0)
+    figure = render(Picture("bars", heats), size=(8.0, 8.0))
     assert assert_readable(figure).count("error") == 3
     for axes, bar in zip(figure.axes[:3], figure.axes[3:], strict=True):
         assert (axes.bbox.y0, axes.bbox.y1) == pytest.approx((bar.bbox.y0, bar.bbox.y1))
@@ -134,7 +132,7 @@ def test_matrices_of_other_ends_have_a_bar_each() -> None:
 def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
     values = np.zeros((8, 8))
     values[:, 4:] = np.nan
-    figure = mpl_render.render(Picture("", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
+    figure = render(Picture("", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     figure.canvas.draw()
     pixels = np.asarray(figure.canvas.buffer_rgba())[:, :, :3].astype(int)
     axes = figure.axes[0].bbox
@@ -148,7 +146,7 @@ def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
 @pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])
 def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(rows: int, columns: int) -> None:
     values = pecli.Sinusoidal(rows, columns, dtype="float64").tables()["pe"]
-    figure = mpl_render.render(Picture("t", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
+    figure = render(Picture("t", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     drawn = np.asarray(figure.axes[0].images[0].get_array())
     assert drawn.shape == (min(rows, 375), -(-columns // -(-columns // 600)))  # three quarters of 8 × 5 inches
     edges = [k * rows // len(drawn) for k in range(len(drawn) + 1)]
@@ -159,7 +157,7 @@ def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(rows: int,
 
 def test_axes_say_what_of_a_table_is_shown() -> None:
     panel = HeatmapPanel("", np.zeros((5000, 2000)), table_shape=(10_000_000, 4000))
-    (axes, _) = mpl_render.render(Picture("t", [panel])).axes
+    (axes, _) = render(Picture("t", [panel])).axes
     assert axes.get_ylabel() == f"position (means of {1e7 / 375:,.0f})"
     assert axes.get_xlabel() == "channel (one in 8)"  # every fourth of 2000, each of which is one in two
 
@@ -167,7 +165,7 @@ def test_axes_say_what_of_a_table_is_shown() -> None:
 def test_a_logarithmic_scale_marks_the_tolerance() -> None:
     values = 10.0 ** -np.arange(1.0, 9.0)[:, None] * np.ones((8, 8))
     panel = HeatmapPanel("e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=("tolerance", 1e-3))
-    figure = mpl_render.render(Picture("t", [panel]))
+    figure = render(Picture("t", [panel]))
     assert {"error, line: tolerance 0.001", "1e−5"} <= set(assert_readable(figure))
     bar = figure.axes[1]
     assert bar.get_ylim() == pytest.approx((1e-9, 0.1))
@@ -176,7 +174,7 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
 
 def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
     values = np.arange(12.0).reshape(3, 4)
-    text = figure_module.svg(mpl_render.render(Picture("", [HeatmapPanel("", values)])), "f")
+    text = svg(render(Picture("", [HeatmapPanel("", values)])), "f")
     images = [decoded(b64decode(data)).shape[:2] for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', text)]
     assert (3, 4) in images
     assert "image-rendering:pixelated" in text
@@ -185,7 +183,7 @@ def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
 def test_words_of_close_levels_do_not_overlap() -> None:
     levels = [("one 131,072", 131072.0), ("other 163,840", 163840.0)]
     curve = Curve("", np.arange(9.0), 10.0 ** np.arange(9))
-    figure = mpl_render.render(Picture("", [Chart("", [curve], log_y=True, levels=levels)]))
+    figure = render(Picture("", [Chart("", [curve], log_y=True, levels=levels)]))
     figure.canvas.draw()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
     assert len(boxes) == 2

@@ -1,0 +1,133 @@
+"""How other runtimes read a config, a row each, with what their formulas give in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.runtimes import EMULATED, RUNTIMES
+from pecli.engine.schemes.rope import Rope
+from pecli.errors import UnsupportedError
+
+DIM, BASE = 64, 1e6
+PLAIN = BASE ** (-np.arange(0, DIM, 2) / DIM)
+YARN: dict[str, Any] = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+BETAS: dict[str, Any] = {"beta_fast": 32.0, "beta_slow": 1.0}
+SHORT, LONG = np.linspace(1, 2, 32), np.linspace(1, 8, 32)
+LONGROPE: dict[str, Any] = {
+    "scaling": "longrope",
+    "original_max_position_embeddings": 4096,
+    "max_position_embeddings": 131072,
+    "short_factor": SHORT.tolist(),
+    "long_factor": LONG.tolist(),
+}
+G4 = 1 + 0.1 * np.log(4)
+
+
+def yarn(factor: float = 4.0, round_limits: bool = True, fast: float = 32, slow: float = 1) -> np.ndarray:
+    low, high = (DIM * np.log(32768 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (fast, slow))
+    low, high = (np.floor(low), np.ceil(high)) if round_limits else (low, high)
+    ramp = np.clip((np.arange(DIM // 2) - low) / (high - low), 0, 1)
+    return PLAIN * (1 - ramp) + PLAIN / factor * ramp
+
+
+CASES: dict[str, tuple[str, dict[str, Any], np.ndarray, float, str]] = {
+    "SGLang's dynamic NTK is that of f² − f + 1": (
+        "sglang",
+        {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 4096, "length": 4096},
+        (BASE * 3 ** (DIM / (DIM - 2))) ** (-np.arange(0, DIM, 2) / DIM),
+        1.0,
+        "NTK with factor 3",
+    ),
+    "exllamav3 takes YaRN's factor from the context": (
+        "exllamav3",
+        {**YARN, "max_position_embeddings": 40960},
+        yarn(1.25),
+        1 + 0.1 * np.log(1.25),
+        "1.25; it ignores factor, 4",
+    ),
+    "exllamav3 takes the long factors from position 0 on": (
+        "exllamav3",
+        {**LONGROPE, "length": 2048},
+        PLAIN / LONG,
+        np.sqrt(1 + np.log(32) / np.log(4096)),
+        "the long factors from position 0 on",
+    ),
+    "ONNX Runtime GenAI knows YaRN by beta_fast": ("onnxruntime-genai", YARN, PLAIN, 1.0, "nothing is scaled"),
+    "ONNX Runtime GenAI rounds nothing": (
+        "onnxruntime-genai",
+        {**YARN, **BETAS, "attention_factor": 2.0},
+        yarn(round_limits=False),
+        G4,
+        "does not round YaRN's limits",
+    ),
+    "ONNX Runtime GenAI multiplies by a lone mscale": (
+        "onnxruntime-genai",
+        {**YARN, **BETAS, "truncate": False, "mscale": 0.7},
+        yarn(round_limits=False),
+        0.7,
+        "attention factor 0.7",
+    ),
+    "candle multiplies by LongRoPE's factors": (
+        "candle",
+        {**LONGROPE, "length": 8192},
+        PLAIN * LONG,
+        1.0,
+        "multiplies frequencies",
+    ),
+    "TensorRT-LLM always rounds": (
+        "tensorrt-llm",
+        {**YARN, "truncate": False, "attention_factor": 2.0},
+        yarn(),
+        G4,
+        "rounds YaRN's limits",
+    ),
+    "litgpt's ramp is inverted": ("litgpt", YARN, yarn(fast=1, slow=32), 1.0, "ramp is inverted"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_frequencies_attention_and_cause(case: str) -> None:
+    runtime, scaling, frequencies, attention, cause = CASES[case]
+    rope = Rope(1, DIM, BASE, runtime=runtime, **scaling)
+    np.testing.assert_allclose(rope.inverse_frequencies(), frequencies, rtol=4e-7)  # which are float32
+    assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-12)
+    assert cause in " ".join(rope.runtime_causes())
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES.keys() - EMULATED.keys())
+def test_what_they_read_alike_is_as_transformers_computes_it(runtime: str) -> None:
+    for scaling in ({}, {"scaling": "linear", "factor": 8.0}):
+        ropes = [Rope(64, DIM, BASE, runtime=name, **scaling) for name in (runtime, "transformers")]
+        ours, theirs = (rope.tables()["cos"] for rope in ropes)
+        assert np.array_equal(ours, theirs)
+        assert not ropes[0].runtime_causes()
+
+
+def test_exllamav3_has_no_dynamic_ntk() -> None:
+    with pytest.raises(UnsupportedError, match="it raises an error"):
+        Rope(1, DIM, scaling="dynamic", factor=2.0, max_position_embeddings=4096, runtime="exllamav3")
+
+
+@pytest.mark.parametrize(
+    ("model", "runtime"), [("qwen3-8b", "candle"), ("qwen2.5-7b", "candle"), ("gemma-3-12b", "mlc")]
+)
+def test_families_whose_scaling_is_not_read(model: str, runtime: str) -> None:
+    config = pecli.load_model(model)
+    if model != "gemma-3-12b":
+        sizes = {"head_dim": 128, "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 131072}
+        config = {"model_type": config.model_type, **sizes, "rope_theta": 1e6, "rope_scaling": {"type": "yarn", **YARN}}
+        del config["rope_scaling"]["scaling"]
+    found = pecli.runtimes(config, names=[runtime, "transformers"])
+    results = next(iter(found.layers.values()))
+    assert [result.departs for result in results] == [True, False]
+    assert "reads no rope_scaling" in results[0].causes[0]
+
+
+def test_a_dump_of_one_of_them_is_known_by_its_reading() -> None:
+    dump = Rope(256, DIM, BASE, runtime="litgpt", **YARN).tables()
+    result = pecli.verify(dump, Rope(256, DIM, BASE, **YARN), atol=1e-4)
+    assert "litgpt" in " ".join(result.diagnosis), result
