@@ -89,9 +89,10 @@ def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
 
 
 def test_what_nothing_explains_gets_no_reason() -> None:
-    noisy = halves(X, COS, SIN) + 0.01 * RNG.normal(size=X.shape)
-    for after in (np.tanh(X), noisy, np.full_like(X, np.nan), np.full_like(X, np.inf)):
-        found = pecli.verify(after.astype(np.float32), LLAMA, before=X.astype(np.float32), atol=1e-3)
+    x = X[:24]
+    noisy = halves(x, COS[:24], SIN[:24]) + 0.01 * RNG.normal(size=x.shape)
+    for after in (np.tanh(x), noisy, np.full_like(x, np.nan), np.full_like(x, np.inf)):
+        found = pecli.verify(after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=1e-3)
         assert not found.passed
         assert not found.diagnosis
 
