@@ -72,7 +72,7 @@ def test_diff_compares_two(pecli_cli) -> None:
     assert pecli_cli("diff", "a.npz", "c.npz").code == 1
 
 
-@pytest.mark.parametrize("period", ["16", "13", "47", "12.375", "7.25"])
+@pytest.mark.parametrize("period", ["16", "13", "6", "24"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_the_wrong_parameter_is_named(pecli_cli, period: str, dtype: str) -> None:
     assert pecli_cli(*WORDS[:-1], period, "--dtype", dtype, "-o", "t.npy").code == 0

@@ -15,14 +15,13 @@ from pecli.checks.tensor_roles import role_of
 from pecli.checks.verify.verification import tables_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
 from pecli.explain.time_limit import limited, time_limit
-from pecli.explain.words import clause, command_of, lacking
+from pecli.explain.words import command_of, describe, lacking
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.text import numerals
@@ -69,7 +68,7 @@ class Match:
     @property
     def form(self) -> str:
         """The edits in words."""
-        return ", ".join(clause(edit).partition(" (the spec says")[0] for edit in self.edits)  # there is no spec
+        return ", ".join(edit.clause.partition(" (the spec says")[0] for edit in self.edits)  # there is no spec
 
     @property
     def lacking(self) -> tuple[Edit, ...]:

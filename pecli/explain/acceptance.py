@@ -2,7 +2,8 @@
 
 What is left of every element is compared with the tolerance, or with the rounding that the storage of the values makes:
 their dtype, their decimals, their steps; float32 phases, where a recipe is among the edits; or noise, where what is
-left has no structure. Searches propose; what they propose is claimed only if it is accepted here.
+left has no structure. Searches propose; what they propose is claimed only if it is accepted here. Where a small part
+is wrong and the rest is exact, that part is the answer: no edit of the whole table is invented for it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, Flags, dtype_name
-from pecli.explain.edits import Decimals, Edit, Errors, Explanation, Noise
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.edits import (
+    ColumnsWrong,
+    Decimals,
+    Edit,
+    ElementsWrong,
+    Errors,
+    Explanation,
+    HeadsWrong,
+    Noise,
+    RowsWrong,
+)
 from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms, rounding, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
@@ -30,6 +43,9 @@ MAX_UNEVENNESS = 2.0  # times the standard deviation of noise: that of one row o
 MAX_NOISE = 0.25  # of the values, root mean square by root mean square: more would explain any numbers
 MAX_CORRELATION = 0.15  # of neighbours, where what is left is noise
 MIN_LINE = 16  # elements of a row or column whose standard deviation says something
+MAX_ELEMENTS = 8  # wrong elements that are named one by one
+MAX_SHARE = 0.25  # of the rows, columns or heads, that may be wrong in a table that is right otherwise
+MAX_LISTED = 64  # wrong rows, columns or heads
 MASKED, MASK_SHARE = -1e4, 0.05  # a value below the one that makes up more than such a share of all is a mask
 
 Samples = Mapping[str, Sample]
@@ -149,3 +165,64 @@ def _is_noise(left: AnyArray, largest: float, noise: float) -> bool:
         if abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
             return False
     return True
+
+
+@dataclass(frozen=True)
+class Located:
+    """The elements of one tensor that are not what a scheme makes."""
+
+    one: Sample
+    errors: Errors
+    wrong: Flags
+
+    def along(self, axes: tuple[int, ...]) -> Flags:
+        """Which places of some axes have a wrong element."""
+        others = tuple(axis for axis in range(self.wrong.ndim) if axis not in [each % self.wrong.ndim for each in axes])
+        return np.asarray(self.wrong.any(axis=others))
+
+    @property
+    def first_wrong_row(self) -> int | None:
+        """The row from which on all are wrong, where all before are right, or the other way round."""
+        rows = self.along((-2,))
+        changes = np.flatnonzero(np.diff(rows)) + 1
+        return int(changes[0]) if len(changes) == 1 else None
+
+    def _parts(self) -> Iterator[tuple[float, type[Any], Flags]]:
+        """Elements, where they are few; else rows, columns and heads: the share that is wrong, the kind of edit, and
+        the wrong ones.
+        """
+        count = np.count_nonzero(self.wrong)
+        whole_rows = self.wrong.ndim > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
+        if 0 < count <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
+            yield 0.0, ElementsWrong, self.wrong
+        elif self.wrong.ndim > 1:
+            leading = tuple(range(self.wrong.ndim - 2))
+            for kind, axes in (
+                (RowsWrong, (-2,)),
+                (ColumnsWrong, (-1,)),
+                *([(HeadsWrong, leading)] if leading else []),
+            ):
+                flags = self.along(axes)
+                if 0 < flags.mean() <= MAX_SHARE:
+                    yield float(flags.mean()), kind, flags
+
+    def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:
+        """The smallest part that is wrong, with what is left of all others."""
+        for _, kind, flags in sorted(self._parts(), key=lambda each: each[0])[:1]:
+            is_row, is_head = kind is RowsWrong, kind is HeadsWrong
+            named = flags[:, None] if is_row else flags[..., None, None] if is_head else flags
+            places = [tuple(place) for place in np.argwhere(flags).tolist()]
+            which = [place[0] for place in places] if kind in (RowsWrong, ColumnsWrong) else places
+            errors = self.errors._replace(left=np.where(named, 0.0, self.errors.left))
+            yield Explanation((kind(tuple(which[:MAX_LISTED])),), scheme, (self.one.name,), errors)
+
+    def is_no_scheme(self, edit: Edit) -> bool:
+        """Whether wrong rows are no padding, nor another beginning or end, which have names of their own; columns and
+        heads may be wrong by a parameter.
+        """
+        if not isinstance(edit, RowsWrong):
+            return isinstance(edit, ElementsWrong) and self.wrong.ndim > 1
+        rows = self.along((-2,))
+        values = np.moveaxis(self.one.values, -2, 0)[rows]
+        at_an_end = (rows[0] or rows[-1]) and np.count_nonzero(rows) > 1
+        return bool(np.abs(values).max(initial=0.0) > 0) and not at_an_end

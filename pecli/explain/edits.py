@@ -1,7 +1,6 @@
-"""The vocabulary of explanations: what can differ between a table and the one it should be, as data.
+"""The vocabulary of explanations: what can differ between a table and the one it should be, as data with its words.
 
 An explanation is a few edits, a scheme where one was found, and the residual beside the noise that was measured.
-Sentences are made of edits in `words` and nowhere else.
 """
 
 from __future__ import annotations
@@ -14,7 +13,12 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import spelled
+from pecli.errors import begun, spelled
+
+MAX_LISTED = 8  # rows, columns or channels that a sentence names
+
+Words = str | Mapping[str, str] | Callable[[Any], str]
+"""A format of an edit's fields; one for each value of the first of them; or what puts an edit into words."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -22,13 +26,22 @@ class Edit:
     """One difference: a subclass is a frozen dataclass, whose name in JSON is that of the class."""
 
     kind: ClassVar[str]
+    words: ClassVar[Words]
     cost: ClassVar[float]  # ranks explanations: the likelier a mistake, the cheaper
     storage: ClassVar[bool]  # whether it says how values were stored or computed, not which they are
 
-    def __init_subclass__(cls, cost: float = 1.0, storage: bool = False) -> None:
+    def __init_subclass__(cls, words: Words = "", cost: float = 1.0, storage: bool = False) -> None:
         cls.kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
-        cls.cost, cls.storage = cost, storage
+        cls.words, cls.cost, cls.storage = words, cost, storage
         dataclass(frozen=True)(cls)
+
+    @property
+    def clause(self) -> str:
+        """The edit in words."""
+        words, fields = type(self).words, vars(self)
+        if isinstance(words, Mapping):
+            words = words[next(iter(fields.values()))]
+        return words.format(**fields) if isinstance(words, str) else words(self)
 
     def as_json(self) -> dict[str, Any]:
         return {"edit": self.kind, **{name: _plain(value) for name, value in vars(self).items()}}
@@ -40,6 +53,97 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
+NAMES = {
+    "dim": "rotary dimension",
+    "attention_factor": "attention factor",
+    "exponent_dim": "dimension in the exponent",
+    "position_axis": "the axis of positions",
+}
+_SPEC = "(the spec says {expected})"
+_PARAMETERS: Mapping[Any, str] = {
+    "scale": f"positions are multiplied by {{found}} {_SPEC}",
+    ("scale", 1, 180 / math.pi): "angles are converted to degrees, and taken for radians",
+    ("scale", 1, math.pi / 180): "angles are in degrees, not radians",
+    ("scaling", "none"): "the {expected} scaling is missing",
+    "positions": "positions are not those given",
+    ("positions", "0, 1, 2, …"): "positions are 0, 1, 2, …, not those given",
+    ("positions", "those of the grid", "others"): "positions are not those of the grid",
+    ("positions", None, "others"): "positions are not 0, 1, 2, …: give them with --positions",
+    "axes of positions": f"positions are those of the axes {{found}} {_SPEC}",
+    ("mrope_interleaved", False): "M-RoPE sections are blocked, where the model interleaves them",
+    ("mrope_interleaved", True): "M-RoPE sections are interleaved, where the model has them one after the other",
+    "padding_idx": "the row of position {found} is zeros",
+    ("padding_idx", None): "the row of padding_idx is not zeros",
+    "divisors": "{found} is used where {expected} belongs",
+    ("divisors", "reversed"): "{expected} is in reverse order",
+    ("divisors", "multiplied"): "frequencies are multiplied by {expected}, not divided",
+    ("divisors", "other"): "{expected} has other values",
+    "inv_freq": "inv_freq holds {found}, not {expected}",
+    "exponent_dim": f"frequencies are over {{found}} channels {_SPEC}",
+    ("exponent_dim", "same"): "frequencies are over {expected} channels, as the spec says",
+    ("scheme", "sinusoidal"): "this is a sinusoidal table, not the cosines and sines of a rotary one",
+    "slopes": "slopes are rounded to {found} before they are multiplied",
+    "distance": "distances are off by one: {found}, not {expected}",
+}
+"""Of a parameter, one value of it, or one for another: the narrowest counts."""
+
+
+def said(value: Any) -> str:
+    """A value as people write it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value if isinstance(value, str) else spelled(value)
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10000 else str(value)
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.7g}"
+
+
+def _parameter(edit: Parameter) -> str:
+    name, expected, found = edit.name, edit.expected, edit.found
+    if name == "offset" and expected != found:
+        return f"positions start at {found:,} (the spec says {expected:,})"
+    if name.startswith("positions along"):
+        return f"{name} are off by {said(found)}"
+    keys = ((name, expected, found), (name, found), name)
+    words = next((_PARAMETERS[key] for key in keys if key in _PARAMETERS), "{name} is {found} " + _SPEC)
+    if expected is None and name not in _PARAMETERS:
+        words = "{name} is {found}"
+    if expected == found:  # in a table of another scaling
+        words = "{name} is {found}, as the spec says"
+    elif found == f"{expected}, applied twice":
+        words = "the {expected} scaling is applied twice"
+    elif name == "attention_factor" and math.isclose(found, (expected or 1.0) ** 2, rel_tol=1e-6):
+        words = "the attention factor is applied twice: {found}, not {expected}"
+    return words.format(name=NAMES.get(name, name), expected=said(expected), found=said(found))
+
+
+def _which(edit: Any) -> str:
+    """Which rows, columns, heads or elements; runs of more than two as «29–34»."""
+    runs: list[list[Any]] = []
+    for place in edit.which:
+        one = place[0] if isinstance(place, tuple) and len(place) == 1 else place
+        if runs and isinstance(one, int) and one - 1 in runs[-1][-1:]:
+            runs[-1].append(one)
+        else:
+            runs.append([list(one) if isinstance(one, tuple) else one])
+    spelt = [[f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(place) for place in run] for run in runs]
+    few, name = begun([word for words in spelt for word in words], MAX_LISTED), edit.kind.removesuffix("s_wrong")
+    return f"only {name} {few} differs" if len(edit.which) == 1 else f"only {name}s {few} differ"
+
+
+def _order(edit: Any) -> str:
+    if isinstance(edit.order, str):
+        return f"{edit.kind} are {'in reverse order' if edit.order == 'reversed' else edit.order}"
+    return f"{edit.kind} are in another order ({begun([str(each) for each in edit.order], MAX_LISTED)})"
+
+
+def _runtime(edit: Any) -> str:
+    names = (edit.found, *edit.also)
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return "; ".join((f"as {listed} {'compute' if edit.also else 'computes'} it", *edit.causes))
+
+
 class _Found(Edit):
     found: str
 
@@ -49,154 +153,164 @@ class _Which(Edit):
 
 
 class _Order(Edit):
-    order: str | tuple[int, ...]
+    order: str | tuple[int, ...]  # a word, or for each one found the one it should be
 
 
-class Parameter(Edit):
-    """Another value of a parameter."""
-
+class Parameter(Edit, words=_parameter):
     name: str
     expected: Any
     found: Any
 
 
-class Layout(Edit):
-    """Columns laid out otherwise."""
-
+class Layout(Edit, words=f"layout is {{found}} {_SPEC}"):
     expected: str
     found: str
 
 
-class Swapped(Edit):
-    """Sines where cosines should be, and the other way round."""
+class Swapped(Edit, words="sin and cos are swapped"): ...
 
 
-class Negated(Edit):
-    """The sign of all values, or of one function's: `which` is all, cos or sin."""
+NEGATED = {
+    "all": "the sign is flipped",
+    "sin": "sin is negated (it rotates the other way)",
+    "cos": "cos is negated",
+    "first": "the first function of each pair is negated",
+    "second": "the second function of each pair is negated",
+}
 
+
+class Negated(Edit, words=NEGATED):
     which: str = "all"
 
 
-class Scaled(Edit, cost=1.5):
-    """All values times a factor that is no parameter of the scheme."""
-
+class Scaled(Edit, words=lambda edit: f"values are scaled by {said(edit.by)}", cost=1.5):
     by: float
 
 
-class Rotation(_Found):
-    """Queries or keys that are rotated by another formula, in part, or not at all."""
+ROTATIONS = {
+    "none": "nothing is rotated: the values are those before",
+    "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
+    "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
+    "in place": "the second channel of a pair is computed from the first one after its rotation",
+    "first half": "only the first channel of each pair is rotated",
+    "second half": "only the second channel of each pair is rotated",
+    "in bfloat16": "rotated in bfloat16, which rounds the tables, each product and each sum",
+    "in float16": "rotated in float16, which rounds the tables, each product and each sum",
+    "first channels": "the first channels of a head are rotated, not the last",
+    "last channels": "the last channels of a head are rotated, not the first",
+}
 
 
-class Positions(Edit):
-    """Positions by which queries or keys are rotated, in runs, and what is known to lead to such."""
+class Rotation(_Found, words=ROTATIONS): ...
 
+
+class Positions(
+    Edit, words=lambda edit: f"positions are {edit.found}; expected {edit.expected}{edit.reason and ': '}{edit.reason}"
+):
     expected: str
     found: str
     reason: str = ""
 
 
-class Transposed(Edit):
-    """Axes exchanged."""
-
+class Transposed(Edit, words="the table is transposed"):
     axes: tuple[int, ...]
 
 
-class Repeated(Edit):
-    """The table several times along an axis."""
-
+class Repeated(Edit, words="repeated {times}× along axis {axis}"):
     axis: int
     times: int
 
 
-class Rows(Edit):
-    """Rows in another order, or cut to the first `at`; `words` lists the orders."""
+ROWS = {
+    "reversed": "rows are in reverse order",
+    "wrapped": "positions wrap at row {at:,}",
+    "padded": "the table starts after {at:,} rows of padding",
+    "padded at the end": "the last {at:,} rows are padding",
+    "cut": "truncated to the first {at:,} rows",
+    "shifted": "rows are shifted by {at:,}",
+    "permuted": "rows are in another order",
+    "constant": "all rows are at position {at:,}",
+}
 
+
+class Rows(Edit, words=ROWS):
     order: str
     at: int | None = None
 
 
-class Channels(_Order, cost=1.5):
-    """Channels in another order: a word, or for each channel found the one it should be."""
+class Channels(_Order, words=_order, cost=1.5): ...
 
 
-class Heads(_Order):
-    """Heads in another order."""
+class Heads(_Order, words=_order): ...
 
 
-class Mask(_Found):
-    """What stands where a bias is masked, and where that is."""
+class Mask(_Found, words="mask differs: {found}"): ...
 
 
-class RowShift(Edit, cost=1.2):
-    """A constant per row, which softmax ignores."""
+class RowShift(Edit, words="a constant is added to each row, which softmax ignores", cost=1.2): ...
 
 
-class Dtype(_Found, cost=0.1, storage=True):
-    """Values rounded to a dtype."""
+class Dtype(_Found, words="rounded to {found}", cost=0.1, storage=True): ...
 
 
-class Decimals(Edit, cost=0.1, storage=True):
-    """Values rounded to decimals."""
-
+class Decimals(Edit, words="rounded to {digits} decimals", cost=0.1, storage=True):
     digits: int
 
 
-class FixedPoint(Edit, cost=0.1, storage=True):
-    """Values rounded to multiples of a step."""
+def _step(edit: Any) -> str:
+    return "rounded to integers" if edit.step == 1 else f"rounded to steps of {edit.step:.4g}"
 
+
+class FixedPoint(Edit, words=_step, cost=0.1, storage=True):
     step: float
 
 
-class Noise(Edit, cost=0.2, storage=True):
-    """Values off by noise of that standard deviation."""
-
-    size: float
+class Noise(Edit, words="noise of {size:g}", cost=0.2, storage=True):
+    size: float  # the standard deviation
 
 
-class Recipe(_Found, cost=0.0, storage=True):
-    """Computed by a recipe other than the expected one."""
+class Recipe(_Found, words="computed by the recipe {found}", cost=0.0, storage=True): ...
 
 
-class Runtime(_Found, cost=0.5):
-    """Computed by a runtime; others may compute the same, and `causes` are what it reads otherwise than the spec."""
-
-    also: tuple[str, ...] = ()
-    causes: tuple[str, ...] = ()
+class Runtime(_Found, words=_runtime, cost=0.5):
+    also: tuple[str, ...] = ()  # others that compute the same
+    causes: tuple[str, ...] = ()  # what it reads otherwise than the spec
 
 
-class RowsWrong(_Which, cost=2.0):
-    """Right but for these rows."""
+class RowsWrong(_Which, words=_which, cost=2.0): ...
 
 
-class ColumnsWrong(_Which, cost=2.0):
-    """Right but for these columns."""
+class ColumnsWrong(_Which, words=_which, cost=2.0): ...
 
 
-class HeadsWrong(_Which, cost=2.0):
-    """Right but for these heads, or places of the axes before the rows."""
+class HeadsWrong(_Which, words=_which, cost=2.0): ...
 
 
-class ElementsWrong(_Which, cost=2.0):
-    """Right but for these elements."""
+class ElementsWrong(_Which, words=_which, cost=2.0): ...
 
 
-class RowRange(Edit, cost=0.5):
-    """The other edits are those of these rows alone, from the first to the last; all others are right."""
-
+class RowRange(Edit, words="only in rows {first:,} to {last:,}", cost=0.5):
     first: int
     last: int
 
 
-class Bits(_Found):
-    """Right bits, read as numbers of another dtype; `swapped` where bytes are in reverse order."""
+BITS = {name: f"values are the bits of {name}" for name in ("bfloat16", "float16", "float32")}
 
 
-class Incomplete(_Found):
-    """Written a step too early: columns not doubled (as halves, interleaved), the rest zeros; or angles as they are."""
+class Bits(_Found, words={**BITS, "swapped": "values are byte-swapped"}): ...
 
 
-class Uninitialised(Edit):
-    """Frequencies that nobody set: zeros, or no numbers."""
+INCOMPLETE = {
+    "halves": "columns are not doubled: the second half is zeros",
+    "interleaved": "columns are not doubled: every other one is zeros",
+    "angles": "values are the angles, position × inv_freq, and not their cosines or sines",
+}
+
+
+class Incomplete(_Found, words=INCOMPLETE): ...
+
+
+class Uninitialised(Edit, words="inv_freq was never initialised"): ...
 
 
 def parameter_edits(expected: Scheme, found: Scheme, skipped: Collection[str] = ()) -> Iterator[Parameter]:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -23,13 +22,12 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Parameter, Recipe, Runtime
-from pecli.explain.sample import BASES, Sample, plain, plainest, precision, rms, rounding
+from pecli.explain.sample import BASES, Sample, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.sinusoid_schemes import WaveScheme
 from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16
-GRID, FINER_GRID, GRID_REACH = 61, 21, math.log(30)  # values of a parameter that are tried, and how far they reach
 FEW_ROWS = 16
 UNITS = 4  # of the last place of float32, that the sines of other libraries and an attention factor may lose
 PHASE_UNITS = 16
@@ -237,13 +235,14 @@ def _allowed(values: AnyArray) -> float:
 
 
 def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """The one parameter that makes the tables with another value, in any scheme: the default, another option, a usual
-    number, or the one that comes nearest, as somebody would have written it.
+    """The one parameter that makes the tables with another value, in any scheme: the default, another option, or a
+    usual number.
     """
     samples, other = judge.samples, cast(Any, prior)
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
     if distance(prior, samples).largest <= allowed:
         return
+    sizes = [size for one in samples.values() for size in one.shape]
     for name, parameter in prior.parameters().items():
         given, default = getattr(prior, name), prior.default_of(name)
         values: Iterable[Any] = ()
@@ -252,35 +251,12 @@ def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
         elif isinstance(parameter, Choice):
             values = parameter.options
         elif isinstance(parameter, (Whole, Real)) and given is not None:
-            near = (2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10)
-            sizes = [float(size) for one in samples.values() for size in one.shape]
-            numbers = [*([default] if isinstance(default, (int, float)) else []), *near, *sizes, *range(33), *BASES]
+            usual = default if isinstance(default, (int, float)) else given
+            near = (usual, 2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10)
             kind = int if isinstance(parameter, Whole) else float
-            nearest = _nearest(float(given), samples, partial(_with_number, other, name, kind))
-            values = (kind(each) for each in chain(dict.fromkeys(numbers), nearest) if kind(each) == each)
+            values = (kind(each) for each in dict.fromkeys((*near, *sizes, *range(33), *BASES)) if kind(each) == each)
         for value in values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ():
             changed = partial(replace, other, **{name: value})
             if value != given and _distance(changed, samples, FEW_ROWS).largest <= allowed:
-                scheme = changed()
-                errors = scheme_errors(scheme)
-                edit = Parameter(name, given, value)
-                yield from judge.accepted([Explanation((edit,), scheme, tuple(samples), errors)])
-
-
-def _with_number(scheme: Any, name: str, kind: type, value: float) -> Any:
-    return replace(scheme, **{name: kind(value)})
-
-
-def _nearest(given: float, samples: Samples, scheme: Callable[[float], Scheme]) -> Iterator[float]:
-    """The value near the given one whose table is nearest: on ever finer grids, with more and more rows, since errors
-    grow along them.
-    """
-    if given <= 0:
-        return
-    at, reach, count = math.log(given), GRID_REACH, GRID
-    for rows in (FEW_ROWS, FEW_ROWS, FEW_ROWS, 4 * FEW_ROWS, 4 * FEW_ROWS, 16 * FEW_ROWS, 16 * FEW_ROWS, 0):
-        grid = np.linspace(at - reach, at + reach, count).tolist()
-        off = [_distance(partial(scheme, round(math.exp(log), 12)), samples, rows).root_mean_square for log in grid]
-        at = grid[int(np.argmin(off))]
-        reach, count = 2 * reach / (count - 1), FINER_GRID
-    yield from plain(math.exp(at), 0.05 * math.exp(at))
+                edit, scheme = Parameter(name, given, value), changed()
+                yield from judge.accepted([Explanation((edit,), scheme, tuple(samples), scheme_errors(scheme))])

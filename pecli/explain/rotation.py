@@ -14,10 +14,9 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices, round_to, widened
 from pecli.explain import edits as kinds
-from pecli.explain.acceptance import Judge, out_of_tolerance
+from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
-from pecli.explain.locate import Located
 from pecli.explain.sample import Sample, grain, precision, rms
 from pecli.explain.sinusoid_readings import Reading, padded
 from pecli.explain.sinusoid_schemes import WaveScheme, wave_scheme

@@ -6,6 +6,7 @@ The prior is all that differs between commands: a scheme (`explain`), another ta
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,14 +17,14 @@ import numpy as np
 
 from pecli.engine.arrays import Array, dtype_name, holds, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
-from pecli.explain.acceptance import Judge
+from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
-from pecli.explain.locate import Located, explain_part, located
 from pecli.explain.position_recovery import recognise_grid, recognise_positions
 from pecli.explain.recipe_search import (
     FEW_ROWS,
@@ -46,6 +47,7 @@ MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
 MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, where both are in one
 MIN_ANGLE = 2.0
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
+FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
 UNITS = 4  # of the last place, by which an explanation may be off values of order one
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
@@ -165,7 +167,8 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     known = list(prior.neighbours())
     if prior.positions is not None:
         edit = {"edit": "parameter", "name": "positions", "expected": "those given", "found": "0, 1, 2, …"}
-        known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
+        with contextlib.suppress(ParameterError):  # some go with positions alone
+            known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
     proposals = (
         Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
@@ -240,10 +243,31 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
         )
 
 
+def _located(prior: Scheme, one: Sample, atol: float) -> Located | None:
+    """Where a tensor is not what the prior makes, beyond the tolerance and rounding; None where shapes differ."""
+    if not one.whole or np.iscomplexobj(one.values):
+        return None
+    errors = scheme_errors(prior, drifts=True)({one.name: one})
+    if len(one.shape) == 1:
+        return Located(one, errors, ~(np.abs(errors.left) <= FREQUENCY_RTOL))
+    if errors.left.shape != one.shape:
+        return None
+    return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, atol))
+
+
+def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanation]:
+    """The part that is wrong, as the whole answer; `surely` where no parameter or order of rows may be the reason."""
+    (one,) = judge.samples.values()
+    found = _located(prior, one, 0.0)
+    for each in found.explanations(prior) if found is not None else ():
+        if not surely or (found and found.is_no_scheme(each.edits[0])):
+            yield from judge.accepted([each])
+
+
 def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """Rows up to one, or from one on, as a table of their own, where all others are right."""
     waves = judge.samples
-    every = [located(prior, one, 0.0) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
+    every = [_located(prior, one, 0.0) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
     cuts = {found.first_wrong_row if found is not None else None for found in every}
     cut = cuts.pop() if len(cuts) == 1 else None
     if cut is None or every[0] is None or not MIN_RANGE <= cut <= prior.seq_len - MIN_RANGE:
@@ -265,7 +289,7 @@ SEARCHES: Searches = (
         lambda prior, judge: judge.accepted(filter(None, [explain_computed(prior, judge.samples)])),
         lambda samples: [samples],
     ),
-    (partial(explain_part, surely=True), _each),
+    (partial(_by_part, surely=True), _each),
     (_by_range, _waves),
     (_by_neighbour, _waves),
     (_by_waves, _waves),
@@ -273,7 +297,7 @@ SEARCHES: Searches = (
     (_by_kind, _each),
     (_by_parameter, lambda samples: [samples]),
     (_transformed, _each),
-    (partial(explain_part, surely=False), _each),
+    (partial(_by_part, surely=False), _each),
 )
 """Each with the tensors that it explains at once."""
 

@@ -212,7 +212,8 @@ def all_readings(found: Mapping[str, Sample], expected: Form | None, channels: i
         if len(table) >= MIN_WRAPPED and len(reading.rows) == reading.length:
             yield from _wrapped(reading, table)
         speeds = np.abs(np.diff(reading.parts[0][:MIN_WRAPPED], axis=0)).mean(axis=0)
-        if np.median(speeds[: reading.channels // 2]) < np.median(speeds[reading.channels // 2 :]) / 2:
+        fast, slow = np.array_split(speeds, 2) if reading.channels > 1 else (speeds, speeds)
+        if np.median(fast) < np.median(slow) / 2:
             yield reading.reversed()
     yield from plain
     for reading in plain[:2]:

@@ -217,7 +217,6 @@ def show_identification(result: Identification) -> None:
 def match_lines(match: Match) -> Iterator[str]:
     """A match in a few lines, its command left out."""
     from pecli.explain.edits import Runtime
-    from pecli.explain.words import clause
 
     parameters = match.scheme.spec()["parameters"]
     kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
@@ -225,7 +224,7 @@ def match_lines(match: Match) -> Iterator[str]:
     yield f"{', '.join(match.tensors)}: {match.scheme.name}, {how}"
     yield "  ".join(f"{name}={_brief(value)}" for name, value in kept.items())
     if match.runtimes:
-        yield clause(Runtime(match.runtimes[0], match.runtimes[1:]))
+        yield Runtime(match.runtimes[0], match.runtimes[1:]).clause
     if match.form:
         yield f"in the file: {match.form}" + ("; the command makes the table without that" if match.lacking else "")
     for sentence in match.undetermined:

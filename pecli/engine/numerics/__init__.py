@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Context
 from fractions import Fraction
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Flags, Floats, round_to
 from pecli.errors import ParameterError
+
+Made = TypeVar("Made")
 
 GUARD = 32  #: bits that a computation has beyond those of its result
 
@@ -89,21 +92,12 @@ def cos_sin(turns: int, bits: int) -> tuple[int, int]:
     work = bits + GUARD
     quadrant, rest = divmod((turns << (GUARD + 2)) + (1 << (work - 1)), 1 << work)
     angle = (rest - (1 << (work - 1))) * pi(work) >> (work + 1)  # −π/4 … π/4
-    square = angle * angle >> work
-    cosine, sine = 0, 0
-    term, k = 1 << work, 0
-    while term:
-        cosine += term
-        term = term * square // -((k + 1) * (k + 2)) >> work
-        k += 2
-        if term == -1:
-            break
-    term, k = angle, 1
-    while term and term != -1:
-        sine += term
-        term = term * square // -((k + 1) * (k + 2)) >> work
-        k += 2
-    cosine, sine = round_shift(cosine, GUARD), round_shift(sine, GUARD)
+    sums, term, k = [0, 0, 0, 0], 1 << work, 0
+    while term not in (0, -1):
+        sums[k % 4] += term  # of exp(i·angle), times 1, i, −1 and −i
+        k += 1
+        term = (term * angle >> work) // k
+    cosine, sine = round_shift(sums[0] - sums[2], GUARD), round_shift(sums[1] - sums[3], GUARD)
     return ((cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine))[quadrant % 4]
 
 
@@ -218,7 +212,7 @@ def round_fixed(value: int, bits: int, dtype: str) -> float:
     return float(round_to(np.array([double]), dtype)[0])
 
 
-POSITION_BITS = 41  #: of a position, which is at most 2**40
+POSITION_BITS = 64  #: of a position, which is at most 2**40, or of its numerator where it is no integer
 MAX_FREQUENCY = 2.0**64  #: frequencies stay below this, so that a base below 1 has a limit that makes sense
 
 
@@ -227,11 +221,9 @@ class Frequencies(NamedTuple):
 
     values: tuple[int, ...]
     bits: int
-    more: Callable[[int], Frequencies]  #: the same frequencies with that many bits more
 
     def take(self, indices: Sequence[int]) -> Frequencies:
-        values = tuple(self.values[k] for k in indices)
-        return Frequencies(values, self.bits, lambda extra: self.more(extra).take(indices))
+        return Frequencies(tuple(self.values[k] for k in indices), self.bits)
 
     def floats(self) -> list[float]:
         return [value / (1 << self.bits) for value in self.values]
@@ -245,56 +237,58 @@ def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None
 
 
 def geometric(
-    base: float,
-    denominator: Fraction,
-    count: int,
-    scale: float = 1.0,
-    extra: int = 0,
-    log_base: Callable[[int], int] | None = None,
+    base: float, denominator: Fraction, count: int, scale: float = 1.0, log_base: Callable[[int], int] | None = None
 ) -> Frequencies:
     """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`.
 
     Where the base is not a float, `log_base` gives its logarithm to any number of bits, and `base` does not count.
     """
+    log_base = log_base or partial(log, Fraction(base))
     steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
-    log2 = math.log2(base) if log_base is None else log_base(64) / 2**64 / math.log(2)
+    log2 = log_base(64) / 2**64 / math.log(2)
     smallest = 2.0 ** max(-1074.0, -steps * log2) if log2 > 0 else 1.0
     growth = max(0, int(-steps * log2)) + count.bit_length()  # what the steps add to an error
-    bits = bits_for(smallest) + 64 + growth + abs(math.frexp(scale)[1]) + extra
-    values = [1 << bits]
+    bits = bits_for(smallest) + 64 + growth + abs(math.frexp(scale)[1])
+    values, work = [1 << bits], bits + 2 * GUARD
     if count > 1:
-        step = -1 / denominator
-        if log_base is None:
-            ratio = power(Fraction(base), step, bits)
-        else:
-            ratio = round_shift(exp(log_base(bits + 32) * step.numerator // step.denominator, bits + 32), 32)
+        ratio = round_shift(exp(int(-log_base(work) / denominator), work), work - bits)
         for _ in range(count - 1):
             values.append(values[-1] * ratio >> bits)
-    return Frequencies(tuple(values), bits, lambda extra: geometric(base, denominator, count, scale, extra, log_base))
+    return Frequencies(tuple(values), bits)
 
 
-def rational(values: Sequence[Fraction], extra: int = 0) -> Frequencies:
+def rational(values: Sequence[Fraction]) -> Frequencies:
     """Frequencies that are fractions, from 1 on, or 0."""
-    bits = bits_for(1.0) + 64 + extra
-    return Frequencies(tuple(fixed(value, bits) for value in values), bits, lambda extra: rational(values, extra))
+    bits = bits_for(1.0) + 64
+    return Frequencies(tuple(fixed(value, bits) for value in values), bits)
 
 
 def joined(parts: Sequence[Frequencies]) -> Frequencies:
     """The frequencies of all parts, one part after the other."""
     bits = max((part.bits for part in parts), default=0)
-    values = tuple(value << (bits - part.bits) for part in parts for value in part.values)
-    return Frequencies(values, bits, lambda extra: joined([part.more(extra) for part in parts]))
+    return Frequencies(tuple(value << (bits - part.bits) for part in parts for value in part.values), bits)
 
 
 def in_radians(frequencies: Frequencies) -> Frequencies:
     """Turns per position as radians per position."""
-    turn = 2 * pi(frequencies.bits)
-    values = tuple(round_shift(value * turn, frequencies.bits) for value in frequencies.values)
-    return Frequencies(values, frequencies.bits, lambda extra: in_radians(frequencies.more(extra)))
+    values, bits = frequencies
+    return Frequencies(tuple(round_shift(value * 2 * pi(bits), bits) for value in values), bits)
+
+
+_extra_bits = ContextVar("extra_bits", default=0)
+
+
+def more_precise(make: Callable[[], Made], extra: int) -> Made:
+    """What `make` returns where frequencies have so many bits more than usual."""
+    before = _extra_bits.set(extra)
+    try:
+        return make()
+    finally:
+        _extra_bits.reset(before)
 
 
 def bits_for(smallest: float) -> int:
     """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
     position."""
     zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
-    return -(-(POSITION_BITS + 120 + min(zeros, 1100)) // 32) * 32
+    return -(-(POSITION_BITS + 120 + min(zeros, 1100) + _extra_bits.get()) // 32) * 32

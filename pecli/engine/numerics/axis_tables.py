@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property, partial
 from threading import Lock
 
 import numpy as np
@@ -19,8 +19,6 @@ import numpy as np
 from pecli.engine.arrays import Array, Indices, numpy_dtype
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves, round_waves
-
-EXTRA_BITS = 64  #: of the waves of a unit: numerators have up to 63 bits, where positions that are integers have 41
 
 _MAX_NUMERATOR = 1 << 63
 _EXPONENT_STEP = 8  #: powers of two in denominators are rounded up to multiples of this, so that floats form few groups
@@ -54,14 +52,13 @@ def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
 class AxisRotation:
     """Rows of cos and sin whose waves each follow one axis of `coordinates`; the counterpart of `Rotation`.
 
-    `make_waves(unit)` gives the waves for positions in multiples of `unit`, with EXTRA_BITS bits more than usual.
+    `make_waves(unit)` gives the waves for positions in multiples of `unit`.
     """
 
     def __init__(self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates) -> None:
-        self._make_waves, self._coordinates = make_waves, coordinates
+        self._make_waves, self._waves_of = make_waves, cache(make_waves)
+        self._coordinates, self._lock = coordinates, Lock()
         self._columns = [np.flatnonzero(np.array(axes) == axis) for axis in range(len(coordinates.values))]
-        self._lock, self._waves_lock = Lock(), Lock()
-        self._waves: dict[Fraction, Waves] = {}
         self._shared: dict[tuple[str, int, str], Array] = {}
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
@@ -101,18 +98,13 @@ class AxisRotation:
             for start in range(0, len(rows), step):
                 some = np.array(numerators[start : start + step], np.uint64)
                 places, waved = np.repeat(some, len(columns)), np.tile(columns, len(some))
-                found = round_waves(waves, places, waved, np.full(len(places), part == "sin"), dtype)
+                sine = np.full(len(places), part == "sin")
+                found = round_waves(waves, partial(self._make_waves, unit), places, waved, sine, dtype)
                 out[rows[start : start + step]] = found.reshape(len(some), len(columns))
         if part == "sin":
             negative = np.array([position < 0 for position in positions], bool)
             out[negative] = -out[negative]
         return out
-
-    def _waves_of(self, unit: Fraction) -> Waves:
-        with self._waves_lock:
-            if unit not in self._waves:
-                self._waves[unit] = self._make_waves(unit)
-            return self._waves[unit]
 
     @cached_property
     def _rotation(self) -> Rotation:

@@ -327,7 +327,7 @@ class Rotation:
             rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
             sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
             places = rows.astype(np.uint64) + np.uint64(first)
-            out[rows, columns] = round_waves(waves, places, columns // width, sine, dtype)
+            out[rows, columns] = round_waves(waves, self._make_waves, places, columns // width, sine, dtype)
 
     def _tile(self, part: str, column: int, columns: int, dtype: str) -> Tile:
         """One that nobody works with, whose memory has been touched already, or a new one."""

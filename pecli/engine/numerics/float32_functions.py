@@ -16,7 +16,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles, round_to
-from pecli.engine.numerics import Frequencies, phases, round_fixed
+from pecli.engine.numerics import Frequencies, bits_for, phases, round_fixed
 from pecli.engine.numerics.phases import SECTORS, Waves, round_waves
 
 _PER_RADIAN = SECTORS / (2 * math.pi)
@@ -78,17 +78,15 @@ def _exactly(angles: Singles, part: str) -> Singles:
     whole = (fractions * 2.0**24).astype(np.uint64)
     columns = (exponents - (24 + _MIN_EXPONENT)).astype(np.intp)
     sine = np.full(len(whole), part == "sin")
-    return round_waves(_powers_of_two(), whole, columns, sine, "float32").astype(np.float32)
+    return round_waves(_known_powers_of_two(), _powers_of_two, whole, columns, sine, "float32").astype(np.float32)
 
 
-@cache
 def _powers_of_two() -> Waves:
-    return Waves.of(_doublings(0))
+    bits = 640 + bits_for(1.0)  # 352 for the smallest after the product with a position, 105 for the largest
+    return Waves.of(Frequencies(tuple(1 << (bits + e) for e in range(_MIN_EXPONENT, _MAX_EXPONENT)), bits))
 
 
-def _doublings(extra: int) -> Frequencies:
-    bits = 640 + extra  # 352 for the smallest after the product with a position, 105 for the largest, and a margin
-    return Frequencies(tuple(1 << (bits + e) for e in range(_MIN_EXPONENT, _MAX_EXPONENT)), bits, _doublings)
+_known_powers_of_two = cache(_powers_of_two)
 
 
 def power(base: float, exponent: float) -> float:

@@ -9,7 +9,7 @@ cosines of algebraic numbers, never halfway between two floats, so that ends; si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -17,7 +17,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints, numpy_dtype
+from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
 from pecli.engine.numerics import DoubleDouble, Frequencies, bits_for, exact_sum, round_double_double, undecided
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -27,6 +27,8 @@ SECTORS = 256  #: the circle is cut into this many sectors; a table holds their 
 _SPARE_DIGITS = 1
 """Digits at the low end that the 53 bits of a plain cosine can do without; 88 of 120 guard bits are left."""
 
+_AMPLITUDE_BITS = 200
+_MAX_EXTRA_BITS = 1 << 16  #: at which deciding a rounding is given up
 PRODUCT_ERROR = 2.0**-91  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
 
 
@@ -43,38 +45,27 @@ class Waves:
 
     turns: tuple[int, ...]
     bits: int
-    amplitude: int
-    amplitude_bits: int
+    amplitude: int  #: over 2**_AMPLITUDE_BITS, and how many units it may be off by
     amplitude_error: int
-    more: Callable[[int], Waves]  #: the same waves with that many bits more
 
     @classmethod
     def of(
-        cls,
-        frequencies: Frequencies,
-        *,
-        scale: float | Fraction = 1.0,
+        cls, frequencies: Frequencies, *, scale: float | Fraction = 1.0, in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
-        extra: int = 0,
-        in_turns: bool = False,
-    ) -> Waves:
+    ) -> Waves:  # fmt: skip
         """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`.
 
         An amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer.
         """
         smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
-        bits = bits_for(smallest * float(scale) / 8) + extra
+        bits = bits_for(smallest * float(scale) / 8)
         numerator, denominator = scale.as_integer_ratio()
         turn = (1 << frequencies.bits if in_turns else 2 * numerics.pi(frequencies.bits)) * denominator
         turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
-        places = _AMPLITUDE_BITS + extra
-        height = amplitude(places) if callable(amplitude) else numerics.fixed(Fraction(amplitude), places)
-        error = 4 if callable(amplitude) else int(Fraction(height, 1 << places) != amplitude)
-
-        def more(extra: int) -> Waves:
-            return cls.of(frequencies.more(extra), scale=scale, amplitude=amplitude, extra=extra, in_turns=in_turns)
-
-        return cls(turns, bits, height, places, error, more)
+        if callable(amplitude):
+            return cls(turns, bits, amplitude(_AMPLITUDE_BITS), 4)
+        height = numerics.fixed(Fraction(amplitude), _AMPLITUDE_BITS)
+        return cls(turns, bits, height, int(Fraction(height, 1 << _AMPLITUDE_BITS) != amplitude))
 
     @cached_property
     def limbs(self) -> Ints:
@@ -87,7 +78,7 @@ class Waves:
 
     @cached_property
     def factor(self) -> DoubleDouble:
-        return DoubleDouble.fixed(self.amplitude, self.amplitude_bits)
+        return DoubleDouble.fixed(self.amplitude, _AMPLITUDE_BITS)
 
 
 @cache
@@ -184,47 +175,37 @@ def _series(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     return sine, z * (-_INVERSE[2] + z * (_INVERSE[24] + DoubleDouble.plain(tail)))
 
 
-_MAX_BITS = 1 << 16  #: bits more than usual at which deciding a rounding is given up
-_AMPLITUDE_BITS = 200
-
 FLOAT64_ERROR = 2.0**-50  #: the relative error of amplitude · `cos_sin`; 2**-51.5 by analysis
 
 
-def round_waves(waves: Waves, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
-    """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded."""
-    out = np.empty(len(positions), numpy_dtype(dtype))
-    limbs = waves.limbs[:, columns]
-    cosines, sines = cos_sin(limbs, positions)
-    value = DoubleDouble.plain(np.where(sine, sines, cosines)) * waves.factor
-    out[...] = round_double_double(value, dtype)
-    open_ = np.flatnonzero(undecided(value, FLOAT64_ERROR * np.abs(value.hi), dtype))
-    if open_.size:
-        cosine, sine_ = cos_sin_double_double(limbs[:, open_], positions[open_])
-        hi, lo = np.where(sine[open_], sine_.hi, cosine.hi), np.where(sine[open_], sine_.lo, cosine.lo)
-        value = DoubleDouble(hi, lo) * waves.factor
-        out[open_] = round_double_double(value, dtype)
-        open_ = open_[undecided(value, PRODUCT_ERROR * np.abs(value.hi), dtype)]
-    for k in open_:
-        out[k] = _by_integers(waves, int(positions[k]), int(columns[k]), bool(sine[k]), dtype)
+def round_waves(
+    waves: Waves, make: Callable[[], Waves], positions: Ints, columns: Indices, sine: Flags, dtype: str
+) -> Array:
+    """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded.
+
+    `make` makes the same waves again, with more bits where these do not decide."""
+    limbs, relative_error = waves.limbs[:, columns], FLOAT64_ERROR
+    if dtype == "float64":
+        cosine, sine_ = cos_sin_double_double(limbs, positions)
+        relative_error = PRODUCT_ERROR
+    else:
+        cosine, sine_ = map(DoubleDouble.plain, cos_sin(limbs, positions))
+    value = DoubleDouble(np.where(sine, sine_.hi, cosine.hi), np.where(sine, sine_.lo, cosine.lo)) * waves.factor
+    out = round_double_double(value, dtype)
+    for k in np.flatnonzero(undecided(value, relative_error * np.abs(value.hi), dtype)):
+        place = int(positions[k]), int(columns[k]), bool(sine[k])
+        finer, extra = waves, 0
+        while (number := _by_integers(finer, *place, dtype)) is None:
+            extra = 2 * extra + waves.bits
+            if extra > _MAX_EXTRA_BITS:
+                raise ArithmeticError(f"{extra} more bits do not say how position {place[0]} of wave {place[1]} rounds")
+            finer = numerics.more_precise(make, extra)
+        out[k] = number
     return out
 
 
-def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: str) -> float:
-    """The last resort, in integers of as many bits as it takes."""
-    extra = 0
-    while extra <= _MAX_BITS:
-        finer = waves.more(extra) if extra else waves
-        low, high = (
-            numerics.round_fixed(bound, scale, dtype) for bound, scale in _bounds(finer, position, column, sine)
-        )
-        if low == high:
-            return low
-        extra = 2 * extra + finer.bits
-    raise ArithmeticError(f"{extra} bits more do not decide how position {position} of wave {column} rounds")
-
-
-def _bounds(waves: Waves, position: int, column: int, sine: bool) -> Iterator[tuple[int, int]]:
-    """Two fixed-point numbers, with their bits, that the value lies between.
+def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: str) -> float | None:
+    """The last resort: two numbers that the value lies between, in integers; None where they do not round alike.
 
     The frequency is off by less than one unit, so the angle by less than 7·position units; near the top of a wave
     that hardly moves the value.
@@ -234,6 +215,7 @@ def _bounds(waves: Waves, position: int, column: int, sine: bool) -> Iterator[tu
     cosine, sine_ = numerics.cos_sin(turns << bits, work)
     value, steepness = (sine_, cosine) if sine else (cosine, sine_)
     error = (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2 if turns else 0
-    for way in (-1, 1):
-        bound = (value + way * error) * waves.amplitude + way * (abs(value) + error) * waves.amplitude_error
-        yield bound, work + waves.amplitude_bits
+    slack = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
+    bounds = (value * waves.amplitude - slack, value * waves.amplitude + slack)
+    low, high = (numerics.round_fixed(bound, work + _AMPLITUDE_BITS, dtype) for bound in bounds)
+    return low if low == high else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, transformed, unscaled
+from pecli.engine.scalings.scaling import Scaling, unscaled
 from pecli.errors import ParameterError, spelled
 
 
@@ -32,20 +31,14 @@ class Llama3(Scaling):
         factor, length = Fraction(self.factor), self.original_max_position_embeddings
         low, high = Fraction(self.low_freq_factor), Fraction(self.high_freq_factor)
 
-        def share(rotations: Fraction) -> Fraction:
-            """How much of a frequency is kept."""
-            if low == high:
-                return Fraction(rotations > low)
-            return min(max((rotations - low) / (high - low), Fraction(0)), Fraction(1))
-
-        def blend(values: Sequence[int], bits: int) -> list[int]:
-            one, turn, blended = 1 << bits, 2 * numerics.pi(bits), []
-            for value in values:
-                keep = numerics.fixed(share(Fraction(value * length, turn)), bits)  # of O/λ
-                blended.append(((value * factor.denominator // factor.numerator) * (one - keep) + value * keep) >> bits)
-            return blended
-
-        return transformed(unscaled(base, dim), blend)
+        values, bits = unscaled(base, dim)
+        one, turn, blended = 1 << bits, 2 * numerics.pi(bits), []
+        for value in values:
+            rotations = Fraction(value * length, turn)  # O/λ
+            share = Fraction(rotations > low) if low == high else (rotations - low) / (high - low)
+            keep = numerics.fixed(min(max(share, Fraction(0)), Fraction(1)), bits)
+            blended.append(((value * factor.denominator // factor.numerator) * (one - keep) + value * keep) >> bits)
+        return Frequencies(tuple(blended), bits)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         rotations = self.original_max_position_embeddings * plain / (2 * math.pi)

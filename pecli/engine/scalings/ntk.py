@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies, round_fixed
-from pecli.engine.scalings.scaling import Scaling, reciprocal, transformed
+from pecli.engine.scalings.scaling import Scaling, reciprocal
 from pecli.errors import ParameterError
 
 _BITS = 160
@@ -78,13 +77,9 @@ class NtkFixed(Scaling):
     factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        factor = Fraction(self.factor)
-
-        def slowed(values: Sequence[int], bits: int) -> list[int]:
-            by = numerics.power(factor, Fraction(-2, dim), bits)
-            return [value * by >> bits for value in values]
-
-        return transformed(_stretched(base, dim, factor), slowed)
+        values, bits = _stretched(base, dim, Fraction(self.factor))
+        by = numerics.power(Fraction(self.factor), Fraction(-2, dim), bits)
+        return Frequencies(tuple(value * by >> bits for value in values), bits)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         return plain * self.factor ** (-(np.arange(plain.shape[-1]) + 1) / half)

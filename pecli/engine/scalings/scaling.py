@@ -5,7 +5,7 @@ b is the base, d the rotary dim, f the factor, O the original length, M the max_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -108,17 +108,8 @@ def unscaled(base: float, dim: int) -> Frequencies:
     return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2)
 
 
-def transformed(before: Frequencies, change: Callable[[Sequence[int], int], Sequence[int]]) -> Frequencies:
-    """The frequencies after a change to their integers over 2**bits."""
-    values = tuple(change(before.values, before.bits))
-    return Frequencies(values, before.bits, lambda extra: transformed(before.more(extra), change))
-
-
 def divided(before: Frequencies, by: Sequence[Fraction]) -> Frequencies:
     """Each frequency by its own divisor; a single one is for all."""
-
-    def change(values: Sequence[int], bits: int) -> list[int]:
-        every = by if len(by) > 1 else [by[0]] * len(values)
-        return [value * f.denominator // f.numerator for value, f in zip(values, every, strict=True)]
-
-    return transformed(before, change)
+    every = by if len(by) > 1 else [by[0]] * len(before.values)
+    values = (value * f.denominator // f.numerator for value, f in zip(before.values, every, strict=True))
+    return Frequencies(tuple(values), before.bits)

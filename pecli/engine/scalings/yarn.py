@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -13,7 +13,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, extension, transformed, unscaled
+from pecli.engine.scalings.scaling import Scaling, extension, unscaled
 from pecli.errors import ParameterError, spelled
 
 DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}  #: what counts where it is not given
@@ -46,17 +46,13 @@ class Yarn(Scaling):
         return replace(super().complete(), factor=float(self.divisor()))
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        by = self.divisor()
-
-        def blend(values: Sequence[int], bits: int) -> list[int]:
-            low, high = self.limits(base, dim, bits)
-            one, blended = 1 << bits, []
-            for k, value in enumerate(values):
-                ramp = min(max(((k * one - low) << bits) // (high - low), 0), one)
-                blended.append(((value * by.denominator // by.numerator) * ramp + value * (one - ramp)) >> bits)
-            return blended
-
-        return transformed(unscaled(base, dim), blend)
+        by, (values, bits) = self.divisor(), unscaled(base, dim)
+        low, high = self.limits(base, dim, bits)
+        one, blended = 1 << bits, []
+        for k, value in enumerate(values):
+            ramp = min(max(((k * one - low) << bits) // (high - low), 0), one)
+            blended.append(((value * by.denominator // by.numerator) * ramp + value * (one - ramp)) >> bits)
+        return Frequencies(tuple(blended), bits)
 
     def limits(self, base: float, dim: int, bits: int) -> tuple[int, int]:
         """The frequencies between which YaRN blends: indices, over 2**bits."""

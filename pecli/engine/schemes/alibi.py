@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -29,13 +29,6 @@ _FORM = Choice(
     options=("symmetric", "causal", "key", "key-last"),
 )
 _RELATIVE_ERROR = 2.0**-100  #: of a slope times a distance in 106 bits, with a margin
-
-
-class Slope(NamedTuple):
-    """A slope over 2**_SLOPE_BITS; exact where it is a power of two."""
-
-    value: int
-    exact: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,25 +80,25 @@ class Alibi(Scheme):
         recipe = recipe_named(self.recipe)
         return recipe.table or (self.dtype if recipe.is_exact else "float32")
 
-    def _slopes(self) -> list[Slope]:
-        """Where they are not exact, slopes are float32 numbers."""
+    def _slopes(self) -> list[int]:
+        """Over 2**_SLOPE_BITS; where a recipe is not exact, slopes are float32 numbers."""
         power = self.heads if self.rule == "naive" else 1 << (self.heads.bit_length() - 1)
         slopes = _geometric_slopes(self.max_bias, power)
         if self.heads > power:
             slopes += _geometric_slopes(self.max_bias, 2 * power)[::2][: self.heads - power]
         if recipe_named(self.recipe).is_exact:
             return slopes
-        singles = (Fraction(round_fixed(slope.value, _SLOPE_BITS, "float32")) for slope in slopes)
-        return [Slope(numerics.fixed(value, _SLOPE_BITS), exact=True) for value in singles]
+        singles = (Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes)
+        return [numerics.fixed(value, _SLOPE_BITS) for value in singles]
 
     def slope_values(self) -> list[float]:
         """What distances are multiplied by, in float64."""
-        return [slope.value / (1 << _SLOPE_BITS) for slope in self._slopes()]
+        return [slope / (1 << _SLOPE_BITS) for slope in self._slopes()]
 
     def tensors(self) -> tuple[Table, ...]:
         def fill_slopes(start: int, out: Array) -> None:
             slopes = self._slopes()[start : start + len(out)]
-            values = [round_fixed(slope.value, _SLOPE_BITS, self.compute_dtype) for slope in slopes]
+            values = [round_fixed(slope, _SLOPE_BITS, self.compute_dtype) for slope in slopes]
             out[:, 0] = as_dtype(np.array(values, numpy_dtype(self.compute_dtype)), self.dtype)
 
         slopes = Table("slopes", self.dtype, (self.heads,), fill_slopes)
@@ -177,25 +170,25 @@ class Alibi(Scheme):
         return tuple(filter(None, (self.neighbour(**change) for change in changes)))
 
 
-def _geometric_slopes(max_bias: float, heads: int) -> list[Slope]:
+def _geometric_slopes(max_bias: float, heads: int) -> list[int]:
     """2 ** (−max_bias · h / heads) for h = 1 … heads."""
     step = Fraction(max_bias) / heads
     ratio, value, slopes = numerics.power(Fraction(2), -step, _SLOPE_BITS), 1 << _SLOPE_BITS, []
     for h in range(1, heads + 1):
         whole, rest = divmod(step.numerator * h, step.denominator)
         value = value * ratio >> _SLOPE_BITS if rest else 1 << (_SLOPE_BITS - whole)
-        slopes.append(Slope(value, exact=not rest))
+        slopes.append(value)
     return slopes
 
 
-def _multiples(slope: Slope, first: int, count: int, dtype: str) -> Array:
+def _multiples(slope: int, first: int, count: int, dtype: str) -> Array:
     """slope · distance for the distances first, first + 1, …, each rounded once."""
-    out = np.empty(count, numpy_dtype(dtype))
+    out, significant = np.empty(count, numpy_dtype(dtype)), slope // (slope & -slope)
     for start in range(0, count, _SLICE):
         part, distances = out[start : start + _SLICE], np.arange(first + start, first + min(start + _SLICE, count))
-        value = DoubleDouble.fixed(slope.value, _SLOPE_BITS).times(distances.astype(np.float64))
+        value = DoubleDouble.fixed(slope, _SLOPE_BITS).times(distances.astype(np.float64))
         part[...] = round_double_double(value, dtype)
-        if not slope.exact:
+        if significant.bit_length() > 53:  # else the products are exact
             for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):
-                part[k] = round_fixed(slope.value * int(distances[k]), _SLOPE_BITS, dtype)
+                part[k] = round_fixed(slope * int(distances[k]), _SLOPE_BITS, dtype)
     return out

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import permutations
 from typing import Any, ClassVar, Self
 
@@ -13,22 +14,23 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import rotated
-from pecli.engine.arrays import Array, ArrayLike, Complex, Singles, numpy_dtype
+from pecli.engine.arrays import Array, ArrayLike, Complex, numpy_dtype
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import listed_coordinates
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.runtimes import runtime_named
+from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
-from pecli.engine.scalings.scaling import transformed
 from pecli.engine.schemes import EXACT, Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipe_tables import Filler, RecipeAngles, RecipeFiller
+from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
 from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.engine.table import ByPosition, Table, stacked
 from pecli.errors import ParameterError
 
+_PARTS = ("cos", "sin")
 USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
 """Factors of scalings that models have: one is easily taken for another."""
 
@@ -71,40 +73,30 @@ class Rope(RotaryParameters):
         every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
         if count == len(every.values):
             return every
-        return transformed(every, lambda values, bits: [*values[:count], *[0] * (len(values) - count)])
-
-    @property
-    def amplitude_value(self) -> float:
-        return self.attention_factor_value()
+        return Frequencies((*every.values[:count], *[0] * (len(every.values) - count)), every.bits)
 
     def attention_factor_value(self) -> float:
         """What cos and sin are multiplied by, as float64."""
         return self.scaling_value.attention_value
 
-    def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
-        rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().take(range(self.rotating_pairs))
-        return Waves.of(
-            rotating.more(extra) if extra else rotating, scale=unit, amplitude=self.scaling_value.attention,
-            extra=extra, in_turns=self.in_turns,
-        )  # fmt: skip
+    amplitude_value = property(attention_factor_value)
 
-    def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:
+    def waves(self, unit: Fraction = Fraction(1)) -> Waves:
+        rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().take(range(self.rotating_pairs))
+        return Waves.of(rotating, scale=unit, amplitude=self.scaling_value.attention, in_turns=self.in_turns)
+
+    def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         if self.axis_blocks:
-            yield from super().recipe_angles(recipe)
+            yield from super().recipe_phases(recipe)
             return
         scaling, d, every = self.scaling_value, self.exponent_dim, range(self.rotating_pairs)
         if self.runtime != "none":
-            phases = runtime_named(self.runtime).phases(self._given(scaling))
-            yield RecipeAngles(recipe, self.base, Fraction(d, 2), len(every), phases=phases), every
+            yield runtime_named(self.runtime).phases(self._given(scaling)), every
             return
-        angles = RecipeAngles(recipe, scaling.float32_base(self.base, d), Fraction(d, 2), len(every))
-        if scaling.per_frequency:
-
-            def steps(powers: Singles) -> Singles:
-                return scaling.float32_steps(powers, self.base, d)
-
-            angles = replace(angles, steps=steps, scaled=self.frequencies)
-        yield angles, every
+        steps = partial(scaling.float32_steps, base=self.base, dim=d)
+        scaled = self.frequencies if scaling.per_frequency else None
+        base = scaling.float32_base(self.base, d)
+        yield geometric_phases(recipe, base, Fraction(d, 2), len(every), steps, scaled), every
 
     def computed_as(self, way: str) -> Rope:
         if way in self.runtime_names():
@@ -130,22 +122,20 @@ class Rope(RotaryParameters):
             raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
         if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
             raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
-        compact, filler = (
-            replace(self, layout="compact"),
-            self.filler(self._recipe, 0, listed_coordinates(ids.tolist())),
-        )
-        tables = np.empty((2, ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype))
-        for part, table in zip(("cos", "sin"), tables, strict=True):
-            compact._fill(filler, part, 0, table)
-        return {"cos": tables[0], "sin": tables[1]}
+        filler = self.filler(self._recipe, 0, listed_coordinates(ids.tolist()))
+        tables = {part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype)) for part in _PARTS}
+        for part, table in tables.items():
+            self._fill(filler, part, 0, table)
+        return tables
 
     def inverse_frequencies(self) -> list[float]:
         """As float64; where a recipe rounds them, as rounded."""
         if self._recipe.is_exact:
             return self.frequencies().floats()
         turn = 2 * math.pi if self.in_turns else 1.0
-        parts = self.recipe_angles(self._recipe)
-        rotating = [turn * float(angles.inv_freq[k]) for angles, indices in parts for k in indices]
+        one = np.ones((1, 1), np.float32)
+        parts = [(phases(one)[0], indices) for phases, indices in self.recipe_phases(self._recipe)]
+        rotating = [turn * float(inv_freq[k]) for inv_freq, indices in parts for k in indices]
         return rotating + [0.0] * (self.rotary_dim // 2 - len(rotating))
 
     def angular_frequencies(self) -> list[float]:
@@ -157,28 +147,25 @@ class Rope(RotaryParameters):
             return *self._cos_sin(), inv_freq
         return *self._cos_sin(), inv_freq, _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
 
-    def _cos_sin(self) -> tuple[Table, Table]:
+    def _cos_sin(self) -> list[Table]:
         filler = self.row_filler(self._recipe)
         shape = self.seq_len, self.rotary_dim // (2 if self.layout == "compact" else 1)
 
-        def table(part: str) -> Table:
-            def fill(start: Any, out: Array) -> None:
-                self._fill(filler, part, self.offset + start, out)
+        def fill(part: str, start: Any, out: Array) -> None:
+            self._fill(filler, part, self.offset + start, out)
 
-            return Table(part, self.dtype, shape, fill, gathers=isinstance(filler, RecipeFiller) and self.is_range)
-
-        return table("cos"), table("sin")
+        gathers = isinstance(filler, RecipeFiller) and self.is_range
+        return [Table(part, self.dtype, shape, partial(fill, part), gathers) for part in _PARTS]
 
     def _fill(self, filler: Filler, part: str, first: int, out: Array) -> None:
-        """Pairs that rotate, those whose angle is 0, and the copies of both that the layout has."""
+        """Pairs that rotate, those whose angle is 0, and the copies of both, if the array has room for them."""
         pairs, rotating = self.rotary_dim // 2, self.rotating_pairs
         single, copies = out[:, :pairs], out[:, pairs:]
-        if self.layout == "interleaved":
+        if copies.size and self.layout == "interleaved":
             single, copies = out[:, ::2], out[:, 1::2]
         filler.fill(part, first, single[:, :rotating], self.dtype)
         single[:, rotating:] = 1 if part == "cos" else 0
-        if copies.size:
-            copies[...] = single
+        copies[...] = single[:, : copies.shape[1]]
 
     def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
@@ -205,9 +192,9 @@ class Rope(RotaryParameters):
             filler.fill("cos,sin", self.offset + start, out, self.dtype)
             return out
 
-        groups, names = np.arange(2 * count) // 2, ("cos", "sin") * count
         frequencies = self.angular_frequencies()[:count]
-        return ByPosition(self.offset, self.seq_len, "frequencies", frequencies, groups, names, read)
+        groups = np.arange(2 * count) // 2
+        return ByPosition(self.offset, self.seq_len, "frequencies", frequencies, groups, _PARTS * count, read)
 
     @property
     def rows_are_listed(self) -> bool:

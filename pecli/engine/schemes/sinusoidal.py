@@ -169,12 +169,9 @@ class Sinusoidal(Positioned):
     def angular_frequencies(self) -> list[float]:
         return [self.scale * value for value in self.inverse_frequencies()]
 
-    def waves(self, unit: Fraction = Fraction(1), extra: int = 0) -> Waves:
-        frequencies = self.block_frequencies(self.scale)
-        return Waves.of(
-            frequencies.more(extra) if extra else frequencies, scale=unit * Fraction(self.scale),
-            amplitude=self.amplitude, extra=extra, in_turns=self.in_turns,
-        )  # fmt: skip
+    def waves(self, unit: Fraction = Fraction(1)) -> Waves:
+        frequencies, scale = self.block_frequencies(self.scale), unit * Fraction(self.scale)
+        return Waves.of(frequencies, scale=scale, amplitude=self.amplitude, in_turns=self.in_turns)
 
     def coordinates(self) -> Coordinates:
         if not self.relative:

@@ -12,7 +12,7 @@ import pytest
 
 import pecli
 from pecli.engine.schemes import learned
-from pecli.explain.describe import distribution
+from pecli.explain.words import distribution
 from tests.checks.waves import LLAMA3, halves, powers
 from tests.tools.attack import Waves
 

@@ -135,45 +135,40 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
     position, column = rng.integers(0, 2**40, count), rng.integers(0, 24, count)
     position[:40] = rng.integers(0, 3, 40)
     sine = rng.random(count) < 0.5
-    some = phases.Waves.of(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
-    found = phases.round_waves(some, position.astype(np.uint64), column, sine, dtype)
+
+    def some() -> Waves:
+        return phases.Waves.of(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
+
+    found = phases.round_waves(some(), some, position.astype(np.uint64), column, sine, dtype)
     true = oracle.wave_bits(dtype, sine, 10000.0, 24, position.tolist(), column.tolist(), amplitude=amplitude)
     return oracle.bits(found), true
 
 
 @pytest.fixture
-def tiers(monkeypatch):
-    """Counts how many elements reach the second and the third way."""
-    reached = {"second": 0, "third": 0}
-    second, third = phases.cos_sin_double_double, phases._by_integers
-
-    def count_second(limbs, positions):
-        reached["second"] += positions.size
-        return second(limbs, positions)
-
-    def count_third(*args):
-        reached["third"] += 1
-        return third(*args)
-
-    monkeypatch.setattr(phases, "cos_sin_double_double", count_second)
-    monkeypatch.setattr(phases, "_by_integers", count_third)
+def by_integers(monkeypatch):
+    """The elements that reach the last resort."""
+    reached, compute = [], phases._by_integers
+    monkeypatch.setattr(phases, "_by_integers", lambda *args: reached.append(args[1:4]) or compute(*args))
     return reached
 
 
 @pytest.mark.parametrize("dtype", [*NARROW, "float64"])
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
-def test_all_three_tiers_are_right(monkeypatch, tiers, dtype, amplitude):
-    """The first settles nearly all; with coarse error bounds, all reach the second, and then the third."""
-    for coarse, limits in ((None, (0, 20)), ("FLOAT64_ERROR", (350, 20)), ("PRODUCT_ERROR", (350, 401))):
-        tiers.update(second=0, third=0)
-        if coarse:
-            monkeypatch.setattr(phases, coarse, 0.5)
-        found, true = every_element(dtype, amplitude)
-        np.testing.assert_array_equal(found, true)
-        assert tiers["second"] >= limits[0]
-        assert tiers["third"] < limits[1]
-        assert coarse or dtype == "float64" or tiers["second"] < 20
-    assert tiers["third"] > 350
+def test_floats_and_integers_are_right(monkeypatch, by_integers, dtype, amplitude):
+    """Floats settle nearly all; with a coarse error bound, integers do."""
+    np.testing.assert_array_equal(*every_element(dtype, amplitude))
+    assert len(by_integers) < 20
+    monkeypatch.setattr(phases, "PRODUCT_ERROR" if dtype == "float64" else "FLOAT64_ERROR", 0.5)
+    np.testing.assert_array_equal(*every_element(dtype, amplitude))
+    assert len(by_integers) > 350
+
+
+def test_what_no_number_of_bits_decides_is_no_silent_guess():
+    """An amplitude that is a tie, as far as its digits tell."""
+    one = phases.Waves((1 << 190,), 192, (1 << 200) + (1 << 192), 4)
+    places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
+    with pytest.raises(ArithmeticError, match="more bits do not say how position 0 of wave 0 rounds"):
+        phases.round_waves(one, lambda: one, *places, "bfloat16")
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -185,17 +180,17 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     seen = []
     monkeypatch.setattr(cos_sin_tables, "_UNIT", 2.0**6)
     monkeypatch.setattr(
-        cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[1])) or phases.round_waves(*args)
+        cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or phases.round_waves(*args)
     )
     assert scheme.tables()["pe"].tobytes() == usual
     assert sum(seen) > 90 * 14 * 0.9
 
 
 @pytest.mark.parametrize(("dtype", "significand"), [("float32", 24), ("float16", 11), ("bfloat16", 8)])
-def test_ties_at_position_zero_go_to_even(tiers, dtype, significand):
+def test_ties_at_position_zero_go_to_even(by_integers, dtype, significand):
     """amplitude · cos 0 is exact, so it may be a tie; all ways see that, and the last one says so."""
     for odd in (0, 1):
         amplitude = 1 + odd * 2.0 ** (1 - significand) + 2.0**-significand
         cosine = Sinusoidal(1, 2, amplitude=amplitude, dtype=dtype).tables()["pe"][0, 1]
         assert float(cosine) == 1 + odd * 2.0 ** (2 - significand)
-    assert tiers["third"] == 2
+    assert len(by_integers) == 2

@@ -10,7 +10,7 @@ import pytest
 from flint import arb
 
 from pecli.engine import numerics
-from pecli.engine.numerics.axis_tables import EXTRA_BITS, AxisRotation, Coordinates, listed_coordinates
+from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates, listed_coordinates
 from pecli.engine.numerics.phases import Waves
 from tests.oracle import bits, digits_of, rational, settled
 
@@ -19,10 +19,10 @@ DIM, BASE = 40, 10000.0
 
 
 def rotation(positions: Sequence[int | Fraction], *, in_turns: bool = False, amplitude: float = 1.0) -> AxisRotation:
-    frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2).more(EXTRA_BITS)
+    frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2)
 
     def make(unit: Fraction) -> Waves:
-        return Waves.of(frequencies, scale=unit, amplitude=amplitude, extra=EXTRA_BITS, in_turns=in_turns)
+        return Waves.of(frequencies, scale=unit, amplitude=amplitude, in_turns=in_turns)
 
     return AxisRotation(make, [0] * (DIM // 2), listed_coordinates([positions]))
 
@@ -122,7 +122,7 @@ def element(position: Fraction, i: int, dtype: str, part: str) -> int:
 
 def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
     """A grid of 300 x 40 points, whose first waves follow the rows and the others the columns."""
-    frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2).more(EXTRA_BITS)
+    frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2)
     rows, columns = [Fraction(k, 3) for k in range(300)], [*range(40)]
 
     def index(start: int, stop: int) -> np.ndarray:
@@ -130,7 +130,7 @@ def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
 
     axes = [k % 2 for k in range(DIM // 2)]
     made = AxisRotation(
-        lambda unit: Waves.of(frequencies, scale=unit, extra=EXTRA_BITS),
+        lambda unit: Waves.of(frequencies, scale=unit),
         axes,
         Coordinates((rows, columns), 12000, index),
     )
