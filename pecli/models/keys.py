@@ -4,16 +4,23 @@ looks like positions and was read by nobody is named, with the nearest key that 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pecli.errors import FileError, nearest, quoted
 
 MAX_WHOLE = 2**40
+
+
+def stored(name: str) -> Any:
+    """What a file of data in this folder holds."""
+    return json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)

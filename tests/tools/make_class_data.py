@@ -27,8 +27,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pecli.models import families, layer_types, non_rotary, table_kinds
-from pecli.models.keys import plain_name
+from pecli.models import families, layer_types, non_rotary
+from pecli.models.keys import plain_name, stored
 from pecli.models.rope import LENGTHS
 
 FOLDER = Path(families.__file__).parent
@@ -43,9 +43,15 @@ KEYS = {
     *layer_types.WIDTHS,
     *layer_types.HEADS,
     *LENGTHS,
-    *table_kinds.ROWS,
+    *non_rotary.ROWS,
     *_MORE.split(),
-    *(key for rows in non_rotary.class_tables().values() for row in rows if len(row) == 4 for key in (row[1], row[3])),
+    *(
+        key
+        for rows in stored("class_tables.json").values()
+        for row in rows
+        if len(row) == 4
+        for key in (row[1], row[3])
+    ),
 } - {""}
 _GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
 NOT_FIELDS = {"zamba2": {"attention_head_dim": 160}, **{name: {"global_head_dim": 512} for name in _GEMMAS}}

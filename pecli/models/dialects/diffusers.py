@@ -6,10 +6,8 @@ the channels of each axis, those that add a table, and notes about others.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 
 from pecli.engine.schemes.grid_styles import ROTARY
@@ -17,13 +15,13 @@ from pecli.engine.schemes.positions import GridSize
 from pecli.errors import quoted
 from pecli.models.encoding import Encoding
 from pecli.models.families import INTERLEAVED
-from pecli.models.keys import ClassDefaults, Keys, Value
+from pecli.models.keys import ClassDefaults, Keys, Value, stored
 
 
 def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """The encoding of a class of diffusers."""
     name = keys.needed(keys.word("_class_name"), "_class_name").value
-    data = json.loads((Path(__file__).parent / "diffusers.json").read_text("utf-8"))
+    data = stored("dialects/diffusers.json")
     if row := data["axial"].get(name):
         keys = replace(keys, defaults=ClassDefaults(name, row["values"]))
         warnings += [data["notes"][name]] if name in data["notes"] else []

@@ -15,9 +15,9 @@ from pecli.files.gguf_file import Header, header_of, read_numbers
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.keys import Account, Keys, Value, unread_keys
+from pecli.models.non_rotary import Biased, Learned
 from pecli.models.presets import presets
 from pecli.models.rope import ORIGINAL, rope_encodings
-from pecli.models.table_kinds import Biased, Learned
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 _NEIGHBOURS = """

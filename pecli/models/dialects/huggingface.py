@@ -14,8 +14,8 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import TEXTS, Family, class_defaults, class_parts, family_of, model_type_of
 from pecli.models.keys import NO_CLASS, Keys, plain_name
 from pecli.models.layer_types import EVIDENCE, HEADS, SETTINGS, SIZES, THETAS, WIDTHS
+from pecli.models.non_rotary import NOTHING, ROWS, Biased, Choice, Kind, Learned, Unsupported
 from pecli.models.rope import rope_encodings
-from pecli.models.table_kinds import NOTHING, ROWS, Biased, Choice, Kind, Learned, Unsupported
 
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
 NOT_PARTS = frozenset(("attn_config", "ffn_config", "quantization_config", "per_layer_config", "compression_config"))

@@ -12,8 +12,8 @@ from pecli.models.dialects import huggingface
 from pecli.models.encoding import Encoding
 from pecli.models.families import INTERLEAVED, Family
 from pecli.models.keys import Account, ClassDefaults, Keys, Value
+from pecli.models.non_rotary import Biased, Kind, Learned, RelativeBuckets, Sinusoidal
 from pecli.models.rope import ORIGINAL, rope_encodings
-from pecli.models.table_kinds import Biased, Kind, Learned, RelativeBuckets, Sinusoidal
 
 Settings = dict[str, Value | None]
 
