@@ -92,10 +92,10 @@ apply rope x.npy --shift far -o o.npz | --shift is 'far'; it must be a whole num
 apply rope x.npy --offset -1 -o o.npz | --offset is -1; it must be a whole number from 0
 apply rope x.npy --offset {2**40 - 2} -o o.npz | the last position must be at most 2^40
 apply rope x.npy --layout compact -o o.npz | --layout is 'compact'; it must be one of halves, interleaved, deepseek
-apply rope x.npy --tensor q -o o.npz | the tensor is 'q'; x.npy has x (2, 4, 8)
-apply rope two.npz:q -o o.npz | the tensor is 'q'; two.npz has a (4, 8), b (4, 8)
+apply rope x.npy --tensor q -o o.npz | --tensor is 'q'; x.npy has x (2, 4, 8)
+apply rope two.npz:q -o o.npz | two.npz: has no tensor 'q'; it has 'a', 'b' | 3
 apply rope x.npy other/x.npy -o o.npz | the array of other/x.npy is given too
-apply rope empty.npz -o o.npz | FILE is empty.npz; there is no tensor in it
+apply rope empty.npz -o o.npz | empty.npz has no tensors
 apply rope q.npy --config llama.json -o o.npz | axis 2 would be positions, and 4 is a number of heads of llama.json
 apply rope k.npy --config llama.json -o o.npz | and 2 is a number of heads of llama.json; give --seq-axis 1
 apply alibi flat.npy -o o.npz | (4, 8); scores must be (…, H, Lq, Lk)
@@ -143,7 +143,7 @@ convert lone.npz --from halves --to interleaved --heads 4 -o o.npz | --kv-heads 
 convert uneven.npz --from halves --to interleaved --heads 4 -o o.npz | self_attn.k_proj.weight
 convert scores.npy --from halves --to interleaved --heads 4 -o o.npy | (2, 4, 3, 8); a projection is (rows,
 convert qk.npz -o x.npy | one array
-convert qk.npz:layers.0.q -o x.npy | (16, 6)
+convert qk.npz:layers.0.q -o x.npy | 'layers.0.self_attn.q_proj.weight' | 3
 diff no.npy none.npy | no.npy: does not exist | 3
 diff no.npy none.npy -o diff.gif | .png, .svg, .pdf
 diff - - | standard input can be read once only
@@ -195,7 +195,7 @@ resize pe.npy --to 5x5 | --grid is missing
 resize pe.npy --grid 4x4 --to 5x5 | 17 rows, and 4x4 are 16; check --grid and --keep
 resize pe.npy --to 9 -o - --json | either the table or JSON
 resize two.npz --to 5 | name one: FILE:NAME | 3
-resize two.npz:c --to 5 | a (4, 8)
+resize two.npz:c --to 5 | has no tensor 'c' | 3
 runtimes | MODEL is missing
 runtimes gpt2 --model llama-3.1-8b | MODEL is given 2 times
 runtimes gpt-oss-20b -o drift.txt | .png, .svg, .pdf
