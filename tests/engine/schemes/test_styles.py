@@ -59,13 +59,13 @@ def scheme_of(name: str, **changes: Any) -> Scheme:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.sample(5)
 def test_tables_are_made_verified_and_identified(name: str, tmp_path: Path) -> None:
     file, made = tmp_path / "theirs.npz", tmp_path / "made.npz"
     theirs, words, slack = tables_of(name), shlex.split(COMMANDS[name]), IN_FLOAT32.get(name, 1e-4)
     np.savez(file, **theirs)
-    assert run([*words, "-q", "-o", str(made)]) == 0
-    assert run([*words, "-q", "--verify", str(file), "--atol", str(slack)]) == 0
-    assert run(["verify", "-q", str(made)]) == 0
+    for command in ([*words, "-o", made], [*words, "--verify", file, "--atol", slack], ["verify", made]):
+        assert run([*map(str, command), "-q"]) == 0
     match = pecli.identify(file).matches[0].scheme
     for tensor, table in match.tables().items():
         if tensor in ("cos", "sin", "pe"):
@@ -73,6 +73,7 @@ def test_tables_are_made_verified_and_identified(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.sample(4)
 def test_a_wrong_theta_is_named(name: str) -> None:
     right = scheme_of(name)
     result = pecli.verify(tables_of(name), scheme_of(name, base=2.5 * right.base), atol=IN_FLOAT32.get(name, 1e-4))
@@ -81,6 +82,7 @@ def test_a_wrong_theta_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.sample(4)
 def test_rows_where_columns_should_be_are_named(name: str) -> None:
     """Row (a, b) of the transposed grid has the values of row (b, a): what follows rows follows columns."""
     *time, height, width = scheme_of(name).grid
@@ -119,6 +121,7 @@ CLASSES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.sample(4)
 def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CLASSES[name]))
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
