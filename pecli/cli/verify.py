@@ -110,17 +110,14 @@ def verify(
             if not as_table:
                 code = max(code, _told(outcome, json, quiet))
     annotated = os.environ.get("GITHUB_ACTIONS") == "true" and not json
-    if as_table or annotated or junit is not None:
-        from pecli.views import checklist
-
-        if as_table and not quiet:
-            checklist.show(outcomes)
-        for outcome in outcomes if as_table else ():
-            code = max(code, _told(outcome, json, quiet=True))
-        if annotated:
-            checklist.annotate(outcomes)
-        if junit is not None:
-            checklist.write_junit(junit, outcomes)
+    if as_table and not quiet:
+        check_results.show_outcomes(outcomes)
+    for outcome in outcomes if as_table else ():
+        code = max(code, _told(outcome, json, quiet=True))
+    if annotated:
+        check_results.annotate(outcomes)
+    if junit is not None:
+        check_results.write_junit(junit, outcomes)
     if output is not None:
         from pecli.views.pictures import mistakes
 

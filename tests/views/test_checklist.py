@@ -11,7 +11,7 @@ from pecli.checks.compare import Comparison
 from pecli.checks.run import Check, Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError, ParameterError
-from pecli.views import checklist
+from pecli.views import check_results
 
 EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
 OFF = Verification(
@@ -43,10 +43,10 @@ error   check 6  config.json: does not exist
 
 
 def test_checks_in_a_pipe_and_on_a_terminal(capsys, terminal) -> None:
-    checklist.show(OUTCOMES)
+    check_results.show_outcomes(OUTCOMES)
     assert capsys.readouterr().out == EXPECTED
     shown = terminal(200)
-    checklist.show(OUTCOMES)
+    check_results.show_outcomes(OUTCOMES)
     assert "\x1b[1;31mFAILED" in shown.getvalue()
     assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
 
@@ -64,7 +64,7 @@ def outcomes(name: str) -> list[Outcome]:
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
 def test_every_name_makes_xml(name: str, tmp_path) -> None:
-    checklist.write_junit(str(tmp_path / "r.xml"), outcomes(name))
+    check_results.write_junit(str(tmp_path / "r.xml"), outcomes(name))
     suites = ElementTree.parse(tmp_path / "r.xml").getroot()
     assert suites.tag == "testsuites"
     (suite,) = suites
@@ -81,30 +81,36 @@ def test_every_name_makes_xml(name: str, tmp_path) -> None:
         assert missing.get("name") == f"{name} 2"
 
 
-def test_files_without_a_manifest_have_a_suite_of_their_own() -> None:
+def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
     plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
-    suites = ElementTree.fromstring(checklist.junit_report([plain, *outcomes("b")]))
+    check_results.write_junit(str(tmp_path / "r.xml"), [plain, *outcomes("b")])
+    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
     assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [("pecli verify", "1"), ("m.toml", "3")]
     assert suites.get("tests") == "4"
     assert suites[0][0].get("name") == "a.npy"
 
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
-def test_every_name_makes_an_annotation(name: str) -> None:
+def test_every_name_makes_an_annotation(name: str, monkeypatch) -> None:
     def unescaped(text: str) -> str:
         for code, sign in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):  # the last is last
             text = text.replace(code, sign)
         return text
 
-    line = checklist.annotation(outcomes(name)[2])
+    monkeypatch.setattr("pecli.views.screen.printable", str)
+    monkeypatch.setattr("builtins.print", lambda line: lines.append(line))
+    lines: list[str] = []
+    check_results.annotate([outcomes(name)[0], outcomes(name)[2]])
+    (line,) = lines
     assert not {"\n", "\r"} & set(line)
     found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)
     title = f"pecli verify: {name} 2"
     assert [unescaped(part) for part in found.groups()] == [name, title, f"{name}: does not exist"]
 
 
-def test_annotations_name_the_file_without_its_tensor(tmp_path) -> None:
+def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
     (tmp_path / "a.npz").write_bytes(b"")
     file = f"{tmp_path / 'a.npz'}:cos"
     outcome = Outcome(Check(file, lambda: EXACT), FileError(file, "is empty"), 0)
-    assert f"file={tmp_path / 'a.npz'},title=" in checklist.annotation(outcome)
+    check_results.annotate([outcome])
+    assert f"file={tmp_path / 'a.npz'},title=" in capsys.readouterr().out
