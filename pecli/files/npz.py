@@ -125,15 +125,24 @@ def members_of(contents: Contents) -> dict[str, Member]:
     place = tail.rfind(b"PK\x05\x06")
     if place < 0 or place + 22 > len(tail):
         raise contents.error("is truncated: the directory at its end is missing")
-    if place + 22 + int.from_bytes(tail[place + 20 : place + 22], "little") != len(tail):
+    here, count, size, start, comment = struct.unpack_from("<HHIIH", tail, place + 8)
+    if place + 22 + comment != len(tail):
         raise contents.error("is a broken archive: something follows its end")
+    zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose record holds what does not fit
+    if zip64:
+        record = tail[max(place - 76, 0) :]
+        where = int.from_bytes(tail[place - 12 : place - 4], "little")
+        if not record.startswith(b"PK\x06\x06") or where != len(contents.data) - len(record):
+            raise contents.error("is a broken archive: its end records contradict each other")
+        size = int.from_bytes(record[40:48], "little")
+    if size > MAX_DIRECTORY:
+        raise contents.error(f"has a directory of {size} bytes, more than any .npz needs")
+    whole: Any = contents.data.obj
     try:
-        with zipfile.ZipFile(_DirectoryFile(contents)) as archive:
+        with zipfile.ZipFile(io.BytesIO(whole) if isinstance(whole, bytearray) else whole) as archive:
             listed, end = archive.infolist(), archive.start_dir
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, IndexError, OverflowError) as problem:
         raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
-    here, count, _, start = struct.unpack_from("<HHII", tail, place + 8)
-    zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose records hold what does not fit
     if {here, count} - {len(listed), 0xFFFF if zip64 else len(listed)} or start not in (end, zip64 and 0xFFFFFFFF):
         raise contents.error("is a broken archive: its end records contradict each other")
     members: dict[str, Member] = {}
@@ -150,29 +159,6 @@ def members_of(contents: Contents) -> dict[str, Member]:
         raise contents.error("is a broken archive: it does not begin with its first member")
     _refuse_bombs(contents, members.values())
     return {entry.filename: members[entry.filename] for entry in listed}
-
-
-class _DirectoryFile(io.RawIOBase):
-    """The archive as a file, of which no more is read at once than a directory may have."""
-
-    def __init__(self, contents: Contents) -> None:
-        self._contents, self._at = contents, 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, len(self._contents.data))[whence]
-        if self._at < 0:
-            raise OSError("it points before its beginning")  # which zipfile expects of files
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        if size > MAX_DIRECTORY:
-            raise self._contents.error(f"has a directory of {size} bytes, more than any .npz needs")
-        data = bytes(self._contents.data[self._at :][: None if size < 0 else size])
-        self._at += len(data)
-        return data
 
 
 def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
