@@ -85,6 +85,7 @@ apply rope x.npy --positions ids.npy --offset 1 -o o.npz | --offset is given; --
 apply rope x.npy --seq-axis 2 -o o.npz | --seq-axis is 2; the array of x.npy is of shape (2, 4, 8), whose positions
 apply rope x.npy --seq-axis -1 -o o.npz | axes 0 … 1
 apply rope x.npy --shift 1 --offset 1 -o o.npz | --offset is given; --shift says where rows stand
+apply rope x.npy --shift 1 --inverse -o o.npz | --inverse is given; a shift goes either way; change the sign of --shift
 apply rope x.npy --shift 1 --positions ids.npy -o o.npz | --shift is given; --positions says
 apply rope x.npy --shift 1 --positions 0.5,1,2,3 -o o.npz | --shift is given;
 apply rope x.npy --attention-mask ids.npy --positions 0.5,1,2,3 -o o.npz | --attention-mask is
