@@ -18,7 +18,7 @@ from pecli.errors import ParameterError
 from pecli.files import save_tables
 from pecli.tensors import apply as tensors
 from pecli.tensors.apply import RowPositions
-from pecli.tensors.inputs import SEQ_AXIS, Input, only_tensor, open_inputs, read_numbers
+from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
 from pecli.views import BlockObserver, screen
 
 MAX_LISTED = 4  #: Tensors that a line of text names
@@ -181,12 +181,10 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, 
 
 
 def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    offset = values["offset"] or 0
-    tables, _ = open_inputs([values["table"]])
-    only_tensor("table", values["table"], {table.name: table.array for table in tables})
-    arrays = [tensors.add_learned(tensor, tables[0], offset) for tensor in inputs]
+    offset, table = values["offset"] or 0, Input(read_numbers("table", values["table"]), f"the table {values['table']}")
+    arrays = [tensors.add_learned(tensor, table, offset) for tensor in inputs]
     longest = max(tensor.shape[-2] for tensor in inputs)
-    words = f"rows {_span(offset, offset + longest, inputs[0], of=f' of {tables[0].shape[0]}')}"
+    words = f"rows {_span(offset, offset + longest, inputs[0], of=f' of {table.shape[0]}')}"
     return Applied(arrays, {"table": values["table"], "offset": offset}, words)
 
 

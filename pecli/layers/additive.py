@@ -13,7 +13,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.layers.input_checks import compute_dtype, float_name, floating, gradient, layer_repr, shape_error
+from pecli.layers.input_checks import compute_dtype, floating, gradient, layer_repr, shape_error
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 _MAX_LEN, _LEARNED_DIM, _SEED = (LearnedInit.parameters()[name] for name in ("max_len", "dim", "seed"))
@@ -32,7 +32,11 @@ def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | No
     [[0.0, 1.0, 0.0], [0.8415, 0.5403, 0.0022]]
     """
     seq_len, embed_dim = _SEQ_LEN.check("seq_len", seq_len), _DIM.check("embed_dim", embed_dim)
-    return Sinusoidal(seq_len, embed_dim, dtype=float_name(dtype)).tables()["pe"]
+    return Sinusoidal(seq_len, embed_dim, **_in(dtype)).tables()["pe"]
+
+
+def _in(dtype: DTypeLike | None) -> dict[str, Any]:
+    return {} if dtype is None else {"dtype": dtype}
 
 
 class _Additive:
@@ -189,7 +193,7 @@ class AlibiBias(_Additive):
     def get_bias(self, seq_len: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The bias of that many queries and keys, (num_heads, seq_len, seq_len), as a new array; float32 by default."""
         seq_len = _LENGTH.check("seq_len", seq_len)
-        return Alibi(self.num_heads, seq_len, dtype=float_name(dtype)).tensors()[0].array()
+        return Alibi(self.num_heads, seq_len, **_in(dtype)).tensors()[0].array()
 
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""

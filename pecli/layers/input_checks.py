@@ -6,14 +6,10 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, as_numpy, dtype_name
-from pecli.engine.schemes import Dtype
 from pecli.errors import KindError, ParameterError
-
-_FLOAT_NAMES = "float64, float32, float16 or bfloat16"
-_DTYPE = Dtype(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 
 
 def floating(name: str, value: ArrayLike) -> NDArray[Any]:
@@ -21,7 +17,7 @@ def floating(name: str, value: ArrayLike) -> NDArray[Any]:
     array = as_numpy(name, value)
     if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
         advice = f"convert it first, as with {name}.astype('float32')"
-        raise KindError(name, f"of dtype {array.dtype}", f"it must be {_FLOAT_NAMES}", advice)
+        raise KindError(name, f"of dtype {array.dtype}", "it must be float64, float32, float16 or bfloat16", advice)
     return array
 
 
@@ -40,16 +36,6 @@ def gradient(
 def shape_error(name: str, array: NDArray[Any], rule: str, advice: str = "") -> ParameterError:
     """The error for an array whose shape breaks a rule."""
     return ParameterError(name, f"of shape {array.shape}", rule, advice)
-
-
-def float_name(dtype: DTypeLike | None) -> str:
-    """The name of a floating dtype, however it is given; None is float32."""
-    if dtype is None:
-        return "float32"
-    try:
-        return _DTYPE.check("dtype", dtype)
-    except ParameterError as problem:
-        raise KindError("dtype", problem.given, f"it must be {_FLOAT_NAMES}") from None
 
 
 def layer_repr(layer: object) -> str:

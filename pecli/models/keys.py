@@ -4,16 +4,23 @@ looks like positions and was read by nobody is named, with the nearest key that 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pecli.errors import FileError, nearest, quoted
 
 MAX_WHOLE = 2**40
+
+
+def stored(name: str) -> Any:
+    """What a file of data in this folder holds."""
+    return json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -142,8 +149,7 @@ class Keys:
         return Value(value, source)
 
     def value(self, *names: str) -> Value | None:
-        found = self._first(names)
-        return found and Value(found[1], found[2])
+        return self._read(names, lambda value: value, "")
 
     def whole(self, *names: str, low: int = 1) -> Value | None:
         return self._read(names, partial(_whole, low=low), f"it must be a whole number from {low} to 2^40")

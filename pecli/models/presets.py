@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from pecli.errors import listed, nearest
+from pecli.models.keys import stored
 
 MAX_OFFERED = 6
 
@@ -37,11 +37,8 @@ def find(name: str) -> Preset | None:
 @cache
 def presets() -> dict[str, Preset]:
     """All presets by name, family by family."""
-    import json
-
-    data = json.loads((Path(__file__).parent / "presets.json").read_text(encoding="utf-8"))
-    found = (Preset(name, **{**values, "aliases": tuple(values.get("aliases", ()))}) for name, values in data.items())
-    return {preset.name: preset for preset in found}
+    rows = stored("presets.json").items()
+    return {name: Preset(name, **{**row, "aliases": tuple(row.get("aliases", ()))}) for name, row in rows}
 
 
 def stands_for(name: str) -> str:
@@ -75,9 +72,7 @@ def _key(name: str) -> str:
 @cache
 def _by_key() -> dict[str, Preset]:
     """The presets by their names, repositories (also without the owner) and aliases; the first of a name has it."""
-    found: dict[str, Preset] = {}
-    for preset in presets().values():
-        found[_key(preset.name)] = preset
+    found = {_key(name): preset for name, preset in presets().items()}
     for preset in presets().values():
         for name in (preset.repository, *preset.aliases):
             found.setdefault(_key(name), preset)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from pecli.engine.application import FLOATS
 from pecli.engine.arrays import Array, dtype_name
 from pecli.engine.schemes import Parameter
-from pecli.errors import FileError, KindError, ParameterError, listed, nearest, quoted
+from pecli.errors import FileError, KindError, ParameterError, listed, quoted
 from pecli.files.contents import LoadedFile
-from pecli.files.load import load_file, name_of, open_tensors, split_name
-from pecli.files.npy import ARRAY_NAME
+from pecli.files.load import name_of, open_tensors
 from pecli.files.output import KEY
 
 MAX_LISTED = 8  # tensors that an error names
@@ -25,7 +24,6 @@ class Input:
     array: Array
     label: str
     name: str = ""
-    unnamed: bool = False  # whether the file has no name for it: one array in a .npy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,82 +56,55 @@ class Input:
             raise self.wrong(f"D, the last axis, {problem.rule.removeprefix('it ')}", advice) from None
 
 
-def open_inputs(files: Sequence[str], chosen: Sequence[str] = ()) -> tuple[list[Input], dict[str, str]]:
+def open_inputs(files: Sequence[str], chosen: Collection[str] = ()) -> tuple[list[Input], dict[str, str]]:
     """The tensors of files (or FILE:NAME) that have the chosen names, or all, and the texts that came with them.
 
     The array of a .npy takes the file's name. What a file says about its origin is not true of the result any more.
     """
-    inputs: list[Input] = []
+    inputs: dict[str, Input] = {}
     metadata: dict[str, str] = {}
+    known = []
     for text in files:
-        loaded, found = _opened(text)
-        inputs += found
+        loaded = open_tensors(text)
+        loaded.check()
         metadata = loaded.metadata | metadata
+        for label, array in loaded.tensors.items():
+            name = name_of(loaded, label)
+            tensor = Input(array, f"{'the array' if loaded.format == 'npy' else label} of {loaded.path}", name)
+            known.append(f"{name} {array.shape}")
+            if chosen and name not in chosen:
+                continue
+            if name in inputs:
+                rule = f"{inputs[name].label} has the same name, and a file holds one tensor of a name"
+                raise ParameterError(tensor.label, "given too", rule, "apply to one after the other")
+            inputs[name] = tensor
     metadata.pop(KEY, None)
-    if chosen:
-        inputs = _named(chosen, inputs, ", ".join(files))
-    if not inputs:
-        raise ParameterError("FILE", ", ".join(files), "there is no tensor in it")
-    labels: dict[str, str] = {}
-    for tensor in inputs:
-        if tensor.name in labels:
-            rule = f"{labels[tensor.name]} has the same name, and a file holds one tensor of a name"
-            raise ParameterError(tensor.label, "given too", rule, "apply to one after the other")
-        labels[tensor.name] = tensor.label
-    return inputs, metadata
-
-
-def _opened(text: str) -> tuple[LoadedFile, list[Input]]:
-    """A file, and its tensors, or the one of `FILE:NAME`, their checksums compared."""
-    path, name = split_name(text)
-    loaded = load_file(path)
-    loaded.check(None if name is None else [name])
-    unnamed = loaded.format == "npy"
-    inputs = [
-        Input(array, f"{'the array' if unnamed else label} of {loaded.path}", name_of(loaded, label), unnamed)
-        for label, array in loaded.tensors.items()
-    ]
-    return loaded, inputs if name is None else _named([name], inputs, path)
-
-
-def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[Input]:
-    """The inputs of those names, in the order of the files; every name has to be there."""
-    known = {tensor.name for tensor in inputs} | {ARRAY_NAME for tensor in inputs if tensor.unnamed}
-    for name in names:
-        if name not in known:
-            rule = f"{files} has {_listed({tensor.name: tensor.array for tensor in inputs})}"
-            raise ParameterError("the tensor", repr(name), rule, nearest(name, known))
-    return [tensor for tensor in inputs if tensor.name in names or (tensor.unnamed and ARRAY_NAME in names)]
+    missing = [repr(name) for name in chosen if name not in inputs]
+    if missing or not inputs:
+        rule = f"{', '.join(files)} has {listed(known, MAX_LISTED) or 'no tensors'}"
+        raise ParameterError("tensor", missing[0] if missing else "missing", rule)
+    return list(inputs.values()), metadata
 
 
 def open_file(text: str) -> LoadedFile:
-    """Open `FILE`, or one tensor of it with `FILE:NAME`."""
-    loaded, inputs = _opened(text)
-    if text not in (loaded.path, "-"):
-        names = [ARRAY_NAME if tensor.unnamed else tensor.name for tensor in inputs]
-        return replace(loaded, tensors={name: loaded.tensors[name] for name in names})
-    if loaded.unread:
-        first = loaded.unread[0]
-        problem = f"tensor {quoted(first.name)} is stored as {first.dtype}, which is not read"
+    """Open `FILE`, or one tensor of it with `FILE:NAME`, its checksums compared."""
+    loaded = open_tensors(text)
+    loaded.check()
+    for tensor in loaded.unread:
+        problem = f"tensor {quoted(tensor.name)} is stored as {tensor.dtype}, which is not read"
         raise FileError(loaded.path, problem, "name a tensor: FILE:NAME")
     return loaded
-
-
-def only_tensor(name: str, file: str, tensors: Mapping[str, Array]) -> Array:
-    """The one tensor of a file that is given for a parameter."""
-    if len(tensors) != 1:
-        raise ParameterError(name, file, f"it has {_listed(tensors)}", "name one, as FILE:NAME")
-    return next(iter(tensors.values()))
-
-
-def _listed(tensors: Mapping[str, Array]) -> str:
-    return listed([f"{name} {array.shape}" for name, array in tensors.items()], MAX_LISTED) or "no tensors"
 
 
 def read_numbers(name: str, text: str) -> Array:
     """The one array of a file that is given for a parameter; float64 where the file has no dtype of its own."""
     loaded = open_tensors(text)
     loaded.check()
-    array = only_tensor(name, text, loaded.read_as("float64").tensors)
+    tensors = loaded.read_as("float64").tensors
+    if len(tensors) != 1:
+        known = [f"{label} {array.shape}" for label, array in tensors.items()]
+        rule = f"it has {listed(known, MAX_LISTED) or 'no tensors'}"
+        raise ParameterError(name, text, rule, "name one, as FILE:NAME")
+    (array,) = tensors.values()
     is_column = name == "positions" and loaded.format == "csv" and array.shape[1:] == (1,)
     return array[:, 0] if is_column else array

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -147,11 +148,11 @@ def signed(values: np.ndarray) -> np.ndarray:
     return values.view(f"i{values.itemsize}")
 
 
-def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, object]:
+def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, Any]:
     """What is to be reported, by definition."""
     lowest = 2 ** (8 * expected.itemsize - 1)
-    told: dict[str, object] = {"off": 0, "first": None, "error": 0.0, "worst": None, "worst_ulp": None}
-    ulp, relative, strange = 0, 0.0, [0, 0]
+    told: dict[str, Any] = {"mismatched": 0, "first_index": None, "max_abs_error": 0.0, "worst_index": None}
+    told |= {"worst_ulp": None, "max_rel_error": 0.0, "max_ulp_error": 0, "strange_expected": 0, "strange_found": 0}
     elements = zip(signed(expected).tolist(), signed(found).tolist(), expected, found, strict=True)
     for place, (its, other, a, b) in enumerate(elements):
         a, b = float(a), float(b)
@@ -161,33 +162,20 @@ def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> d
         apart = abs(counted[0] - counted[1])
         finite = math.isfinite(a) and math.isfinite(b)
         error = 0.0 if its == other or a == b else abs(a - b) if finite else math.inf
-        ulp = max(ulp, apart)
-        if error > told["error"]:
-            told |= {"error": error, "worst": (place,), "worst_ulp": apart}
+        told["max_ulp_error"] = max(told["max_ulp_error"], apart)
+        if error > told["max_abs_error"]:
+            told |= {"max_abs_error": error, "worst_index": (place,), "worst_ulp": apart}
         if a and finite and math.isfinite(error) and math.isfinite(error / abs(a)):
-            relative = max(relative, error / abs(a))
+            told["max_rel_error"] = max(told["max_rel_error"], error / abs(a))
         near = math.isfinite(error) and error <= tolerance.atol + tolerance.rtol * abs(a)
         nan = math.isnan(a) or math.isnan(b)
         if not (its == other or near or (apart <= tolerance.max_ulp and not nan)):
-            told["off"] += 1
-            told["first"] = told["first"] or (place,)
+            told["mismatched"] += 1
+            told["first_index"] = told["first_index"] or (place,)
         if its != other:
-            strange = [count + (not math.isfinite(side)) for count, side in zip(strange, (a, b), strict=True)]
-    return told | {"relative": relative, "ulp": ulp, "strange": tuple(strange)}
-
-
-def told(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, object]:
-    result = compare_arrays(expected, found, tolerance, name="t")
-    return {
-        "off": result.mismatched,
-        "first": result.first_index,
-        "error": result.max_abs_error,
-        "worst": result.worst_index,
-        "worst_ulp": result.worst_ulp,
-        "relative": result.max_rel_error or 0.0,
-        "ulp": result.max_ulp_error,
-        "strange": (result.strange_expected, result.strange_found),
-    }
+            told["strange_expected"] += not math.isfinite(a)
+            told["strange_found"] += not math.isfinite(b)
+    return told
 
 
 def steps(values: np.ndarray, draw: np.random.Generator, reach: int) -> np.ndarray:
@@ -257,19 +245,10 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
         patch.setattr("pecli.checks.compare.MEASURED", int(draw.integers(1, 200)))
-        assert told(expected, found, tolerance) == measured(expected, found, tolerance)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("place", [0, 1, 2**16 - 1, 2**16, 2**17 - 1, 2**17, 3 * 2**16 + 4])
-def test_one_element_is_found_wherever_it_stands_in_a_piece(dtype, place) -> None:
-    expected = np.linspace(1, 2, 3 * 2**16 + 5).astype(dtype)
-    found = expected.copy()
-    found[place] = 3.5
-    found_out = told(expected, found, Tolerance(0, 0.25))
-    assert (found_out["off"], found_out["first"], found_out["worst"]) == (1, (place,), (place,))
-    assert found_out["error"] == 3.5 - float(expected[place])
-    assert told(expected, found, Tolerance(0, 2.5))["off"] == 0
+        result = vars(compare_arrays(expected, found, tolerance, name="t"))
+    wanted = measured(expected, found, tolerance)
+    result["max_rel_error"] = result["max_rel_error"] or 0.0  # where only zeros are expected
+    assert {name: result[name] for name in wanted} == wanted
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.bool_, np.complex64, np.complex128])
@@ -291,15 +270,5 @@ def test_a_limit_that_is_met_exactly_is_kept() -> None:
     for share in (2.0**-9, 2.0**-9 * (1 - 2.0**-40), 2.0**-9 * (1 + 2.0**-40)):
         found = expected * np.float32(1 + 2.0**-9)
         off = int(np.count_nonzero(np.abs(found.astype(float) - expected) > share * np.abs(expected.astype(float))))
-        assert told(expected, found, Tolerance(0, 0, share))["off"] == off
+        assert compared(expected, found, rtol=share).mismatched == off
         assert off in (0, 6000)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_one_unit_from_zero_is_not_a_small_relative_error(dtype) -> None:
-    expected = np.tile(np.array([1.0, 0.0, -2.0], dtype), 4 * 2**16)
-    found = (signed(expected) + 1).view(dtype)
-    for share in (0.5, 1e300):
-        found_out = told(expected, found, Tolerance(0, 0, share))
-        assert (found_out["off"], found_out["first"], found_out["ulp"]) == (4 * 2**16, (1,), 1)
-    assert told(expected, found, Tolerance(1))["off"] == 0

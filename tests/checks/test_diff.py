@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,15 +36,8 @@ def joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.concatenate([first, second], axis=1)
 
 
-@pytest.fixture
-def differ(tmp_path):
-    def call(a, b, **tolerance):
-        paths = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
-        for path, tensors in zip(paths, (a, b), strict=True):
-            pecli.save(path, tensors if isinstance(tensors, dict) else {"t": np.ascontiguousarray(tensors)})
-        return pecli.diff(*paths, pecli.Tolerance(**tolerance))
-
-    return call
+def differ(a: Any, b: Any, **tolerance: Any) -> Any:
+    return pecli.diff(a, b, pecli.Tolerance(**tolerance))
 
 
 COS, SIN = waves(LENGTH, powers(10000.0, DIM)).values()
@@ -79,7 +72,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named(differ, mistake) -> None:
+def test_a_mistake_is_named(mistake) -> None:
     a, b, edit = MISTAKES[mistake]
     result = differ(a, b)
     assert not result.passed
@@ -90,7 +83,7 @@ def test_a_mistake_is_named(differ, mistake) -> None:
     assert result.as_json()["explanations"][0]["text"] in result.diagnosis
 
 
-def test_two_mistakes_are_named(differ) -> None:
+def test_two_mistakes_are_named() -> None:
     layout = Layout("interleaved", "halves")
     for b, edits in ((joined(COS, SIN), {layout, Swapped()}), (-joined(SIN, COS), {layout, Negated("all")})):
         (found,) = differ(TABLE, b).explanations
@@ -98,7 +91,7 @@ def test_two_mistakes_are_named(differ) -> None:
         assert found.residual <= 1e-7
 
 
-def test_a_transform_up_to_small_errors_says_what_is_left(differ) -> None:
+def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
     assert differ(TABLE, joined(SIN, COS) + noise).explanations == ()  # which leaves more than rounding
     (found,) = differ(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
@@ -106,7 +99,7 @@ def test_a_transform_up_to_small_errors_says_what_is_left(differ) -> None:
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
 
 
-def test_how_values_were_stored_is_named(differ) -> None:
+def test_how_values_were_stored_is_named() -> None:
     stored = {Dtype("float16"): TABLE.astype(np.float16).astype(np.float32), Decimals(3): TABLE.round(3)}
     for edit, table in stored.items():
         (found,) = differ(TABLE, table).explanations
@@ -114,13 +107,13 @@ def test_how_values_were_stored_is_named(differ) -> None:
         assert found.residual == pytest.approx(np.abs(table - TABLE).max(), abs=1e-6)
 
 
-def test_exchanged_tensors_are_named(differ) -> None:
+def test_exchanged_tensors_are_named() -> None:
     result = differ({"cos": COS, "sin": SIN}, {"cos": SIN, "sin": COS})
     (found,) = result.explanations
     assert (found.edits, found.tensors) == ((Swapped(),), ("cos", "sin"))
 
 
-def test_biases_are_compared_up_to_what_softmax_ignores(differ) -> None:
+def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
     slopes = 2.0 ** -np.arange(1, 5, dtype=np.float32)[:, None, None]
     i, j = np.mgrid[:40, :40].astype(np.float32)
     keys, distance = slopes * j[:1], -slopes * np.abs(i - j)
@@ -137,48 +130,42 @@ def test_biases_are_compared_up_to_what_softmax_ignores(differ) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(4, 40), st.integers(2, 12), st.sampled_from([1.0, 1e-3]))
-def test_noise_is_explained_by_nothing(tmp_path_factory, seed, length, width, size) -> None:
-    folder = tmp_path_factory.mktemp("noise", numbered=True)
+def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
     draw = np.random.default_rng(seed)
     a = draw.standard_normal((length, width)).astype(np.float32)
     b = a * (size < 1) + size * draw.standard_normal((length, width)).astype(np.float32)
-    pecli.save(folder / "a.npy", a)
-    pecli.save(folder / "b.npy", b.astype(np.float32))
-    result = pecli.diff(folder / "a.npy", folder / "b.npy")
-    assert not result.passed
-    assert result.explanations == ()
-    assert pecli.diff(folder / "a.npy", folder / "a.npy").passed
+    result = differ(a, b.astype(np.float32))
+    assert (result.passed, result.explanations) == (False, ())
+    assert differ(a, a).passed
 
 
-def test_another_base_is_named_without_any_spec(differ) -> None:
+def test_another_base_is_named_without_any_spec() -> None:
     cos, sin = waves(LENGTH, powers(500000.0, DIM)).values()
     (found,) = differ(TABLE, woven(sin, cos)).explanations
     assert found.edits == (Parameter("base", 10000.0, 500000.0),)
     assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
 
 
-def test_tensors_on_one_side_only_are_findings(differ) -> None:
+def test_tensors_on_one_side_only_are_findings() -> None:
     result = differ({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
     assert [tensor.name for tensor in result.tensors] == ["cos"]
     assert result.diagnosis == ("sin: only A has it, B does not", "extra: only B has it, A does not")
     assert not result.passed
 
 
-def test_single_tensors_are_compared_whatever_their_names(differ) -> None:
+def test_single_tensors_are_compared_whatever_their_names() -> None:
     assert differ({"pe": TABLE}, {"weight": TABLE}).passed
 
 
-def test_tolerances_count(differ) -> None:
+def test_tolerances_count() -> None:
     near = TABLE + np.float32(1e-6)
     assert not differ(TABLE, near).passed
     result = differ(TABLE, near, atol=2e-6)
     assert result.passed
     assert (result.explanations, result.diagnosis) == ((), ())
-    with pytest.raises(pecli.KindError):
-        pecli.diff("a", "b", 1e-6)
 
 
-def test_empty_and_tiny_tensors(differ) -> None:
+def test_empty_and_tiny_tensors() -> None:
     assert differ(np.zeros((0, 4)), np.zeros((0, 4))).passed
     assert differ(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
     assert differ(np.float32(1), np.float32(2)).explanations == ()
@@ -186,25 +173,14 @@ def test_empty_and_tiny_tensors(differ) -> None:
 
 
 @pytest.mark.parametrize(("heads", "dim"), [(4, 8), (2, 64), (1, 128), (8, 80)])
-def test_projections_whose_pairs_lie_otherwise(tmp_path, heads, dim) -> None:
+def test_projections_whose_pairs_lie_otherwise(heads, dim) -> None:
     weight = np.random.default_rng(0).standard_normal((heads * dim, 24)).astype(np.float32)
     moved = weight.reshape(heads, dim // 2, 2, 24).swapaxes(1, 2).reshape(weight.shape)
-    np.save(tmp_path / "a.npy", weight)
-    np.save(tmp_path / "b.npy", moved)
-    (one,) = pecli.diff(tmp_path / "a.npy", tmp_path / "b.npy").explanations
+    (one,) = differ(weight, moved).explanations
     assert one.edits == (Layout(f"interleaved in heads of {dim}", f"halves in heads of {dim}"),)
-    (back,) = pecli.diff(tmp_path / "b.npy", tmp_path / "a.npy").explanations
+    (back,) = differ(moved, weight).explanations
     assert back.edits == (Layout(f"halves in heads of {dim}", f"interleaved in heads of {dim}"),)
     assert one.residual == back.residual == 0
-
-
-def test_cos_and_sin_against_both_in_one_array(tmp_path) -> None:
-    pecli.save(tmp_path / "a.safetensors", pecli.Rope(40, 16))
-    pecli.save(tmp_path / "a.npy", pecli.Rope(40, 16))
-    pecli.save(tmp_path / "b.npy", pecli.Rope(40, 16, 500.0))
-    assert pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.npy").passed
-    assert pecli.diff(tmp_path / "a.npy", tmp_path / "a.safetensors").passed
-    assert not pecli.diff(tmp_path / "b.npy", tmp_path / "a.safetensors").passed
 
 
 def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
@@ -231,15 +207,6 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
         assert (found.edits, found.tensors) == ((edit,), ("cos", "sin"))
 
 
-def test_another_parameter_is_named(tmp_path) -> None:
-    golden = tmp_path / "golden.npz"
-    scheme = pecli.Rope(2048, 128, base=5e5, scaling="llama3", **LLAMA3)
-    pecli.save(golden, scheme)
-    other = replace(scheme, original_max_position_embeddings=4096).tables()
-    (found,) = pecli.diff(golden, {name: other[name] for name in ("cos", "sin")}).explanations
-    assert found.edits == (Parameter("original_max_position_embeddings", 8192, 4096),)
-
-
 @pytest.mark.parametrize("power", [0, 2])
 def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None:
     golden = tmp_path / "golden.npz"
@@ -249,11 +216,8 @@ def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None
     tables = {name: (scheme.tables()[name] * right ** (power - 1)).astype(np.float32) for name in ("cos", "sin")}
     (found,) = pecli.diff(golden, tables).explanations
     (edit,) = found.edits
-    assert (edit.name, edit.expected, edit.found) == (
-        "attention_factor",
-        pytest.approx(right),
-        pytest.approx(right**power),
-    )
+    factors = pytest.approx(right), pytest.approx(right**power)
+    assert (edit.name, edit.expected, edit.found) == ("attention_factor", *factors)
 
 
 def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 import pecli
 from pecli.checks.manifest import read_manifest
-from pecli.checks.run import Check, is_manifest, run_all
+from pecli.checks.run import Check, run_all
 from pecli.checks.verify.verification import Verification
-from pecli.engine.table import share_of_threads, thread_count
+from pecli.engine.table import thread_count
 from pecli.errors import DefectError, FileError, ParameterError, PecliError
 from tests.checks.waves import powers, waves
 
@@ -202,13 +202,6 @@ def test_a_manifest_takes_little_memory_whatever_it_holds(manifest, peak_memory)
     assert peak_memory("-c", script, path) < 220
 
 
-def test_manifests_go_by_their_suffix() -> None:
-    assert is_manifest("a/pecli.toml")
-    assert is_manifest("X.TOML")
-    assert not is_manifest("toml")
-    assert not is_manifest("a.toml.npy")
-
-
 def good(name: str) -> Verification:
     return Verification(name, "rope", ())
 
@@ -245,13 +238,6 @@ def test_threads_are_shared(monkeypatch, threads, checks, share) -> None:
     list(run_all([Check("", look)] * checks))
     assert seen == [share] * checks
     assert thread_count() == threads
-
-
-def test_a_share_ends_with_its_block(monkeypatch) -> None:
-    monkeypatch.setenv("PECLI_THREADS", "5")
-    with share_of_threads(3), share_of_threads(1):
-        assert thread_count() == 1
-    assert thread_count() == 5
 
 
 @pytest.mark.parametrize(

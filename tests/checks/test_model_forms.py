@@ -21,8 +21,8 @@ from safetensors.numpy import save_file
 
 import pecli
 from pecli.checks import model_forms
-from pecli.cli.app import run
 from pecli.errors import FileError
+from tests.files.test_torch_file import REBUILD, text
 
 Arrays = dict[str, np.ndarray]
 HIDDEN, HEADS, KV, LAYERS, VOCABULARY, INNER = 256, 8, 2, 3, 32, 256
@@ -75,13 +75,11 @@ def weights(model: str) -> Arrays:
 
 def permute(array: np.ndarray, heads: int) -> np.ndarray:
     """LlamaModel.permute."""
-    shape = (heads, 2, array.shape[0] // heads // 2, *array.shape[1:])
-    return array.reshape(shape).swapaxes(1, 2).reshape(array.shape)
+    return array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
 
 
 def unpermute(array: np.ndarray, heads: int) -> np.ndarray:
-    shape = (heads, array.shape[0] // heads // 2, 2, *array.shape[1:])
-    return array.reshape(shape).swapaxes(1, 2).reshape(array.shape)
+    return array.reshape(heads, -1, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
 
 
 def regroup(array: np.ndarray) -> np.ndarray:
@@ -205,67 +203,56 @@ def ungrouped(array: np.ndarray) -> np.ndarray:
 
 
 NEOX_VALUES = np.concatenate([np.arange(HIDDEN), np.arange(2 * HIDDEN, 3 * HIDDEN), np.arange(HIDDEN, 2 * HIDDEN)])
+
+
+def unpermuted(tensors: Arrays, keys: dict[str, Any]) -> None:
+    on("attn_[qk]", lambda array: unpermute(array, len(array) // SIZE))(tensors, keys)
+
+
 MISTAKES: dict[str, list[tuple[Mistake, str]]] = {
     "llama": [
-        (
-            on("attn_k", lambda array: permute(unpermute(array, KV), HEADS)),
-            r"B: k of layers 0–2 is permuted in 8 heads; the model has 2 kv heads \(llama.cpp#3364\)",
-        ),
-        (
-            lambda tensors, keys: [
-                on("attn_q", lambda array: unpermute(array, HEADS))(tensors, keys),
-                on("attn_k", lambda array: unpermute(array, KV))(tensors, keys),
-            ],
-            "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
-        ),
+        (on("attn_k", lambda array: permute(unpermute(array, KV), HEADS)),
+         r"B: k of layers 0–2 is permuted in 8 heads; the model has 2 kv heads \(llama.cpp#3364\)"),
+        (unpermuted, "B: q and k of layers 0–2 are not permuted; llama in GGUF form is"),
         (on("blk.1.attn_q", lambda array: permute(array, HEADS)), "B: q of layer 1 is permuted twice"),
         (without("rope.freq_base"), "B: base 500000 → 10000: rope.freq_base is missing"),
         (without("rope_freqs.weight"), "B: rope_freqs.weight is missing: the llama3 scaling is lost"),
     ],
     "qwen2": [
-        (
-            on("attn_q.weight", lambda array: permute(array, HEADS)),
-            "B: q of layers 0–2 is permuted; qwen2 in GGUF form is not",
-        ),
-        (
-            on("attn_k.bias", lambda array: permute(array, KV)),
-            "B: k bias of layers 0–2 is permuted; qwen2 in GGUF form is not",
-        ),
+        (on("attn_q.weight", lambda array: permute(array, HEADS)),
+         "B: q of layers 0–2 is permuted; qwen2 in GGUF form is not"),
+        (on("attn_k.bias", lambda array: permute(array, KV)),
+         "B: k bias of layers 0–2 is permuted; qwen2 in GGUF form is not"),
         (on("attn_k.weight", lambda array: permute(array, HEADS)), "B: k of .* is permuted in 8 heads; .* 2 kv heads"),
         (without("rope.freq_base"), "B: base 1e[+]06 → 10000: rope.freq_base is missing"),
         (swap("ffn_gate", "ffn_up"), "B: ffn_up of layers 0–2 is ffn_gate of A"),
     ],
     "gemma2": [
         (on("norm.weight", lambda array: array - 1), "too small: GGUF keeps norms of gemma2 with 1 added"),
-        (
-            on("attn_[qk]", lambda array: permute(array, len(array) // SIZE)),
-            "q and k of layers 0–2 are permuted; gemma2",
-        ),
+        (on("attn_[qk]", lambda array: permute(array, len(array) // SIZE)),
+         "q and k of layers 0–2 are permuted; gemma2"),
         (without("rope.freq_base"), "base 20000 → 10000"),
         (swap("blk.0.", "blk.2."), "attn_norm, .* and 5 more of layer 0 are layer 2 of A"),
         (on("ffn_down", lambda array: array * 0), "B: ffn_down of layers 0–2 is all zeros"),
     ],
     "phi3": [
-        (
-            on("attn_qkv", permuted_queries_and_keys),
-            "B: qkv of layers 0–2 is permuted in q and k; phi3 in GGUF form is not",
-        ),
+        (on("attn_qkv", permuted_queries_and_keys),
+         "B: qkv of layers 0–2 is permuted in q and k; phi3 in GGUF form is not"),
         (on("blk.[01].ffn_up", exchanged_halves), "B: ffn_up of layers 0–1 has its halves exchanged"),
         (without("rope_factors_long.weight", "rope_factors_short.weight"), "rope_factors_long.weight is missing"),
         (without("rope.scaling.attn_factor"), "attention factor 1.19024 → 1"),
         (on("token_embd", lambda array: array * 2), "token_embd is multiplied by 2"),
     ],
     "gpt_neox": [
-        (
-            on("attn_qkv", ungrouped),
-            "qkv and qkv bias of layers 0–2 are in the order of A; gptneox .* rows q of all heads, then k, then v",
-        ),
+        (on("attn_qkv", ungrouped),
+         "qkv and qkv bias of layers 0–2 are in the order of A; gptneox .* rows q of all heads, then k, then v"),
         (on("attn_qkv.weight", permuted_queries_and_keys), "qkv of layers 0–2 is permuted in q and k"),
         (without("rope.dimension_count"), "rotary dimension 8 → 32: rope.dimension_count is missing"),
         (on("attn_qkv.bias", lambda array: array[NEOX_VALUES]), "qkv bias .* has its k and v exchanged"),
-        (lambda tensors, keys: tensors.pop("blk.2.ffn_down.bias"), "ffn_down bias of layer 2 is missing in B"),
+        (without("blk.2.ffn_down.bias"), "ffn_down bias of layer 2 is missing in B"),
     ],
-}
+}  # fmt: skip
+Made = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +270,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K"])
 @pytest.mark.parametrize("model", CONFIGS)
-def test_a_right_pair_passes(made: Callable[[str], Path], tmp_path: Path, model: str, kind: str) -> None:
+def test_a_right_pair_passes(made: Made, tmp_path: Path, model: str, kind: str) -> None:
     arch = {"gpt_neox": "gptneox"}.get(model, model)
     write_gguf(tmp_path / "model.gguf", arch, *converted(model, weights(model)), kind)
     found = pecli.diff(made(model), tmp_path / "model.gguf")
@@ -294,7 +281,7 @@ def test_a_right_pair_passes(made: Callable[[str], Path], tmp_path: Path, model:
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_K"])
 @pytest.mark.parametrize(("model", "number"), [(model, k) for model in MISTAKES for k in range(5)])
-def test_mistakes_are_named(made: Callable[[str], Path], tmp_path: Path, model: str, number: int, kind: str) -> None:
+def test_mistakes_are_named(made: Made, tmp_path: Path, model: str, number: int, kind: str) -> None:
     mistake, expected = MISTAKES[model][number]
     tensors, keys = converted(model, weights(model))
     mistake(tensors, keys)
@@ -315,12 +302,8 @@ def test_two_right_files_of_one_model(tmp_path: Path) -> None:
 
 META = {"embed_tokens": "tok_embeddings", "lm_head": "output", "model.": "", "self_attn": "attention"}
 META |= {"q_proj": "wq", "k_proj": "wk", "v_proj": "wv", "o_proj": "wo", "mlp": "feed_forward", "gate_proj": "w1"}
-META |= {
-    "up_proj": "w3",
-    "down_proj": "w2",
-    "input_layernorm": "attention_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
+META |= {"up_proj": "w3", "down_proj": "w2", "post_attention_layernorm": "ffn_norm"}
+META |= {"input_layernorm": "attention_norm"}
 PARAMS = {"dim": HIDDEN, "n_heads": HEADS, "n_kv_heads": KV, "n_layers": LAYERS, "vocab_size": VOCABULARY}
 PARAMS |= {"norm_eps": 1e-5, "rope_theta": 5e5, "use_scaled_rope": True}
 ROW_PARALLEL = ("wo", "w2", "tok_embeddings")
@@ -340,9 +323,6 @@ def meta(tensors: Arrays) -> Arrays:
 def torch_save(path: Path, tensors: Arrays) -> None:
     """An archive like that of torch.save: a pickle that rebuilds float32 tensors, and their storages."""
 
-    def text(word: str) -> bytes:
-        return b"X" + struct.pack("<I", len(word)) + word.encode()
-
     def numbers(values: tuple[int, ...]) -> bytes:
         return b"(" + b"".join(b"J" + struct.pack("<i", value) for value in values) + b"t"
 
@@ -352,7 +332,7 @@ def torch_save(path: Path, tensors: Arrays) -> None:
             storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(str(number)) + text("cpu")
             storage += numbers((array.size,))[1:] + b"Q"
             strides = tuple(stride // 4 for stride in np.ascontiguousarray(array).strides)
-            rebuilt = b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00" + numbers(array.shape)
+            rebuilt = REBUILD + storage + b"K\x00" + numbers(array.shape)
             pickled += text(name) + rebuilt + numbers(strides) + b"\x89ccollections\nOrderedDict\n)RtR"
         archive.writestr("consolidated/data.pkl", pickled + b"u.")
         for number, array in enumerate(tensors.values()):
@@ -371,7 +351,7 @@ def write_meta(folder: Path, tensors: Arrays, params: dict[str, Any], shards: in
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-def test_a_right_pair_of_metas(made: Callable[[str], Path], tmp_path: Path, shards: int) -> None:
+def test_a_right_pair_of_metas(made: Made, tmp_path: Path, shards: int) -> None:
     write_meta(tmp_path / "meta", meta(weights("llama")), PARAMS, shards)
     assert pecli.diff(made("llama"), tmp_path / "meta")
     write_gguf(tmp_path / "model.gguf", "llama", *converted("llama", weights("llama")), "Q8_0")
@@ -389,14 +369,7 @@ def test_a_right_pair_of_metas(made: Callable[[str], Path], tmp_path: Path, shar
         ("norm", lambda array: array, {"n_kv_heads": 4}, r"kv heads 2 → 4 \(n_kv_heads\)"),
     ],
 )
-def test_metas_mistakes(
-    made: Callable[[str], Path],
-    tmp_path: Path,
-    pattern: str,
-    change: Callable[[np.ndarray], np.ndarray],
-    params: dict[str, Any],
-    expected: str,
-) -> None:
+def test_metas_mistakes(made: Made, tmp_path: Path, pattern: str, change: Any, params: Any, expected: str) -> None:
     tensors = meta(weights("llama"))
     on(pattern, change)(tensors, {})
     write_meta(tmp_path / "meta", tensors, PARAMS | params, 1)
@@ -405,22 +378,19 @@ def test_metas_mistakes(
     assert re.search(expected, "\n".join(found.diagnosis)), found
 
 
-def test_the_command(made: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(made: Made, tmp_path: Path, pecli_cli: Any) -> None:
     tensors, keys = converted("llama", weights("llama"))
     write_gguf(tmp_path / "right.gguf", "llama", tensors, keys, "Q8_0")
     on("attn_k", lambda array: unpermute(array, KV))(tensors, keys)
     write_gguf(tmp_path / "wrong.gguf", "llama", tensors, keys, "Q8_0")
-    assert run(["diff", str(made("llama")), str(tmp_path / "right.gguf")]) == 0
-    assert capsys.readouterr().out.startswith("same model")
-    assert run(["diff", str(made("llama")), str(tmp_path / "wrong.gguf"), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["diagnosis"] == ["B: k of layers 0–2 is not permuted; llama in GGUF form is"]
-    assert [each["name"] for each in found["tensors"]] == [f"blk.{k}.attn_k.weight" for k in range(LAYERS)]
+    right = pecli_cli("diff", made("llama"), tmp_path / "right.gguf")
+    assert (right.code, right.out[:10]) == (0, "same model")
+    wrong = pecli_cli("diff", made("llama"), tmp_path / "wrong.gguf", "--json")
+    assert (wrong.code, wrong.json["diagnosis"]) == (1, ["B: k of layers 0–2 is not permuted; llama in GGUF form is"])
+    assert [each["name"] for each in wrong.json["tensors"]] == [f"blk.{k}.attn_k.weight" for k in range(LAYERS)]
 
 
-def test_unknown_names_and_a_missing_package_are_said(
-    made: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_names_and_a_missing_package_are_said(made: Made, tmp_path: Path, monkeypatch: Any) -> None:
     tensors, keys = converted("llama", weights("llama"))
     write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "Q8_0")
     strange = {**weights("llama"), "model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
@@ -432,7 +402,7 @@ def test_unknown_names_and_a_missing_package_are_said(
         pecli.diff(made("llama"), tmp_path / "model.gguf")
 
 
-def test_one_element_beyond_the_rounding_is_seen(made: Callable[[str], Path], tmp_path: Path) -> None:
+def test_one_element_beyond_the_rounding_is_seen(made: Made, tmp_path: Path) -> None:
     for kind, error in (("F32", 1e-6), ("F16", 1e-3), ("Q8_0", 0.1)):
         tensors, keys = converted("llama", weights("llama"))
         tensors["blk.1.ffn_up.weight"][3, 5] += error

@@ -85,6 +85,7 @@ apply rope x.npy --positions ids.npy --offset 1 -o o.npz | --offset is given; --
 apply rope x.npy --seq-axis 2 -o o.npz | --seq-axis is 2; the array of x.npy is of shape (2, 4, 8), whose positions
 apply rope x.npy --seq-axis -1 -o o.npz | axes 0 … 1
 apply rope x.npy --shift 1 --offset 1 -o o.npz | --offset is given; --shift says where rows stand
+apply rope x.npy --shift 1 --inverse -o o.npz | --inverse is given; a shift goes either way; change the sign of --shift
 apply rope x.npy --shift 1 --positions ids.npy -o o.npz | --shift is given; --positions says
 apply rope x.npy --shift 1 --positions 0.5,1,2,3 -o o.npz | --shift is given;
 apply rope x.npy --attention-mask ids.npy --positions 0.5,1,2,3 -o o.npz | --attention-mask is
@@ -92,10 +93,10 @@ apply rope x.npy --shift far -o o.npz | --shift is 'far'; it must be a whole num
 apply rope x.npy --offset -1 -o o.npz | --offset is -1; it must be a whole number from 0
 apply rope x.npy --offset {2**40 - 2} -o o.npz | the last position must be at most 2^40
 apply rope x.npy --layout compact -o o.npz | --layout is 'compact'; it must be one of halves, interleaved, deepseek
-apply rope x.npy --tensor q -o o.npz | the tensor is 'q'; x.npy has x (2, 4, 8)
-apply rope two.npz:q -o o.npz | the tensor is 'q'; two.npz has a (4, 8), b (4, 8)
+apply rope x.npy --tensor q -o o.npz | --tensor is 'q'; x.npy has x (2, 4, 8)
+apply rope two.npz:q -o o.npz | two.npz: has no tensor 'q'; it has 'a', 'b' | 3
 apply rope x.npy other/x.npy -o o.npz | the array of other/x.npy is given too
-apply rope empty.npz -o o.npz | FILE is empty.npz; there is no tensor in it
+apply rope empty.npz -o o.npz | empty.npz has no tensors
 apply rope q.npy --config llama.json -o o.npz | axis 2 would be positions, and 4 is a number of heads of llama.json
 apply rope k.npy --config llama.json -o o.npz | and 2 is a number of heads of llama.json; give --seq-axis 1
 apply alibi flat.npy -o o.npz | (4, 8); scores must be (…, H, Lq, Lk)
@@ -143,7 +144,7 @@ convert lone.npz --from halves --to interleaved --heads 4 -o o.npz | --kv-heads 
 convert uneven.npz --from halves --to interleaved --heads 4 -o o.npz | self_attn.k_proj.weight
 convert scores.npy --from halves --to interleaved --heads 4 -o o.npy | (2, 4, 3, 8); a projection is (rows,
 convert qk.npz -o x.npy | one array
-convert qk.npz:layers.0.q -o x.npy | (16, 6)
+convert qk.npz:layers.0.q -o x.npy | 'layers.0.self_attn.q_proj.weight' | 3
 diff no.npy none.npy | no.npy: does not exist | 3
 diff no.npy none.npy -o diff.gif | .png, .svg, .pdf
 diff - - | standard input can be read once only
@@ -195,11 +196,11 @@ resize pe.npy --to 5x5 | --grid is missing
 resize pe.npy --grid 4x4 --to 5x5 | 17 rows, and 4x4 are 16; check --grid and --keep
 resize pe.npy --to 9 -o - --json | either the table or JSON
 resize two.npz --to 5 | name one: FILE:NAME | 3
-resize two.npz:c --to 5 | a (4, 8)
+resize two.npz:c --to 5 | has no tensor 'c' | 3
 runtimes | MODEL is missing
 runtimes gpt2 --model llama-3.1-8b | MODEL is given 2 times
 runtimes gpt-oss-20b -o drift.txt | .png, .svg, .pdf
-runtimes gpt2 --runtime sglang | --runtime is 'sglang'; it must be one of
+runtimes gpt2 --runtime ollama | --runtime is 'ollama'; it must be one of
 verify x.npy --model llama-3.1-8b --config c.json | not both
 verify x.npy --offset 3 | add --config or --model
 verify x.npy --layer-type full_attention | add --config or --model
@@ -292,7 +293,7 @@ audit alibi --heads 12 --seq-len 400 --json | "recipe": "bfloat16-table"
 audit sinusoidal --seq-len 30 --dim 8 --style whisper --offset 995 | sinusoidal seq_len=30 dim=8 base=10000 offset=995
 audit rope --model gpt-oss-20b --seq-len 64 --json --runtime llama.cpp | "first_beyond_tolerance": 4
 audit rope --model gpt-oss-20b --seq-len 64 --json --recipes float32,mlx-lm | "recipe": "mlx-lm"
-runtimes gpt-oss-20b --length 64 --strict | Not as defined: llama.cpp, mlx-lm (tolerance 0.001). | 1
+runtimes gpt-oss-20b --length 64 --strict | Not as defined: llama.cpp, mlx-lm, tensorrt-llm, litgpt | 1
 runtimes gpt-oss-20b --length 64 --strict --tolerance 3 | All agree up to
 runtimes gpt-oss-20b --length 64 --strict --runtime vllm | All agree up to
 runtimes --model llama-3.1-8b --length 4096 --strict | All agree up to float32 rounding.

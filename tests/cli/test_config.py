@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 FIELDS = {"layer_type", "scheme", "parameters", "inv_freq", "attention_factor", "rotary_dim", "head_dim", "layout"}
 FIELDS |= {"trailing", "sources"}
@@ -31,9 +31,6 @@ def test_json_has_the_fields_of_the_contract(pecli_cli) -> None:
     assert (encoding["layer_type"], encoding["scheme"], len(encoding["inv_freq"])) == ("", "rope", 32)
     assert (encoding["attention_factor"], encoding["sources"]["base"]) == (1.0, "rope_theta")
     assert (encoding["rotary_dim"], encoding["head_dim"], encoding["layout"]) == (64, 64, "halves")
-
-
-def test_what_turns_nothing_has_no_frequencies(pecli_cli) -> None:
     (encoding,) = pecli_cli("config", config(model_type="bloom", n_head=8, rope_theta=None), "--json").json["encodings"]
     assert (encoding["scheme"], encoding["inv_freq"], encoding["attention_factor"]) == ("alibi", None, None)
 
@@ -99,3 +96,12 @@ def test_a_flag_has_no_value_in_a_command(pecli_cli) -> None:
     assert "--cos-first --freq-shift 1 -o" in line
     assert pecli_cli(*line.split()[1:], "-q").code == 0
     assert np.load("pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32
+
+
+@pytest.mark.parametrize(("theta", "warned"), [(5e5, False), (1e4, True)])
+def test_frequencies_in_the_weights_of_a_folder_are_compared(pecli_cli, theta: float, warned: bool) -> None:
+    config()
+    stored = (theta ** (-np.arange(32) / 32)).astype(np.float32)
+    save_file({"model.layers.0.self_attn.rotary_emb.inv_freq": stored}, "model.safetensors")
+    outcome = pecli_cli("config", ".", "--json")
+    assert (outcome.code, any("inv_freq in the weights" in line for line in outcome.json["warnings"])) == (0, warned)

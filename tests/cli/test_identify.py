@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +31,8 @@ def test_the_command_stands_on_a_line_of_its_own_and_works(pecli_cli) -> None:
 
 
 def test_no_is_exit_code_one(pecli_cli) -> None:
+    np.save("t.npy", (-(2.0 ** -np.arange(1, 9)))[:, None, None] * np.arange(40.0))
+    assert "in the file: the sign is flipped" in pecli_cli("identify", "t.npy").out
     outcome = pecli_cli("identify", "noise.npy")
     assert (outcome.code, "normal, std" in outcome.out) == (1, True)
     assert outcome.out.startswith("not identified  noise.npy\n")
@@ -47,11 +48,6 @@ def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
     assert (first["matches"], second["identified"]) == ([], True)
 
 
-def test_what_is_open_and_otherwise_is_said(pecli_cli) -> None:
-    np.save("t.npy", (-(2.0 ** -np.arange(1, 9)))[:, None, None] * np.arange(40.0))
-    assert "in the file: the sign is flipped" in pecli_cli("identify", "t.npy").out
-
-
 def test_a_tensor_of_a_checkpoint(pecli_cli) -> None:
     tensors = {f"h.{k}.weight": np.ones((4, 4), np.float32) for k in range(12)}
     pecli.save("model.safetensors", {**tensors, "wpe.weight": pecli.Sinusoidal(64, 32).tables()["pe"]})
@@ -59,11 +55,6 @@ def test_a_tensor_of_a_checkpoint(pecli_cli) -> None:
     assert (outcome.code, "wpe.weight: sinusoidal" in outcome.out) == (0, True)
     assert pecli_cli("identify", "model.safetensors:h.3.weight").code == 1
     assert pecli_cli("identify", "model.safetensors:h.33.weight").code == 3
-
-
-def test_standard_input(process) -> None:
-    outcome = process("identify", "-", "--json", input=Path("slopes.npy").read_bytes())
-    assert (outcome.returncode, json.loads(outcome.stdout)["matches"][0]["scheme"]) == (0, "alibi")
 
 
 def test_long_lists_are_told_once_and_in_full_by_the_command(pecli_cli) -> None:

@@ -40,17 +40,15 @@ def test_statistics_only_when_asked_for(pecli_cli) -> None:
     assert (tensor["mean"], tensor["max"]) == (None, None)
 
 
-def damage(name: str) -> None:
-    data = bytearray(Path(name).read_bytes())
-    data[-1] ^= 1
-    Path(name).write_bytes(data)
-
-
 def test_text_on_a_terminal_is_styled(pecli_cli, monkeypatch) -> None:
     """The same words; heads are dim, names bold, and a hash that no longer holds is red."""
     path = "t.safetensors"
     pecli.save(path, pecli.Sinusoidal(8, 6))
-    damage(path)
+    assert pecli_cli("inspect", path, "--stats", "--json").json["sha256_holds"] is True
+    assert "sha256_holds" not in pecli_cli("inspect", f"{path}:pe", "--stats", "--json").json
+    data = bytearray(Path(path).read_bytes())
+    data[-1] ^= 1
+    Path(path).write_bytes(data)
     plain = pecli_cli("inspect", path, "--stats").out
     assert "\x1b" not in plain
     assert ["pe", "float32", "8", "×", "6", "192"] in [line.split()[:6] for line in plain.splitlines()]
@@ -73,16 +71,6 @@ def test_a_spec_without_parameters_is_the_text_it_is(pecli_cli, parameters) -> N
     turned = pecli_cli("convert", path, "--from", "halves", "--to", "interleaved", "-o", "o.npz")
     said = "the parameters in its pecli metadata are not a JSON object\n"
     assert (turned.code, turned.err.endswith(said)) == (3, True)
-
-
-def test_the_stored_hash_is_held_against_the_data(pecli_cli) -> None:
-    path = "t.safetensors"
-    pecli.save(path, pecli.Rope(8, 6))
-    assert pecli_cli("inspect", path, "--stats", "--json").json["sha256_holds"] is True
-    assert "sha256_holds" not in pecli_cli("inspect", f"{path}:cos", "--stats", "--json").json
-    damage(path)
-    outcome = pecli_cli("inspect", path, "--stats")
-    assert (outcome.code, "stored SHA-256 does NOT match" in outcome.out) == (0, True)
 
 
 def test_a_filter_chooses_names(pecli_cli) -> None:
@@ -117,10 +105,7 @@ def test_rows_without_columns_are_rows_still(pecli_cli) -> None:
         (tensor,) = pecli_cli(*words, "--json").json["tensors"]
         assert len(tensor["numbers"]["values"]) == len(tensor["numbers"]["rows"]) == shape[0]
         assert pecli_cli(*words).code == 0
-
-
-def test_empty_rows_are_not_listed_by_the_million(pecli_cli) -> None:
-    np.save("t.npy", np.zeros((2**31 - 1, 0)))
+    np.save("t.npy", np.zeros((2**31 - 1, 0)))  # which are not listed by the million
     for words in (("inspect", "t.npy", "--rows", ":"), ("convert", "t.npy", "-o", "t.json")):
         outcome = pecli_cli(*words)
         assert (outcome.code, outcome.err.count("\n")) == (2, 1)

@@ -109,37 +109,28 @@ def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
     assert not {"typing", "re", "importlib", "typer", "numpy"} & set(done.stdout.split())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_on_the_way_out_is_no_traceback(tmp_path, number) -> None:
-    program = f"""
-import atexit, os, sys
-from pecli.__main__ import main
-atexit.register(os.kill, os.getpid(), {int(number)})
-sys.argv = ["pecli", "--version"]
-main()
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=60, **PIPES)
-    assert (done.returncode, done.stderr) == (-number, b"")
-
-
-def test_a_signal_while_a_class_is_made_is_no_traceback(tmp_path) -> None:
-    code = """
-import signal, sys
+LATE = """
+import atexit, os, signal, sys
 from pecli import __main__ as way_in
+sys.argv = ["pecli", "--version"]
+"""
+ON_THE_WAY_OUT = "atexit.register(os.kill, os.getpid(), {0})"
+IN_A_CLASS = """
 import pecli.cli.app
-
 class Late:
     def __set_name__(self, owner, name):
-        signal.raise_signal(signal.SIGTERM)
-
-def run(words):
-    type("Made", (), {"late": Late()})
-
-pecli.cli.app.run = run
-way_in.main()
+        signal.raise_signal({0})
+pecli.cli.app.run = lambda words: type("Made", (), {{"late": Late()}})
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
-    assert (done.returncode, done.stderr) == (143, b"")
+SIGNALS = [(signal.SIGINT, ON_THE_WAY_OUT, -2), (signal.SIGTERM, ON_THE_WAY_OUT, -15)]
+SIGNALS += [(signal.SIGTERM, IN_A_CLASS, 143)]
+
+
+@pytest.mark.parametrize(("number", "program", "code"), SIGNALS)
+def test_a_signal_at_an_odd_moment_is_no_traceback(number, program, code) -> None:
+    text = f"{LATE}{program.format(int(number))}\nway_in.main()"
+    done = subprocess.run([sys.executable, "-c", text], timeout=60, **PIPES)
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
@@ -198,29 +189,35 @@ def test_memory_stays_flat_however_long_the_table(peak_memory, monkeypatch, sche
     assert peak(32_768) - peak(1024) < 100  # of 128 MiB
 
 
-def test_completion_is_offered(process) -> None:
+def test_completion_is_offered(pecli_cli, monkeypatch) -> None:
     words = {"pecli sinu": ["sinusoidal"], "pecli sinusoidal --style wh": ["whisper"]}
     words["pecli rope --model llama-3.1"] = ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
+    monkeypatch.setenv("_PECLI_COMPLETE", "complete_bash")
     for line, offered in words.items():
-        asked = {"_PECLI_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-        assert process(env={**os.environ, **asked}).stdout.decode().split() == offered
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+        assert pecli_cli().out.split() == offered
 
 
-def test_closed_streams_lead_nowhere(tmp_path) -> None:
-    command = f"{sys.executable} -m pecli {' '.join(SMALL)} -o t.npy >&- 2>&-"
-    assert subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60).returncode == 0
-    assert np.load(tmp_path / "t.npy").shape == (64, 16)
+def test_closed_streams_lead_nowhere_and_a_table_for_one_is_an_error(here) -> None:
+    for words, code in (("-o t.npy >&- 2>&-", 0), ("-o - >&-", 3)):
+        command = f"{sys.executable} -m pecli {' '.join(SMALL)} {words}"
+        done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60)
+        assert (done.returncode, done.stderr) == (code, b"pecli: error: standard output: is not open\n" * (code == 3))
+    assert np.load("t.npy").shape == (64, 16)
 
 
-def test_help_in_a_pipe_is_as_wide_as_columns(process) -> None:
+def test_help_in_a_pipe_is_as_wide_as_columns(pecli_cli, monkeypatch) -> None:
     """Its manifest can be copied: no comment goes on in a line of its own."""
-    lines = process("verify", "--help", env={**os.environ, "COLUMNS": "80"}).stdout.decode().splitlines()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    lines = pecli_cli("verify", "--help").out.splitlines()
     assert max(map(len, lines)) == 80
     start = next(k for k, line in enumerate(lines) if "[defaults]" in line)
     manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))
     assert [check["file"] for check in manifest["check"]] == ["dumps/cos.npy", "dumps/pe.npy", "rope.safetensors"]
 
 
-def test_what_cannot_fit_is_refused_before_it_is_begun(process, tmp_path) -> None:
-    result = process("sinusoidal", "--seq-len", 2**40, "--dim", 65536, "-o", "t.npy")
-    assert (result.returncode, b"the disk has" in result.stderr, list(tmp_path.iterdir())) == (3, True, [])
+def test_what_cannot_fit_is_refused_before_it_is_begun(pecli_cli, here) -> None:
+    result = pecli_cli("sinusoidal", "--seq-len", 2**40, "--dim", 65536, "-o", "t.npy")
+    assert (result.code, "the disk has" in result.err, list(here.iterdir())) == (3, True, [])

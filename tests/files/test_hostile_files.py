@@ -132,7 +132,7 @@ GOOD = b'{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
         (packed(b'{"a":' + GOOD + b',"\\u0061":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
         (packed(b'{"__metadata__":{},"__metadata__":{}}'), "twice"),
         (packed(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)), "names 'dtype' twice"),
-        (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)), "broken header"),
+        (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)), "'NaN', a number out of range"),
         (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}', bytes(8)), "broken header"),
         (packed(b'{"a":' + GOOD + b"}x", bytes(8)), "broken header"),
         (packed(b"{"), "broken header"),

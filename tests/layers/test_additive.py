@@ -11,13 +11,10 @@ from pecli.layers import AlibiBias, LearnedPosEmbedding, SinusoidalPosEmbedding,
 from tests.layers.formulas import BF16, FLOATS, every_float, near, numerical_gradient, random, same_bits, sinusoids
 
 
-class TestSinusoidalFunction:
-    def test_float32_by_default_each_rounded_once(self):
+class TestSinusoidal:
+    def test_each_number_is_rounded_once_to_float32_or_the_given_dtype(self):
         table = sinusoidal_pos_embedding(40, 6)
-        assert table.dtype == np.float32
-        np.testing.assert_array_equal(table, sinusoids(40, 6).astype(np.float32))
-
-    def test_dtypes(self):
+        same_bits(table, sinusoids(40, 6).astype(np.float32))
         known = {None: "float32", "float64": "float64", "float16": "float16", "bfloat16": "bfloat16", "f2": "float16"}
         known |= {float: "float64", np.float64: "float64", BF16: "bfloat16", ml_dtypes.bfloat16: "bfloat16"}
         for dtype, expected in known.items():
@@ -25,8 +22,6 @@ class TestSinusoidalFunction:
             assert table.dtype.name == expected
             near(table, sinusoids(4, 6))
 
-
-class TestSinusoidalLayer:
     @every_float
     @pytest.mark.parametrize("shape", [(6, 4), (3, 6, 4), (6, 5)])
     def test_adds_the_table(self, shape, dtype):
@@ -34,32 +29,24 @@ class TestSinusoidalLayer:
         near(SinusoidalPosEmbedding()(x), x.astype(np.float64) + sinusoids(*shape[-2:]))
 
     @pytest.mark.parametrize("dtype", ["float64", "float32"])
-    def test_to_zeros_it_is_the_table_bit_for_bit(self, dtype):
+    def test_to_zeros_it_is_the_table_bit_for_bit_whatever_was_asked_for_before(self, dtype):
         layer = SinusoidalPosEmbedding()
-        layer(np.zeros((3, 10), dtype))  # so that the table of the next call is grown
-        same_bits(layer(np.zeros((700, 10), dtype)), sinusoidal_pos_embedding(700, 10, dtype))
-        same_bits(layer(np.zeros((20, 10), dtype)), sinusoidal_pos_embedding(20, 10, dtype))
+        for length, dim in ((3, 10), (700, 10), (20, 10), (2, 8), (5, 7)):
+            zeros = np.zeros((length, dim), dtype)
+            same_bits(layer(zeros), sinusoidal_pos_embedding(length, dim, dtype))
+            near(layer(zeros.astype("f2")), sinusoids(length, dim))
 
-    def test_lengths_dims_and_dtypes_one_after_the_other(self):
-        layer = SinusoidalPosEmbedding()
-        for length, dim, dtype in [(4, 6, "f4"), (9, 6, "f8"), (2, 8, "f8"), (30, 6, "f4"), (3, 6, "f4"), (5, 7, "f2")]:
-            near(layer(np.zeros((length, dim), dtype)), sinusoids(length, dim))
-
-    def test_get_encoding(self):
+    def test_get_encoding_is_the_table_and_not_the_cache(self):
         layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=6)
         assert layer(np.zeros((2, 5, 6))).shape == (2, 5, 6)
-        same_bits(layer.get_encoding(3), sinusoidal_pos_embedding(3, 6))
-        same_bits(layer.get_encoding(8), sinusoidal_pos_embedding(8, 6))
-        same_bits(layer.get_encoding(), sinusoidal_pos_embedding(5, 6))
-
-    def test_get_encoding_is_not_the_cache(self):
-        layer = SinusoidalPosEmbedding(embed_dim=2)
         layer.get_encoding(3)[...] = 7
-        same_bits(layer.get_encoding(3), sinusoidal_pos_embedding(3, 2))
-        layer(np.zeros((3, 2), np.float32))[...] = 7
-        same_bits(layer(np.zeros((3, 2), np.float32)), sinusoidal_pos_embedding(3, 2))
+        for length in (3, 8):
+            same_bits(layer.get_encoding(length), sinusoidal_pos_embedding(length, 6))
+        same_bits(layer.get_encoding(), sinusoidal_pos_embedding(5, 6))
+        layer(np.zeros((5, 6), np.float32))[...] = 7
+        same_bits(layer(np.zeros((5, 6), np.float32)), sinusoidal_pos_embedding(5, 6))
 
-    def test_table_is_reused_and_grows(self):
+    def test_table_is_reused_and_doubles_and_none_is_made_for_an_empty_batch(self):
         layer = SinusoidalPosEmbedding()
         layer(np.zeros((8, 4)))
         (table,) = layer._cache.values()
@@ -68,9 +55,7 @@ class TestSinusoidalLayer:
         assert next(iter(layer._cache.values())) is table
         layer(np.zeros((9, 4)))
         assert len(next(iter(layer._cache.values()))) == 16
-
-    def test_an_empty_batch_of_long_sequences_makes_no_table(self):
-        assert SinusoidalPosEmbedding()(np.zeros((0, 2**38, 4))).shape == (0, 2**38, 4)
+        assert layer(np.zeros((0, 2**38, 4))).shape == (0, 2**38, 4)
 
 
 class TestLearned:
@@ -82,9 +67,7 @@ class TestLearned:
     def test_adds_rows_from_the_offset(self, dtype, offset, batch):
         x = np.ones((*batch, 2, 2), dtype)
         out = LearnedPosEmbedding(6, 2, self.table)(x, offset=offset)
-        expected = [[1.0 + 2 * (offset + row) + channel for channel in range(2)] for row in range(2)]
-        assert out.dtype == dtype
-        np.testing.assert_array_equal(out.astype(float), np.broadcast_to(expected, out.shape))
+        same_bits(out, np.broadcast_to(1 + self.table[offset : offset + 2], out.shape).astype(dtype))
 
     def test_rows_up_to_the_last(self):
         layer = LearnedPosEmbedding(6, 2, self.table)
@@ -93,23 +76,19 @@ class TestLearned:
         assert layer(np.zeros((0, 2)), 6).shape == (0, 2)
 
     def test_initial_weights(self):
-        layer = LearnedPosEmbedding(200, 50)
-        assert layer.weight.dtype == np.float32
-        assert abs(layer.weight.std() - 0.02) < 0.001
-        assert abs(layer.weight.mean()) < 0.001
-        same_bits(layer.weight, LearnedInit(200, 50, init="normal", std=0.02, seed=0).tables()["weight"])
+        weight = LearnedPosEmbedding(200, 50).weight
+        assert weight.dtype == np.float32
+        assert (abs(weight.std() - 0.02) < 0.001, abs(weight.mean()) < 0.001) == (True, True)
+        same_bits(weight, LearnedInit(200, 50, init="normal", std=0.02, seed=0).tables()["weight"])
         same_bits(LearnedPosEmbedding(3, 4, seed=9).weight, LearnedInit(3, 4, seed=9).tables()["weight"])
-        assert (LearnedPosEmbedding(3, 4, seed=1).weight != LearnedPosEmbedding(3, 4, seed=2).weight).all()
 
     @every_float
     def test_table_and_input_may_differ_in_dtype(self, dtype):
         for other in FLOATS:
             x, table = random(4, 2, dtype=dtype), random(4, 2, dtype=other, seed=3)
             near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
-
-    def test_a_float64_table_is_not_rounded_before_the_sum(self):
-        out = LearnedPosEmbedding(1, 1, np.array([[1 + 2.0**-24 + 2.0**-30]]))(np.array([[-1]], np.float32))
-        assert out[0, 0] == np.float32(2.0**-24 + 2.0**-30)
+        fine = np.array([[1 + 2.0**-24 + 2.0**-30]])  # which is not rounded before the sum
+        assert LearnedPosEmbedding(1, 1, fine)(np.array([[-1]], np.float32))[0, 0] == np.float32(2.0**-24 + 2.0**-30)
 
     @every_float
     def test_a_given_table_is_copied_in_its_dtype_and_can_be_trained(self, dtype):
@@ -124,6 +103,7 @@ class TestLearned:
     @pytest.mark.parametrize("offset", [0, 2])
     def test_gradient_of_the_table(self, shape, offset):
         layer, x, weight = LearnedPosEmbedding(6, 2, self.table), random(*shape), random(*shape, seed=1)
+        layer(x[..., :1, :], offset=5)  # an offset belongs to its call
         layer(x, offset)
         grad_x, grad_table = layer.backward(weight)
         np.testing.assert_array_equal(grad_x, weight)
@@ -132,10 +112,8 @@ class TestLearned:
             return (LearnedPosEmbedding(6, 2, table)(x, offset) * weight).sum()
 
         np.testing.assert_allclose(grad_table, numerical_gradient(loss, self.table), atol=1e-7)
-        used = np.zeros(6, bool)
-        used[offset : offset + 3] = True
-        assert (grad_table[~used] == 0).all()
-        assert (grad_table[used] != 0).all()
+        used = np.isin(np.arange(6), range(offset, offset + 3))
+        assert ((grad_table != 0) == used[:, None]).all()
 
     def test_sums_over_the_batch_are_wide(self):
         layer = LearnedPosEmbedding(1, 1, np.zeros((1, 1), BF16))
@@ -143,38 +121,25 @@ class TestLearned:
         _, grad_table = layer.backward(np.ones((1000, 1, 1), BF16))  # in bfloat16, 256 + 1 is 256
         assert float(grad_table[0, 0]) == 1000
 
-    def test_an_offset_belongs_to_its_call(self):
-        layer = LearnedPosEmbedding(6, 2)
-        layer(np.zeros((1, 2)), offset=5)
-        layer(np.zeros((1, 2)))
-        assert layer.backward(np.ones((1, 2)))[1][:, 0].tolist() == [1, 0, 0, 0, 0, 0]
-
 
 class TestAlibi:
+    bias = np.array([[[0.0 - m * abs(i - j) for j in range(5)] for i in range(5)] for m in (2**-4, 2**-8, 2**-2)])
+
     @pytest.mark.parametrize("dtype", [None, "float64", np.float16, BF16])
     def test_bias(self, dtype):
-        bias = AlibiBias(3).get_bias(4, dtype)
-        assert bias.dtype == np.dtype(dtype or np.float32)
-        expected = [[[-m * abs(i - j) for j in range(4)] for i in range(4)] for m in (2**-4, 2**-8, 2**-2)]
-        np.testing.assert_array_equal(bias.astype(float), expected)
-
-    def test_new_arrays_every_time(self):
-        layer = AlibiBias(2)
-        layer.slopes[...] = 7
-        layer.get_bias(3)[...] = 7
-        assert layer.slopes[0] == 2**-4
-        assert layer.get_bias(3)[0, 0, 1] == -(2**-4)
+        layer = AlibiBias(3)
+        same_bits(layer.get_bias(5, dtype), self.bias.astype(dtype or np.float32))
+        layer.get_bias(5, dtype)[...] = layer.slopes[...] = 7  # new arrays every time
+        assert (layer.slopes[0], layer.get_bias(5, dtype)[0, 0, 1]) == (2**-4, -(2**-4))
 
     @every_float
     @pytest.mark.parametrize("lead", [(), (2,), (2, 1, 3)])
     def test_added_to_scores(self, dtype, lead):
         scores = random(*lead, 3, 5, 5, dtype=dtype)
-        bias = np.array([[[-m * abs(i - j) for j in range(5)] for i in range(5)] for m in (2**-4, 2**-8, 2**-2)])
-        near(AlibiBias(3)(scores), scores.astype(float) + bias)
+        near(AlibiBias(3)(scores), scores.astype(float) + self.bias)
 
     def test_backward_of_scores_that_get_bias_was_added_to(self):
         layer, grad = AlibiBias(2), random(3, 2, 4, 4, dtype=np.float32)
-        layer.get_bias(4)
         found = layer.backward(grad)
         same_bits(found, grad)
         assert not np.shares_memory(found, grad)
@@ -184,8 +149,6 @@ class TestAlibi:
             layer.backward(np.zeros((2, 4, 4), np.int64))
 
     def test_a_mask_stays(self):
-        scores, seen = np.zeros((2, 4, 4)), np.tri(4, dtype=bool)
-        scores[:, ~seen] = -np.inf
-        out = AlibiBias(2)(scores)
-        assert np.isneginf(out[:, ~seen]).all()
-        assert np.isfinite(out[:, seen]).all()
+        seen = np.tri(5, dtype=bool)
+        out = AlibiBias(3)(np.where(seen, np.zeros((3, 5, 5)), -np.inf))
+        np.testing.assert_array_equal(out, np.where(seen, self.bias, -np.inf))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -18,10 +19,12 @@ from pecli.layers import (
     sinusoidal_pos_embedding,
 )
 from pecli.models.find import load_model
-from tests.layers.formulas import NOT_FLOATS, NOT_POSITIVE, NOT_WHOLE
 from tests.layers.test_every_layer import every_layer
 
 X = np.zeros((2, 4))
+NOT_FLOATS = [np.int64, np.uint8, np.bool_, np.complex64, np.dtype("U1"), object, ml_dtypes.float8_e5m2]
+NOT_WHOLE = [True, 4.0, "4", np.float64(4), np.True_, [4]]
+NOT_POSITIVE = [0, -1, np.int64(-3)]
 SIZES = {
     "seq_len": [
         lambda size: sinusoidal_pos_embedding(size, 2),
@@ -58,6 +61,11 @@ BELOW = "stay below max_seq_len = 50"
 APPLIED = RotaryPosEmbedding()
 APPLIED.apply(X, X)
 VALUES = [
+    *(
+        ("dtype is", lambda dtype=dtype: sinusoidal_pos_embedding(2, 2, dtype))
+        for dtype in [np.int32, "int8", "bool", complex, "no such", object, np.longdouble, "U3", 5, ""]
+    ),
+    ("dtype is 'int64'", lambda: AlibiBias(2).get_bias(2, np.int64)),
     ("seq_len is not set", lambda: SinusoidalPosEmbedding(embed_dim=4).get_encoding()),
     ("embed_dim is not set", lambda: SinusoidalPosEmbedding(seq_len=4).get_encoding(4)),
     ("D, the last axis of x, is 0", lambda: SinusoidalPosEmbedding()(np.zeros((3, 0)))),
@@ -76,19 +84,17 @@ VALUES = [
         for s in [(2, 6), (6, 3), (5, 2), (12,), (1, 6, 2)]
     ),
     *((f"x is of shape {s}; it must be (…, L, D)", lambda s=s: ROTARY(np.zeros(s))) for s in [(), (4,)]),
-    *((f"x is of shape (2, {d}); channels rotate in pairs", lambda d=d: ROTARY(np.zeros((2, d)))) for d in (1, 3, 7)),
+    *((f"D, the last axis of x, is {d}; it must be an even", lambda d=d: ROTARY(np.zeros((2, d)))) for d in (0, 1, 7)),
     ("embed_dim is 3", lambda: RotaryPosEmbedding(3)),
-    ("D, the last axis of x, is 0", lambda: ROTARY(np.zeros((2, 0)))),
     ("x is of shape (2, 6); this layer was made for D = 4", lambda: OF_FOUR(np.zeros((2, 6)))),
     *(
         ("position_ids is of shape", lambda ids=ids: ROTARY(X, ids))
         for ids in [[0], [0, 1, 2], [[0, 1]], [[0], [1]], 0, []]
     ),
     ("position_ids is a list of lists of unlike lengths", lambda: ROTARY(X, [[0], [1, 2]])),
-    ("position_ids is -1 at index 1", lambda: ROTARY(X, [0, -1])),
-    (f"position_ids is {-(2**60)} at index 0", lambda: ROTARY(X, [-(2**60), 0])),
-    (f"position_ids is {2**40 + 1} at index 0; positions must be 0 or more", lambda: ROTARY(X, [2**40 + 1, 0])),
-    (f"position_ids is {2**64 - 1} at", lambda: ROTARY(X, np.array([0, 2**64 - 1], np.uint64))),
+    ("position_ids is -1 … 0; positions must be 0 or more", lambda: ROTARY(X, [0, -1])),
+    (f"position_ids is 0 … {2**40 + 1}; positions must be 0 or more", lambda: ROTARY(X, [2**40 + 1, 0])),
+    (f"position_ids is 0 … {2**64 - 1}", lambda: ROTARY(X, np.array([0, 2**64 - 1], np.uint64))),
     *(
         ("base is ", lambda base=base: RotaryPosEmbedding(base=base))
         for base in (0, -1.0, math.nan, math.inf, -math.inf, 1e-30, None)
@@ -98,8 +104,8 @@ VALUES = [
     ("k is of shape (2, 3)", lambda: OF_FOUR.apply(X, X[:, :3])),
     *(("", lambda at=at: ROTARY.apply(X, X, at)) for at in (-1, 2**40, 2**41)),
     ("grad_k is of shape (1, 4)", lambda: APPLIED.apply_backward(X, X[:1])),
-    ("x is of shape (51, 4); positions must " + BELOW, lambda: SHORT(np.zeros((51, 4)))),
-    ("position_ids is 50 at index 1; positions must be 0 or more and " + BELOW, lambda: SHORT(X, [0, 50])),
+    ("x is of shape (51, 4); positions must be 0 or more and " + BELOW, lambda: SHORT(np.zeros((51, 4)))),
+    ("position_ids is 0 … 50; positions must be 0 or more and " + BELOW, lambda: SHORT(X, [0, 50])),
     ("q is of shape (3, 4) at offset 48", lambda: SHORT.apply(np.zeros((3, 4)), X, offset=48)),
     ("k is of shape (3, 4) at offset 48", lambda: SHORT.apply(X, np.zeros((3, 4)), offset=48)),
     ("q is of shape (0, 4) at offset 51", lambda: SHORT.apply(np.zeros((0, 4)), np.zeros((0, 4)), offset=51)),
@@ -116,11 +122,6 @@ VALUES = [
     ),
 ]
 KINDS = [
-    *(
-        ("dtype is", lambda dtype=dtype: sinusoidal_pos_embedding(2, 2, dtype))
-        for dtype in [np.int32, "int8", "bool", complex, "no such", object, np.longdouble, "U3", 5, ""]
-    ),
-    ("dtype is 'int64'", lambda: AlibiBias(2).get_bias(2, np.int64)),
     *(("offset is", lambda at=at: LEARNED(np.zeros((2, 2)), at)) for at in (True, 1.0, "1", None)),
     *(("offset is", lambda at=at: ROTARY.apply(X, X, at)) for at in (True, 1.0, "1", None)),
     ("seed is", lambda: LearnedPosEmbedding(2, 2, seed=0.5)),

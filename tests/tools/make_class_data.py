@@ -14,6 +14,7 @@ caches of cosines and sines, projections and norms. Tables of a model's parts ar
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import importlib
@@ -26,8 +27,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pecli.models import families, layer_types, non_rotary, table_kinds
-from pecli.models.keys import plain_name
+from pecli.models import families, layer_types, non_rotary
+from pecli.models.keys import plain_name, stored
 from pecli.models.rope import LENGTHS
 
 FOLDER = Path(families.__file__).parent
@@ -42,41 +43,31 @@ KEYS = {
     *layer_types.WIDTHS,
     *layer_types.HEADS,
     *LENGTHS,
-    *table_kinds.ROWS,
+    *non_rotary.ROWS,
     *_MORE.split(),
-    *(key for rows in non_rotary.class_tables().values() for row in rows if len(row) == 4 for key in (row[1], row[3])),
+    *(
+        key
+        for rows in stored("class_tables.json").values()
+        for row in rows
+        if len(row) == 4
+        for key in (row[1], row[3])
+    ),
 } - {""}
-
-
 _GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
-NOT_FIELDS: dict[str, dict[str, Any]] = {name: {"global_head_dim": 512} for name in _GEMMAS}
-NOT_FIELDS["zamba2"] = {"attention_head_dim": 160}
+NOT_FIELDS = {"zamba2": {"attention_head_dim": 160}, **{name: {"global_head_dim": 512} for name in _GEMMAS}}
 """Defaults that a class has in its code."""
-
-
 PARTIAL_SETTINGS = ("moonshine_streaming", "nemotron3_5_transcribe_asr_audio")
 """Classes whose partial factor goes when other settings come in its place."""
 
 
-def modules(kind: str) -> Iterator[Any]:
-    """The files of one kind of all models."""
+def classes(kind: str) -> Iterator[Any]:
+    """The classes in the files of one kind of all models."""
     import transformers.models
 
     for module in pkgutil.iter_modules(transformers.models.__path__):
-        try:
-            yield importlib.import_module(f"transformers.models.{module.name}.{kind}_{module.name}")
-        except (ImportError, RuntimeError):
-            continue
-
-
-def classes() -> Iterator[Any]:
-    """Every configuration class with a model_type."""
-    from transformers import PretrainedConfig
-
-    for file in modules("configuration"):
-        for each in vars(file).values():
-            if inspect.isclass(each) and issubclass(each, PretrainedConfig) and each.__module__ == file.__name__:
-                yield each
+        with contextlib.suppress(ImportError, RuntimeError):
+            file = importlib.import_module(f"transformers.models.{module.name}.{kind}_{module.name}")
+            yield from (each for each in vars(file).values() if getattr(each, "__module__", "") == file.__name__)
 
 
 def sizes(config: Any) -> dict[str, Any]:
@@ -91,18 +82,18 @@ def sizes(config: Any) -> dict[str, Any]:
 def settings(config: Any) -> dict[str, Any]:
     """The rotary settings that a class fills in."""
     try:
-        found = getattr(config(), "rope_parameters", None)
+        found = getattr(config(), "rope_parameters", None) or {}
     except (AttributeError, ImportError, TypeError, ValueError):  # of classes that need arguments, or other packages
         return {}
     family = families.family_of(config.model_type) or families.Family()
-    is_nested = any(isinstance(value, dict) for value in (found or {}).values())
-    has_row = family.local_theta is not None
-    is_plain = found and found.get("rope_type") in ("default", "axial")
-    if is_plain and family.partial is None and found.get("partial_rotary_factor", 1.0) != 1.0:
-        return {"rope_parameters": found} if config.model_type in PARTIAL_SETTINGS else {}
-    if not found or (has_row if is_nested else is_plain):
-        return {}
-    return {"rope_parameters": found}
+    is_plain = found.get("rope_type") in ("default", "axial")
+    if any(isinstance(value, dict) for value in found.values()):
+        kept = family.local_theta is None
+    elif is_plain and family.partial is None and found.get("partial_rotary_factor", 1.0) != 1.0:
+        kept = config.model_type in PARTIAL_SETTINGS
+    else:
+        kept = not is_plain
+    return {"rope_parameters": found} if found and kept else {}
 
 
 THETA = {"rope_theta": 54321.0}
@@ -125,12 +116,11 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def rotary_modules() -> dict[str, Any]:
     """The rotary modules of all models, by the name of the configuration class that their constructor takes."""
     found: dict[str, Any] = {}
-    for file in modules("modeling"):
-        for name, each in vars(file).items():
-            if inspect.isclass(each) and name.endswith("RotaryEmbedding") and each.__module__ == file.__name__:
-                kind = inspect.signature(each.__init__).parameters.get("config")
-                said = getattr(kind and kind.annotation, "__name__", str(kind and kind.annotation))
-                found.setdefault(said.strip("'"), each)
+    for each in classes("modeling"):
+        if inspect.isclass(each) and each.__name__.endswith("RotaryEmbedding"):
+            kind = inspect.signature(each.__init__).parameters.get("config")
+            said = getattr(kind and kind.annotation, "__name__", str(kind and kind.annotation))
+            found.setdefault(said.strip("'"), each)
     return found
 
 
@@ -145,19 +135,19 @@ def frequencies(config: Any, module: Any, given: dict[str, Any]) -> list[list[fl
 
 def ignored(config: Any, module: Any) -> list[str]:
     """The keys that do not move the frequencies."""
-    found = []
-    for name, (without, given) in GIVEN.items():
-        plain, other = (frequencies(config, module, each) for each in (without, given))
-        if plain and plain == other:
-            found.append(name)
-    return found
+    made = {name: [frequencies(config, module, each) for each in pair] for name, pair in GIVEN.items()}
+    return [name for name, (plain, other) in made.items() if plain and plain == other]
 
 
 def defaults() -> dict[str, list[Any]]:
     """The rows of all classes; those that need packages that are not there stay as they were."""
+    from transformers import PretrainedConfig
+
     found: dict[str, list[Any]] = {}
     rotary = rotary_modules()
-    for config in classes():
+    for config in classes("configuration"):
+        if not (inspect.isclass(config) and issubclass(config, PretrainedConfig)):
+            continue
         name = plain_name(config.model_type)
         known = families.family_of(name, vision="vision" in name) or name in non_rotary.FAMILIES
         known = known or non_rotary.tables_of(name)

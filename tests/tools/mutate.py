@@ -1,10 +1,10 @@
 """Change the code in small ways, and list the changes that no test notices.
 
-    python -m tests.tools.mutate --mutants 200 --seed 7 --processes 2
+    python -m tests.tools.mutate --mutants 40 --seed 7 --only pecli/files [--processes 2] [--wider tests/cli …]
 
-A first run of the tests records which of them enter which function (kept in --map for the next time). A mutant is then
-tried with the tests that enter the function it changes, those that mirror its folder and the quick ones first. What
-survives is a gap in the tests, or an equivalent program: that is for people to say.
+A first run of the tests that mirror a folder records which of them enter which function. A mutant is then tried with
+those that enter the function it changes, the quick ones first, and where it survives with all of the wider tests. What
+is left is a gap in the tests, or an equivalent program: that is for people to say.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn))
+PAIRS = "Lt LtE, Gt GtE, Eq NotEq, Is IsNot, In NotIn, And Or, Add Sub"
 OPPOSITES: dict[Any, Any] = {}
-for one, other in (*PAIRS, (ast.And, ast.Or), (ast.Add, ast.Sub)):
+for one, other in ([getattr(ast, name) for name in pair.split()] for pair in PAIRS.split(",")):
     OPPOSITES |= {one: other, other: one}
 PROCESS = "a process of its own"
-FIRST_BATCH = 40
-"""Tests that are tried before all the others."""
+PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+ENVIRONMENT = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PECLI_THREADS": "2"}
+SLOWER = 10
+"""How many times longer than when they were recorded tests may take, on a machine that does other things, too."""
 
 
 class Mutant(NamedTuple):
@@ -50,6 +52,12 @@ class Mutant(NamedTuple):
     was: str
     function: int
     """The first line of the innermost function around it; 0 outside of all."""
+
+    @property
+    def mirror(self) -> str:
+        """The folder of tests that mirrors its folder, or the nearest one above that there is."""
+        folder = Path("tests", *Path(self.file).parts[1:-1])
+        return next(str(each) for each in (folder, *folder.parents) if (ROOT / each).is_dir())
 
     def __str__(self) -> str:
         was, text = (" ".join(part.split()) for part in (self.was, self.text))
@@ -117,11 +125,11 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 
 class Recorder:
-    """A plugin of pytest: which functions every test enters, whether it starts processes, and its CPU time."""
+    """A plugin of pytest: which functions a test that passes enters, whether it starts processes, and its CPU time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.tests: dict[str, dict[str, Any]] = defaultdict(lambda: {"passed": True})
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self.records: dict[str, tuple[float, list[str]]] = {}
         self.entered: set[str] = set()
 
     def trace(self, frame: Any, event: str, argument: object) -> None:
@@ -129,82 +137,79 @@ class Recorder:
         if code.co_filename.startswith(f"{ROOT}/pecli/"):
             self.entered.add(f"{code.co_filename.removeprefix(f'{ROOT}/')}:{code.co_firstlineno}")
         elif code.co_name == "_execute_child":
-            self.entered.add(f"{PROCESS}:0")
+            self.entered.add(PROCESS)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.entered = set()
-        before = os.times()
+        before = sum(os.times()[:4])
         threading.settrace(self.trace)
         sys.settrace(self.trace)
         yield
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
-        seconds = sum(os.times()[:4]) - sum(before[:4])
-        self.tests[item.nodeid] |= {"seconds": seconds, "entered": sorted(self.entered)}
+        self.records[item.nodeid] = sum(os.times()[:4]) - before, sorted(self.entered)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.tests[report.nodeid]["passed"] &= not report.failed
+        if report.failed:
+            self.entered.clear()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        tests = {name: record for name, record in self.tests.items() if "entered" in record}
-        (self.folder / f"{os.getpid()}.json").write_text(json.dumps(tests), encoding="utf-8")
+        self.path.write_text(json.dumps(self.records), encoding="utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """As a plugin, `-p tests.tools.mutate`, in every worker."""
-    if folder := os.environ.get("MUTATE_MAP"):
-        config.pluginmanager.register(Recorder(Path(folder)))
-
-
-def record_tests(path: Path, processes: int, tests: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-m", "pytest", "-p", "tests.tools.mutate", "-p", "no:cacheprovider"]
-        subprocess.run([*words, "-n", str(processes), tests], cwd=ROOT, env={**os.environ, "MUTATE_MAP": folder})
-        parts = [json.loads(part.read_text(encoding="utf-8")) for part in Path(folder).iterdir()]
-    path.write_text(json.dumps({name: record for part in parts for name, record in part.items()}), encoding="utf-8")
+    if path := os.environ.get("MUTATE_RECORDS"):
+        config.pluginmanager.register(Recorder(path))
 
 
 class Tests:
-    """The tests that pass, by the functions that they enter."""
+    """The tests of a folder, by the functions that they enter."""
 
-    def __init__(self, path: Path) -> None:
-        records = json.loads(path.read_text(encoding="utf-8"))
-        self.seconds = {name: record["seconds"] for name, record in records.items() if record["passed"]}
-        self.entering: dict[str, dict[str, None]] = defaultdict(dict)
-        for name in self.seconds:
-            for place in records[name]["entered"]:
-                self.entering[place][name] = self.entering[place.rpartition(":")[0]][name] = None
+    def __init__(self, folder: str) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            words = [*PYTEST, "-p", "tests.tools.mutate", folder]
+            subprocess.run(words, cwd=ROOT, env={**ENVIRONMENT, "MUTATE_RECORDS": file.name})
+            records = json.loads(Path(file.name).read_text(encoding="utf-8"))
+        self.seconds = {name: seconds for name, (seconds, _) in records.items()}
+        self.entering: dict[str, set[str]] = defaultdict(set)
+        for name, (_, places) in records.items():
+            for place in places:
+                self.entering[place].add(name)
+                self.entering[place.rpartition(":")[0]].add(name)
 
     def of(self, mutant: Mutant) -> list[str]:
         """Those that enter its function, or any of its file where it is outside of all; the likeliest first."""
         names = self.entering[f"{mutant.file}:{mutant.function}" if mutant.function else mutant.file]
         if not names or mutant.file.startswith(("pecli/cli", "pecli/__")):
             names = names | self.entering[PROCESS]
-        folder = str(Path(mutant.file).parent).replace("pecli", "tests", 1)
-        mirror = f"{folder}/test_{Path(mutant.file).stem}.py"
-        return sorted(names, key=lambda name: (mirror not in name, not name.startswith(folder), self.seconds[name]))
+        own = f"/test_{Path(mutant.file).stem}.py"
+        return sorted(names, key=lambda name: (own not in name, self.seconds[name]))
 
 
-def killer(mutant: Mutant, tree: Path, names: list[str], seconds: float) -> str:
+def failing(tree: Path, tests: list[str], seconds: float) -> str:
+    """The first test that fails; nothing if none does."""
+    (tree / "names").write_text("\n".join(tests), encoding="utf-8")
+    where = {"cwd": tree, "env": {**ENVIRONMENT, "PYTHONPATH": str(tree)}}
+    try:
+        done = subprocess.run([*PYTEST, "-x", "@names"], **where, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return "the clock"
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    return "" if done.returncode == 0 else failed[0] if failed else "an error"
+
+
+def killer(mutant: Mutant, tree: Path, tests: Tests, wider: list[str]) -> str:
     """The test that fails with the mutant; nothing if none does."""
     path = tree / mutant.file
     source = path.read_bytes()
     write(path, source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PECLI_THREADS": "2"}
-    words = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "@names"]
     try:
-        for batch in filter(None, (names[:FIRST_BATCH], names[FIRST_BATCH:])):
-            (tree / "names").write_text("\n".join(batch), encoding="utf-8")
-            done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, text=True, timeout=seconds)
-            if done.returncode:
-                failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED ")]
-                return failed[0].split()[1] if failed else "an error"
-    except subprocess.TimeoutExpired:
-        return "the clock"
+        names = tests.of(mutant)
+        by = failing(tree, names, 120 + SLOWER * sum(tests.seconds[name] for name in names)) if names else ""
+        return by or (failing(tree, wider, 3600) if wider else "")
     finally:
         write(path, source)
-    return ""
 
 
 def write(path: Path, source: bytes) -> None:
@@ -214,42 +219,43 @@ def write(path: Path, source: bytes) -> None:
         compiled.unlink()
 
 
+def chosen(only: str, count: int, seed: int) -> list[Mutant]:
+    """So many mutants of different lines."""
+    lines: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
+    for mutant in (mutant for path in sorted(ROOT.glob("pecli/**/*.py")) for mutant in mutants_of(path)):
+        if mutant.file.startswith(only):
+            lines[mutant.file, mutant.line].append(mutant)
+    rng = random.Random(seed)
+    return [rng.choice(lines[line]) for line in rng.sample([*lines], min(count, len(lines)))]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mutants", type=int, default=200)
+    parser.add_argument("--mutants", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="pecli", help="mutate files whose path starts with this")
-    parser.add_argument("--tests", default="tests", help="the tests that are recorded: all, or those of a folder")
-    parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / "pecli-tests-by-function.json")
+    parser.add_argument(
+        "--wider", nargs="*", default=["tests"], help="what survivors of their own folder are tried with"
+    )
     options = parser.parse_args()
-    if not options.map.exists():
-        record_tests(options.map, options.processes, options.tests)
-    tests = Tests(options.map)
-    lines: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
-    for path in sorted(ROOT.glob("pecli/**/*.py")):
-        if path.relative_to(ROOT).as_posix().startswith(options.only):
-            for mutant in mutants_of(path):
-                lines[mutant.file, mutant.line].append(mutant)
-    rng = random.Random(options.seed)
-    chosen = [rng.choice(lines[line]) for line in rng.sample([*lines], min(options.mutants, len(lines)))]
+    mutants = chosen(options.only, options.mutants, options.seed)
+    tests = {folder: Tests(folder) for folder in sorted({mutant.mirror for mutant in mutants})}
     trees: SimpleQueue[Path] = SimpleQueue()
 
     def survives(mutant: Mutant) -> bool:
-        names = tests.of(mutant)
         tree = trees.get()
-        by = killer(mutant, tree, names, 60 + 4 * sum(tests.seconds[name] for name in names))
+        by = killer(mutant, tree, tests[mutant.mirror], options.wider)
         trees.put(tree)
-        print(f"{mutant}  {f'killed by {by}' if by else f'SURVIVED {len(names)} tests'}", flush=True)
+        print(f"{mutant}  {f'killed by {by}' if by else 'SURVIVED'}", flush=True)
         return not by
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.processes) as pool:
         for k in range(options.processes):
             ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
             trees.put(Path(shutil.copytree(ROOT, Path(folder) / str(k), ignore=ignored)))
-        survivors = [mutant for mutant, lives in zip(chosen, pool.map(survives, chosen), strict=True) if lives]
-    print(f"{len(survivors)} of {len(chosen)} mutants survived:")
-    print(*sorted(map(str, survivors)), sep="\n")
+        survivors = [mutant for mutant, lives in zip(mutants, pool.map(survives, mutants), strict=True) if lives]
+    print(f"{len(survivors)} of {len(mutants)} mutants survived:", *sorted(map(str, survivors)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ READERS = {
         _reader("onnxruntime-genai", "2026", {"yarn": _yarn_by_beta_fast}),
         _reader("candle", "2026", {"longrope": _multiplied}, unscaled_families=("qwen2", "qwen3")),
         _reader("mlc", "2026", {}, unscaled_families=("gemma3", "gemma3_text")),
-        _reader("tensorrt-llm", "an older version", {"yarn": _plain_yarn}),
+        _reader("tensorrt-llm", "older", {"yarn": _plain_yarn}),
         _reader("litgpt", "0.5.13", {"yarn": _inverted_ramp}),
     )
 }

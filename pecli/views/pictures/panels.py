@@ -205,6 +205,11 @@ class Picture:
         return rows
 
 
+def names_of(subjects: Sequence[Subject]) -> list[str]:
+    """What each is called where it is drawn; one alone is named by the title."""
+    return [subject.label for subject in subjects] if len(subjects) > 1 else ["" for _ in subjects]
+
+
 def check_panels(count: int) -> None:
     """Refuse a picture of so many panels that none of them could be seen."""
     if count > MAX_PANELS:

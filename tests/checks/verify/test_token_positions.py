@@ -38,7 +38,8 @@ MIXED3 = np.array([k % 3 if k % 3 and k // 3 < (12, 10, 10)[k % 3] else 0 for k 
 
 
 def rotated(x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np.ndarray | None = None) -> np.ndarray:
-    """x (batch, heads, L, D); places (L,), (batch, L), or (axes, L) with the axis that owns each frequency."""
+    """x (batch, heads, L, D); places (L,), (batch, L), (batch, heads, L), or (axes, L) with the axis that owns each
+    frequency."""
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
     rows = np.asarray(places, float)
     angles = rows[owner].T * inverse if owner is not None else rows[..., None] * inverse
@@ -49,81 +50,31 @@ def rotated(x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np
     return parts.reshape(x.shape) if layout == "interleaved" else np.concatenate([parts[..., 0], parts[..., 1]], -1)
 
 
-def stale(x: np.ndarray, layout: str) -> np.ndarray:
-    out = rotated(x, PLAIN, layout)
-    out[1, 1] = rotated(x, np.maximum(PLAIN - 1, 0), layout)[1, 1]
-    return out
-
-
-Turn = Callable[[np.ndarray, str], np.ndarray]
-SITUATIONS: dict[str, tuple[dict[str, Any], Turn, str, str]] = {
-    "right": ({"attention_mask": MASK}, lambda x, layout: rotated(x, COUNTED, layout), "", ""),
-    "padding filled with 1": (
-        {"attention_mask": MASK},
-        lambda x, layout: rotated(x, np.where(MASK, COUNTED, 1), layout),
-        "",
-        "",
-    ),
+STALE = np.tile(PLAIN, (2, HEADS, 1))
+STALE[1, 1] = np.maximum(PLAIN - 1, 0)
+PADDED, MOVED, SEEN = {"attention_mask": MASK}, {"shift": 5}, {"positions": IMAGE}
+SITUATIONS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
+    "right": (PADDED, COUNTED, "", ""),
+    "padding filled with 1": (PADDED, np.where(MASK, COUNTED, 1), "", ""),
     "left padding ignored": (
-        {"attention_mask": MASK},
-        lambda x, layout: rotated(x, PLAIN, layout),
-        "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored",
-        "",
-    ),
+        PADDED, PLAIN, "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored", ""),
     "packing not reset": (
-        {"positions": PACKED},
-        lambda x, layout: rotated(x, PLAIN, layout),
-        "expected 0 … 15, then 0 … 7: positions are not reset where a packed sequence begins",
-        "",
-    ),
+        {"positions": PACKED}, PLAIN,
+        "expected 0 … 15, then 0 … 7: positions are not reset where a packed sequence begins", ""),
     "offset per sequence": (
-        {},
-        lambda x, layout: rotated(x, np.stack([PLAIN, PLAIN + 7]), layout),
-        "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far",
-        "",
-    ),
-    "cache moved": ({"shift": 5}, lambda x, layout: rotated(x, np.full(LENGTH, 5), layout), "", ""),
-    "cache not moved": ({"shift": 5}, lambda x, layout: x.copy(), "expected 5 × 24: it was not moved", ""),
-    "cache moved twice": (
-        {"shift": 5},
-        lambda x, layout: rotated(x, np.full(LENGTH, 10), layout),
-        "it was moved twice",
-        "",
-    ),
-    "cache moved back": (
-        {"shift": 5},
-        lambda x, layout: rotated(x, np.full(LENGTH, -5), layout),
-        "it was moved back",
-        "",
-    ),
-    "one head stale": ({}, stale, "sequence 1, head 1: positions are 0, then 0 … 22; expected 0 … 23", ""),
-    "M-RoPE right": ({"positions": IMAGE}, lambda x, layout: rotated(x, IMAGE, layout, BLOCKED), "", "qwen2"),
-    "M-RoPE fed 1-D": (
-        {"positions": IMAGE},
-        lambda x, layout: rotated(x, IMAGE[:1].repeat(3, axis=0), layout, BLOCKED),
-        "1-D positions are given to M-RoPE",
-        "qwen2",
-    ),
-    "axes swapped": (
-        {"positions": IMAGE},
-        lambda x, layout: rotated(x, IMAGE[[0, 2, 1]], layout, BLOCKED),
-        "the axes are those of (0, 2, 1)",
-        "qwen2",
-    ),
-    "M-RoPE interleaved right": (
-        {"positions": IMAGE},
-        lambda x, layout: rotated(x, IMAGE, layout, MIXED3),
-        "",
-        "qwen3",
-    ),
-    "sections blocked": (
-        {"positions": IMAGE},
-        lambda x, layout: rotated(x, IMAGE, layout, BLOCKED3),
-        "M-RoPE sections are blocked, where the model interleaves them",
-        "qwen3",
-    ),
-}
-"""Options, the rotation that was made, what is said of it, and the model where sections count."""
+        {}, [PLAIN, PLAIN + 7], "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far", ""),
+    "cache moved": (MOVED, 0 * PLAIN + 5, "", ""),
+    "cache not moved": (MOVED, 0 * PLAIN, "expected 5 × 24: it was not moved", ""),
+    "cache moved twice": (MOVED, 0 * PLAIN + 10, "it was moved twice", ""),
+    "cache moved back": (MOVED, 0 * PLAIN - 5, "it was moved back", ""),
+    "one head stale": ({}, STALE, "sequence 1, head 1: positions are 0, then 0 … 22; expected 0 … 23", ""),
+    "M-RoPE right": (SEEN, IMAGE, "", "qwen2"),
+    "M-RoPE fed 1-D": (SEEN, IMAGE[[0, 0, 0]], "1-D positions are given to M-RoPE", "qwen2"),
+    "axes swapped": (SEEN, IMAGE[[0, 2, 1]], "the axes are those of (0, 2, 1)", "qwen2"),
+    "M-RoPE interleaved right": (SEEN, IMAGE, "", "qwen3"),
+    "sections blocked": (SEEN, IMAGE, "M-RoPE sections are blocked, where the model interleaves them", "qwen3"),
+}  # fmt: skip
+"""Options, the positions that were used, what is said of them, and the model where sections count."""
 
 
 CASES = [
@@ -137,10 +88,12 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "dtype", "layout", "heads_first", "heads"), CASES)
 def test_position_situations(name: str, dtype: str, layout: str, heads_first: bool, heads: int) -> None:
-    options, turn, said, family = SITUATIONS[name]
+    options, places, said, family = SITUATIONS[name]
     kind = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}[dtype]
     before = np.random.default_rng(1).normal(size=(2, heads, LENGTH, DIM)).astype(kind)
-    after = turn(before.astype(np.float64), layout).astype(kind)
+    owner = {"qwen2": BLOCKED, "qwen3": BLOCKED3 if name == "sections blocked" else MIXED3}.get(family)
+    places = places[:, :heads] if places is STALE else places
+    after = rotated(before.astype(np.float64), places, layout, owner).astype(kind)
     axes = {} if heads_first else {"seq_axis": 1}
     if not heads_first:
         before, after = before.swapaxes(1, 2), after.swapaxes(1, 2)
@@ -177,25 +130,19 @@ def test_a_pass_that_cannot_see_padding_is_weak() -> None:
 
 
 WPE = np.random.default_rng(3).normal(size=(64, 32)).astype(np.float32)
+NEOX = {"model_type": "gpt_neox", "hidden_size": HEADS * 256, "num_attention_heads": HEADS, "rotary_pct": 0.25}
 REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray], str]] = {
-    "unsloth#3699": (config(), {"attention_mask": MASK}, lambda x: rotated(x, PLAIN), "left padding is ignored"),
+    "unsloth#3699": (config(), PADDED, lambda x: rotated(x, PLAIN), "left padding is ignored"),
     "transformers#22161": (
-        {"model_type": "gpt_neox", "hidden_size": HEADS * 256, "num_attention_heads": HEADS, "rotary_pct": 0.25},
-        {"attention_mask": MASK},
-        lambda x: np.concatenate([rotated(x[..., :DIM], PLAIN), x[..., DIM:]], -1),
-        "left padding is ignored",
-    ),
+        NEOX, PADDED, lambda x: np.concatenate([rotated(x[..., :DIM], PLAIN), x[..., DIM:]], -1),
+        "left padding is ignored"),
     "LlamaFactory#7318": (config(), {"positions": PACKED}, lambda x: rotated(x, PLAIN), "positions are not reset"),
-    "llama.cpp#3825": (config(), {"shift": -8}, lambda x: rotated(x, np.full(LENGTH, -3)), "moved by -3, not -8"),
+    "llama.cpp#3825": (config(), {"shift": -8}, lambda x: rotated(x, 0 * PLAIN - 3), "moved by -3, not -8"),
     "Liger-Kernel#276": (
-        QWEN2,
-        {"positions": IMAGE},
-        lambda x: rotated(x, np.stack([PLAIN] * 3), owner=BLOCKED),
-        "1-D positions are given to M-RoPE",
-    ),
-    "MNN#4133": (QWEN3, {"positions": IMAGE}, lambda x: rotated(x, IMAGE, owner=BLOCKED3), "sections are blocked"),
-    "nnsight#673": (WPE, {"attention_mask": MASK}, lambda x: x + WPE[PLAIN], "left padding is ignored"),
-}
+        QWEN2, SEEN, lambda x: rotated(x, np.stack([PLAIN] * 3), owner=BLOCKED), "1-D positions are given to M-RoPE"),
+    "MNN#4133": (QWEN3, SEEN, lambda x: rotated(x, IMAGE, owner=BLOCKED3), "sections are blocked"),
+    "nnsight#673": (WPE, PADDED, lambda x: x + WPE[PLAIN], "left padding is ignored"),
+}  # fmt: skip
 """The model or table, what tokens are given by, what was done instead, and what it is called."""
 
 
@@ -210,12 +157,11 @@ def test_reports_of_wrong_positions(report: str) -> None:
 
 
 def test_a_cache_moved_in_too_many_channels() -> None:
-    model = REPORTS["transformers#22161"][0]
     cache = np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, 256)).astype(np.float32)
     angles = 5 * 10000.0 ** (-np.arange(128) / 128)
     turned = (cache[..., :128] + 1j * cache[..., 128:]) * np.exp(1j * angles)
     moved = np.concatenate([turned.real, turned.imag], -1).astype(np.float32)
-    result = pecli.verify(moved, model, before=cache, shift=5, atol=1e-4)
+    result = pecli.verify(moved, NEOX, before=cache, shift=5, atol=1e-4)
     assert "rotary dimension is 256 (the spec says 64)" in result.diagnosis[0]
 
 
@@ -228,6 +174,29 @@ def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
     assert pecli.verify(moved[5], model, before=cache, shift=5, atol=1e-6)
     result = pecli.verify(moved[7], model, before=cache, shift=5, atol=1e-6)
     assert "it was moved by 7, not 5" in result.diagnosis[0]
+
+
+def test_tables_per_batch(pecli_cli, tmp_path) -> None:
+    """As the rotary modules of transformers return them: (batch, L, head_dim), padding included."""
+    inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
+
+    def tables(places: np.ndarray) -> dict[str, np.ndarray]:
+        angles = np.tile(places[..., None] * inverse, 2)
+        return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+
+    ones = np.where(MASK, COUNTED, 1)
+    assert pecli.verify(tables(ones), config(), attention_mask=MASK, atol=1e-6)
+    assert pecli.verify(tables(COUNTED), config(), positions=COUNTED, atol=1e-6)
+    assert not pecli.verify(tables(ones), config(), positions=COUNTED, atol=1e-6)
+    ignored = tables(np.stack([PLAIN] * 2))
+    result = pecli.verify(ignored, config(), attention_mask=MASK, atol=1e-6)
+    assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
+    np.savez(tmp_path / "dump.npz", **ignored)
+    np.save(tmp_path / "mask.npy", MASK)
+    words = ("verify", tmp_path / "dump.npz", "--model", "llama-2-7b", "--attention-mask", tmp_path / "mask.npy")
+    assert pecli_cli(*words, "--atol", "1e-6").code == 1
+    with pytest.raises(pecli.ParameterError, match="give `before`, too"):
+        pecli.verify(ignored, config(), shift=1)
 
 
 def test_one_layer_is_stale() -> None:

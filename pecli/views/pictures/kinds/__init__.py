@@ -26,12 +26,12 @@ class Kind(NamedTuple):
 KINDS: dict[str, Kind] = {
     "heatmap": Kind("tables", "the values, by position and channel", picks=True),
     "curves": Kind("tables", "channels over positions; of ALiBi, biases over distances", picks=True),
-    "wavelengths": Kind("wavelengths", "the wavelength of each pair, and what a scaling does to it"),
-    "similarity": Kind("distance", "cosine similarity of all positions with each other"),
-    "patch": Kind("distance", "of a table on a grid, the similarity of one patch to all others"),
-    "decay": Kind("distance", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
-    "circle": Kind("distance", "where pairs of channels point, as they rotate", terminal=False, picks=True),
-    "slopes": Kind("distance", "ALiBi's slopes, head by head"),
+    "wavelengths": Kind("frequencies", "the wavelength of each pair, and what a scaling does to it"),
+    "similarity": Kind("tables", "cosine similarity of all positions with each other"),
+    "patch": Kind("tables", "of a table on a grid, the similarity of one patch to all others"),
+    "decay": Kind("frequencies", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
+    "circle": Kind("frequencies", "where pairs of channels point, as they rotate", terminal=False, picks=True),
+    "slopes": Kind("frequencies", "ALiBi's slopes, head by head"),
 }
 
 
