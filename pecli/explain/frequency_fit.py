@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats, Indices
 from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
@@ -28,13 +28,11 @@ from pecli.explain.frequency_laws import (
     USUAL_MISFIT,
     Curve,
     Fit,
-    Geometric,
     Law,
     WaveScheme,
     expected_amplitude,
     fitted,
     fitted_pair,
-    geometric,
     law_edits,
     neighbours,
     scheme_of,
@@ -104,10 +102,47 @@ def _steps(curve: Curve, half: float) -> Iterator[tuple[float, float]]:
     yield from ((math.log(base) / half, 0.0) for base in BASES)
     known = np.flatnonzero(curve.known & (curve.frequency > 0))
     if len(known) > 3 and known[0] == 0:
-        logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
+        logs, errors = np.log(curve.frequency[known]), curve.tight().error[known] / curve.frequency[known]
         for last in (1, len(known) // 6 + 1, len(known) // 3 + 1):
             step, error = logs[0] - logs[last], np.hypot(errors[0], errors[last])
             yield float(step / known[last]), float(error / known[last])
+
+
+class Geometric(NamedTuple):
+    """ln f = level − step · i, with errors."""
+
+    level: float
+    step: float
+    level_error: float
+    step_error: float
+
+
+def geometric(curve: Curve) -> Geometric | None:
+    """The geometric law by weighted least squares; channels that turn more than half a circle per row, and others that
+    do not fit, left out.
+    """
+    known = np.flatnonzero(curve.known & (curve.frequency > 0))
+    if len(known) < 2:
+        return None
+    logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
+    slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
+    step = -float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
+    found = _line(known[slow], logs[slow], errors[slow])._replace(
+        step=step, level=float(np.median(logs[slow] + step * known[slow]))
+    )
+    for _ in range(6):
+        off = np.abs(logs - found.level + found.step * known)
+        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, found.level_error), 1.5 * float(np.median(off)) + 1e-12)
+        if use.sum() < 2:
+            return None
+        found = _line(known[use], logs[use], errors[use])
+    return found
+
+
+def _line(x: Indices, y: Floats, error: Floats) -> Geometric:
+    """The line through some points, by least squares, and the errors of both."""
+    (slope, level), covariance = np.polyfit(x, y, 1, w=1 / np.maximum(error, 1e-15), cov="unscaled")
+    return Geometric(float(level), -float(slope), *np.sqrt(np.diag(covariance)[::-1]).tolist())
 
 
 def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:

