@@ -64,6 +64,7 @@ class Rope(RotaryParameters):
         "rows": ROW_NAMES,
     }  # fmt: skip
     applied_as = "rotation"
+    derived_tensors = frozenset({"inv_freq", "axis"})
     is_configured = True
 
     def frequencies(self) -> Frequencies:
@@ -170,10 +171,6 @@ class Rope(RotaryParameters):
     def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
         return stacked("cos_sin", self._cos_sin())
-
-    @property
-    def derived_tensors(self) -> frozenset[str]:
-        return frozenset({"inv_freq", "axis"})
 
     def axes_of(self, tensor: str) -> Axes:
         if tensor in ("inv_freq", "axis"):
