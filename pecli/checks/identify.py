@@ -185,6 +185,8 @@ def _by_parts(name: str, array: Array) -> list[Match]:
 
 
 def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
+    if array.dtype.kind == "c":
+        yield Layout("compact", "complex"), (array.real, array.imag)
     if dtype_name(array.dtype) not in SIGNIFICAND_BITS or array.ndim < 2 or len(array) < 3:
         return
     if array.ndim == 4 and array.shape[-2:] == (2, 2):

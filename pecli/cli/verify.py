@@ -46,7 +46,7 @@ _RUNTIME = f"The runtime that computed them; --length is its served context: {',
 _AXIS = "Their axis of positions: -3 for (batch, L, heads, D). (default: -2)"
 _POSITIONS = "Positions of the rows, (L,) or (axes, L), if not consecutive; with --before also (…, batch, L)."
 _TABLE = "With --before: the learned table (rows, D) whose rows were added, instead of a model."
-_MASK = "With --before: 1 for tokens, 0 for padding, (batch, L); positions count the ones."
+_MASK = "1 for tokens, 0 for padding, (batch, L), of --before or of tables per batch; positions count the ones."
 _SHIFT = "With --before: a cache that was rotated already is moved by this many positions."
 _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CASE.TENSOR; see pecli golden."
 

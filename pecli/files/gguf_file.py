@@ -17,8 +17,8 @@ from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, data_
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
 MAX_KEYS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY, MAX_AXES = 1 << 16, 1 << 17, 1 << 20, 1 << 12, 8
-MAX_TEXTS, MAX_KEPT = 1 << 21, 16 << 20
-"""Texts in arrays, which are skipped one by one, and bytes of all values that are kept."""
+MAX_TEXTS = 1 << 21  # in arrays, which are skipped one by one
+MAX_KEPT = 16 << 20  # bytes of all values that are kept
 MAX_NUMBERS = 1 << 16  # elements of a tensor that is a setting of the model
 
 DTYPES = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "int64", 28: "float64", 30: "bfloat16"}
@@ -114,31 +114,25 @@ class Reader:
 def read_header(contents: Contents) -> Header:
     """The values of a file, and the places of its tensors."""
     reader = Reader(contents)
-    if reader.take(4) != GGUF:
-        raise reader.wrong("is not a GGUF file")
+    contents.refuse_if(reader.take(4) != GGUF, "is not a GGUF file")
     version = reader.number("I")
-    if version not in (2, 3):
-        raise reader.wrong(f"is GGUF version {version}; versions 2 and 3 can be read")
+    contents.refuse_if(version not in (2, 3), f"is GGUF version {version}; versions 2 and 3 can be read")
     tensors, keys = reader.number("Q"), reader.number("Q")
-    if keys > MAX_KEYS or tensors > MAX_TENSORS:
-        raise reader.wrong(f"claims {keys} keys and {tensors} tensors")
+    contents.refuse_if(keys > MAX_KEYS or tensors > MAX_TENSORS, f"claims {keys} keys and {tensors} tensors")
     header = Header()
     for number in range(keys + tensors):
         name = reader.text()
         entries: dict[str, Any] = header.values if number < keys else header.tensors
-        if name in entries:
-            raise reader.wrong(f"names {name[:60]!r} twice")
+        contents.refuse_if(name in entries, f"names {name[:60]!r} twice")
         if number < keys:
             entries[name] = reader.value(reader.number("I"))
             continue
         axes = reader.number("I")
-        if axes > MAX_AXES:
-            raise reader.wrong(f"has a tensor of {axes} axes")
+        contents.refuse_if(axes > MAX_AXES, f"has a tensor of {axes} axes")
         shape = tuple(reader.number("Q") for _ in range(axes))[::-1]
         entries[name] = Place(shape, reader.number("I"), reader.number("Q"))
     alignment = header.values.get("general.alignment", 32)
-    if not isinstance(alignment, int) or alignment < 1:
-        raise reader.wrong(f"has the alignment {alignment!r}")
+    contents.refuse_if(not isinstance(alignment, int) or alignment < 1, f"has the alignment {alignment!r}")
     data = -(-reader.at // alignment) * alignment
     header.tensors = {name: place._replace(offset=data + place.offset) for name, place in header.tensors.items()}
     return header
