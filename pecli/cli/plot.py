@@ -76,7 +76,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
     with ExitStack() as open_files:
         subjects = _subjects(what, given["label"] or (), open_files)
         if kind is not None:
-            subjects = figures.fitting(kind, subjects, terminal=output is None)
+            subjects = figures.fitting(kind, subjects)
         picture = figures.titled(subjects, request, kind, given["title"])
         if output is not None:
             from pecli.views import screen

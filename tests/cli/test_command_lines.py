@@ -161,8 +161,7 @@ inspect x.npy --rows 8 | --rows is 8
 inspect x.npy --cols 1:2:3 | --cols is '1:2:3'
 inspect many.npy --rows : --cols : | --rows is
 plot rope --kind wavelength | one of heatmap, curves,
-plot alibi --kind circle -o x.png | alibi has no such picture; take one of heatmap
-plot rope --kind circle | not drawn in a terminal
+plot alibi --kind wavelengths -o x.png | alibi has no such picture; take one of heatmap
 plot rope -o x.gif | .png, .svg, .pdf
 plot rope -o no/x.png | does not exist | 3
 plot ropee | a scheme is one of sinusoidal | 3
@@ -182,7 +181,6 @@ plot rope --dpi 2400 -o x.png | more than 67,108,864 pixels
 plot rope --dpi 10 --size 100x100 -o x.png | more than 67,108,864 pixels
 plot {"flat.npy " * 13}| more than 12 panels
 plot {"flat.npy " * 13}--kind similarity | more than 12 panels
-plot rope --channels {",".join("0" * 13)} --kind circle -o x.png | more than 12 panels
 plot rope --cmap viridiss -o x.png | did you mean 'viridis'
 plot rope --channels 99 --kind curves | numbered from 0
 plot rope --channels 1,2 --kind wavelengths | --channels is 1,2; wavelengths shows all of them
@@ -306,15 +304,9 @@ config wibble.json | wibble
 config wibble.json --strict | wibble | 1
 config llama.json --strict | llama
 config llama.json dinov3.json | differences
-convert pe.npy -o pe.safetensors | pe.safetensors: 1 tensor,
-convert pe.safetensors --dtype float16 -o half.npz | half.npz: 1 tensor (1 cast to float16),
+convert pe.npy --dtype float16 -o half.npz | half.npz: 1 tensor (1 cast to float16),
 convert qk.npz --from interleaved --to halves --heads 4 --check -o hf.npz | hf.npz: 2 tensors (2 moved),
 convert qk.npz --from interleaved --to halves --heads 4 --include *.q_proj.* -o q.npz | q.npz: 2 tensors (1 moved),
-resize pe.npy --grid 4x4 --to 6x5 --keep 1 -o larger.npy | larger.npy: array 17 × 8 → 31 × 8 float64
-resize pe.npy --to 34 --json | "resized": [34, 8]
-inspect two.npz | a
-inspect two.npz --stats --json | "sha256"
-inspect two.npz:a --stats | a
 """
 
 

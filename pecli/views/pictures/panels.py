@@ -98,7 +98,6 @@ class HeatmapPanel:
     """A matrix whose values are colours."""
 
     share: ClassVar[float] = 1.0  #: See `Chart`
-    polar: ClassVar[bool] = False
     title: str
     values: Floats
     rows: str = "position"
@@ -158,7 +157,6 @@ class Chart:
     bands: Sequence[Band] = ()
     joined: bool = True  #: Whether there is a line through the points
     ordered: bool = False  #: Whether the curves are steps of one thing, and their colours too
-    polar: bool = False  #: Whether x is an angle and y the distance from the middle
     share: float = 1.0  #: Of the height of the other panels in a figure; below 1, a terminal leaves it out
 
 
