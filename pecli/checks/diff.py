@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
+from pecli.checks.layer_dumps import first_departure
 from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
@@ -37,6 +39,7 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """What tensors hold that belong together under unlike names."""
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
+TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
 Pair = tuple[str, Array, Array]  #: a name, and one table as A and as B have it
@@ -121,8 +124,10 @@ def diff_open(
     ]
     problems += problems_of(tensors)
     changed = [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]
-    why = _explained(changed, schemes[0], tolerance) if changed and reasons else []
-    problems += map(comparison, why)
+    explain = partial(diff, atol=TABLE_ATOL) if reasons else None
+    layers = first_departure(a[1].tensors, b[1].tensors, tensors, explain) if changed else []
+    why = _explained(changed, schemes[0], tolerance) if changed and reasons and len(layers) < 2 else []
+    problems += [*layers, *map(comparison, why)]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     answer = Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
     if not (answer.passed and loose and schemes[0]):

@@ -175,26 +175,31 @@ def _matches(group: Mapping[str, Array]) -> list[Match]:
 
 
 def _by_parts(name: str, array: Array) -> list[Match]:
-    """What cosines and sines are, where something else was written: matrices that rotate, or angles."""
-    if dtype_name(array.dtype) not in SIGNIFICAND_BITS or len(array.shape) not in (2, 4) or len(array) < 3:
-        return []
-    edit: Edit = Layout("compact", "matrices")
-    if array.shape[2:] == (2, 2):
+    """What cosines and sines are, where something else was written: complex numbers, matrices, or angles."""
+    for edit, parts in _parts(array):
+        found = recognise(dict(zip(("cos", "sin"), parts, strict=True)))
+        told = [(each, each.scheme) for each in found if each.scheme is not None]
+        if told:
+            return [Match(scheme, each.residual, (name,), (edit, *each.edits), each.open) for each, scheme in told]
+    return []
+
+
+def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
+    if array.dtype.kind == "c":
+        yield Layout("compact", "complex"), (array.real, array.imag)
+    if dtype_name(array.dtype) not in SIGNIFICAND_BITS or array.ndim < 2 or len(array) < 3:
+        return
+    if array.ndim == 4 and array.shape[-2:] == (2, 2):
         (cos, minus), (sin, same) = np.moveaxis(array, (-2, -1), (0, 1))
-        if not (np.array_equal(cos, same) and np.array_equal(sin, -minus)):
-            return []
-    elif array.ndim == 4:
-        return []
-    else:  # angles of which nobody has taken the cosine and the sine yet: lines, from row to row
+        if np.array_equal(cos, same) and np.array_equal(sin, -minus):
+            yield Layout("compact", "matrices"), (cos, sin)
+    if array.ndim == 2:  # angles of which nobody has taken the cosine and the sine yet: lines, from row to row
         angles = widened(array)
         with np.errstate(all="ignore"):
             steps, largest = angles[1] - angles[0], np.abs(angles).max()
             bent = np.abs(angles - angles[0] - np.arange(len(angles))[:, None] * steps).max()
-            if not (bent <= MAX_BEND * largest and steps.all() and largest > MIN_ANGLE):
-                return []
-            edit, cos, sin = Incomplete("angles"), np.cos(angles), np.sin(angles)
-    told = [(each, each.scheme) for each in recognise({"cos": cos, "sin": sin}) if each.scheme is not None]
-    return [Match(scheme, each.residual, (name,), (edit, *each.edits), each.open) for each, scheme in told]
+            if bent <= MAX_BEND * largest and steps.all() and largest > MIN_ANGLE:
+                yield Incomplete("angles"), (np.cos(angles), np.sin(angles))
 
 
 def _by_first_rows(name: str, array: Array) -> Match | None:

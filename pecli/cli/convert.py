@@ -11,7 +11,7 @@ from pecli.errors import ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.contents import carried_spec
 from pecli.files.output import KEY, OnBlock, is_stream
-from pecli.tensors.convert import DTYPE, HEAD_RULES, PAIRS, Converted, ScoreCheck, converted
+from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_SCORE_CHANGE, PAIRS, Converted, converted
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
 from pecli.views import counting, screen
@@ -64,8 +64,8 @@ def convert(
         options.check_output(output, json=json)
     loaded = open_file(file)
     made = _converted(loaded, given)
-    checked = made.check() if check else None
-    passed = checked is None or checked.passed
+    change = made.check() if check else None
+    passed = change is None or change < MAX_SCORE_CHANGE
     is_whole = file in (loaded.path, "-")
     is_changed = bool(made.moves or made.cast) or not is_whole
     if output is not None and passed:
@@ -76,23 +76,21 @@ def convert(
     written, assumed = output if passed else None, _assumed(made)
     if json:
         about: dict[str, Any] = {"file": loaded.path, "output": written, "moved": list(made.moves), "cast": made.cast}
-        about |= {"tensors": len(made.arrays), "assumed": assumed, "score_change": checked and checked.change}
-        screen.say_json({**about, "checked": checked and _proof(made, checked)})
+        about |= {"tensors": len(made.arrays), "assumed": assumed, "score_change": change}
+        screen.say_json({**about, "proves": None if change is None else _proof(made)})
     elif not quiet:
         lines = [f"assumed: {assumed['text']}"] if assumed else []
-        _show(made, written, checked, lines, loses_spec=is_changed and KEY in loaded.metadata)
+        if change is not None:
+            verdict = "are the same" if passed else "are NOT the same, nothing was written"
+            lines.append(f"attention scores before and after {verdict}: max relative change {change:.1g}")
+            lines += [f"proved for {_proof(made)}"] if passed else []
+        _show(made, written, lines, loses_spec=is_changed and KEY in loaded.metadata)
     return Exit.DONE if passed else Exit.CHECK_FAILED
 
 
-def _show(
-    made: Converted, output: str | None, checked: ScoreCheck | None, lines: list[str], *, loses_spec: bool
-) -> None:
+def _show(made: Converted, output: str | None, lines: list[str], *, loses_spec: bool) -> None:
     done = [f"{len(made.moves):,} moved"] if made.moves else []
     done += [f"{len(made.cast):,} cast to {made.dtype}"] if made.cast else []
-    if checked is not None:
-        verdict = "are the same" if checked.passed else "are NOT the same, nothing was written"
-        lines.append(f"attention scores before and after {verdict}: max relative change {checked.change:.1g}")
-        lines += [f"proved for {_proof(made, checked)['proves']}"] if checked.passed else []
     lines += ["the spec of the file no longer holds and was left out"] if loses_spec else []
     if output is not None:
         what = f" ({', '.join(done)})" if done else ""
@@ -157,13 +155,10 @@ def _assumed(made: Converted) -> dict[str, Any] | None:
     }
 
 
-def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
-    """What a check proves, and for which heads."""
+def _proof(made: Converted) -> str:
+    """What a check that passed proves, and for which heads."""
     heads = made.heads
     assert heads is not None
     confirmed = heads.model and "heads" not in heads.given
     whose = f"of {heads.model}" if confirmed else "given on the command line, which no model confirms"
-    text = f"{screen.counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}"
-    if checked.unpaired:
-        text += f"; {len(checked.unpaired)} moved weights were not checked: the file has no partner for them"
-    return {"layers": checked.layers, "unpaired": list(checked.unpaired), "proves": text}
+    return f"{screen.counted(len(made.moves), 'tensor')} with the {heads.heads} heads {whose}"

@@ -85,16 +85,17 @@ def output(help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter 
 
 
 def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
-    """`--output` of a figure, whose suffix is checked before any work."""
+    """`--output` of a figure."""
+    return output(f"{help} .png, .svg or .pdf.", panel, rule=_PictureFile(help=""))
 
-    class PictureFile(Parameter):
-        def check(self, name: str, value: Any) -> Any:
-            from pecli.views.pictures.figure import check_suffix
 
-            check_suffix(value)
-            return value
+class _PictureFile(Parameter):
+    """A path whose suffix is checked before any work."""
 
-    return output(f"{help} .png, .svg or .pdf.", panel, rule=PictureFile(help=""))
+    def check(self, name: str, value: Any) -> Any:
+        from pecli.views.pictures.figure import check_suffix
+
+        return check_suffix(value) and value
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
@@ -248,24 +249,21 @@ def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspe
     return [option(name, rule, kind) for name, rule in kind.parameters().items() if name not in without]
 
 
-def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str] | None = None) -> Scheme:
-    """The scheme of that name that the words ask for; `defaults` count for what they leave out."""
+def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> tuple[Scheme, str | None]:
+    """The scheme of that name that the words ask for, and the model that they name; `defaults` count for what they
+    leave out.
+    """
     kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
-
-    def run(**given: Any) -> int:
-        values.update(given)
-        return 0
-
-    command = command_of(name, run, options_of(kind), (), add_help_option=False)
+    command = command_of(name, lambda **given: values.update(given) or 0, options_of(kind), (), add_help_option=False)
     with command.make_context(f"pecli {name}", list(words)) as context:
         command.invoke(context)
     instead = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
-    for label, text in (defaults or {}).items():
+    for label, text in defaults.items():
         others = instead.get(label, ("config", "model"))
         if label in values and all(values.get(other) is None for other in (label, *others)):
             values[label] = text
-    return scheme_from(kind, values)
+    return scheme_from(kind, values), values["config"] or values["model"]
 
 
 def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
@@ -281,14 +279,14 @@ def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
 
 def names_model(values: Mapping[str, Any]) -> bool:
     """Whether the options name a model; not two."""
-    config, model, layer_type = (values.get(name) for name in ("config", "model", "layer_type"))
-    if config is not None and model is not None:
-        raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
-    if config is None and model is None and layer_type is not None:
+    names = [values[name] for name in ("config", "model") if values.get(name) is not None]
+    if len(names) > 1:
+        raise ParameterError("model", repr(names[1]), "the model is named by --config or --model, not both")
+    if not names and (layer_type := values.get("layer_type")) is not None:
         raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
-    if (name := model if config is None else config) is not None:
-        _note_preset(name)
-    return name is not None
+    if names:
+        _note_preset(names[0])
+    return bool(names)
 
 
 def _table_of_model(kind: type[Scheme], values: Mapping[str, Any], given: Mapping[str, Any]) -> Scheme:
@@ -317,18 +315,12 @@ def _rotary_scheme(values: Mapping[str, Any], given: Mapping[str, Any]) -> Schem
     """The rotary scheme of a model, or one for each kind of its layers."""
     from pecli.engine.schemes.bundle import Bundle
 
-    placed = {"positions", "grid"} & given.keys()
-    if not placed and "seq_len" not in given:
+    if not {"positions", "grid", "seq_len"} & given.keys():
         raise ParameterError("seq_len", "missing", scheme_named("rope").parameters()["seq_len"].rule)
     model, encodings, rest = model_encodings(values, given)
-    what = "config" if values["config"] else "model"
     if not encodings:
         kinds = ", ".join(sorted({encoding.scheme for encoding in model})) or "none"
-        raise ParameterError(what, model.file, f"it has no rotary encoding (found: {kinds})")
-    for encoding in encodings:
-        if encoding.no_table and not (placed and "style" in encoding.extra):
-            rule = f"it has no table over positions 0, 1, 2, …: {encoding.no_table}"
-            raise ParameterError(what, model.file, rule)
+        raise ParameterError("model", model.file, f"it has no rotary encoding (found: {kinds})")
     schemes = {encoding.layer_type: encoding.rope(**rest) for encoding in encodings}
     if len(schemes) == 1:
         return next(iter(schemes.values()))

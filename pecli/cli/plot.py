@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from itertools import pairwise
 from typing import Any
 
 from pecli.cli import Exit, command, command_line, options, print_note
@@ -77,7 +76,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
     with ExitStack() as open_files:
         subjects = _subjects(what, given["label"] or (), open_files)
         if kind is not None:
-            subjects = figures.fitting(kind, subjects, terminal=output is None)
+            subjects = figures.fitting(kind, subjects)
         picture = figures.titled(subjects, request, kind, given["title"])
         if output is not None:
             from pecli.views import screen
@@ -162,29 +161,28 @@ def _model_option(word: str) -> str:
     return "" if named_model(word) is None else "--model"
 
 
+def _named(name: str) -> NamedModel:
+    return NamedModel(name, "", find_model(name), name)
+
+
 def _of_model(word: str, option: str, defaults: dict[str, str]) -> list[Subject]:
     """The rotary tables of a model, or else what follows from its configuration."""
-    model = find_model(word)
-    if any(not encoding.no_table for encoding in model.ropes()):
+    named = _named(word)
+    if any(not encoding.no_table for encoding in named.encodings.ropes()):
         return _of_scheme(["rope", option, word], defaults)
-    if made := plotted.of_model(model, NamedModel(word, option, model, word).label):
+    if made := plotted.of_model(named.encodings, named.label):
         return made
-    kinds = ", ".join(dict.fromkeys(encoding.scheme for encoding in model)) or "none"
+    kinds = ", ".join(dict.fromkeys(encoding.scheme for encoding in named.encodings)) or "none"
     raise ParameterError("model", word, f"no table follows from its configuration ({kinds})", "plot its checkpoint")
 
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
     """A scheme; what the next ones leave out is as in this one."""
-    scheme = options.parse_scheme(words[0], words[1:], defaults)
-    apart = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    label, context, window = "", None, None
-    for option, name in pairwise(apart):
-        if option in ("--model", "--config"):
-            model = find_model(name)
-            label = NamedModel(name, option, model, name).label
-            context, window = model.context, model.window
-    made = plotted.of_scheme(scheme, label, context, window)
-    for subject in made[:1]:
-        values = subject.scheme.spec()["parameters"] if subject.scheme else {}
-        defaults.update({name: str(values[name]) for name in DEFAULTS if values.get(name) is not None})
+    scheme, name = options.parse_scheme(words[0], words[1:], defaults)
+    made = plotted.of_scheme(scheme)
+    if name is not None:
+        named = _named(name)
+        made = plotted.of_scheme(scheme, named.label, named.encodings.context, named.encodings.window)
+    values = made[0].scheme.spec()["parameters"] if made and made[0].scheme else {}
+    defaults |= {name: str(values[name]) for name in DEFAULTS if values.get(name) is not None}
     return made

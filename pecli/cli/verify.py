@@ -46,7 +46,7 @@ _RUNTIME = f"The runtime that computed them; --length is its served context: {',
 _AXIS = "Their axis of positions: -3 for (batch, L, heads, D). (default: -2)"
 _POSITIONS = "Positions of the rows, (L,) or (axes, L), if not consecutive; with --before also (…, batch, L)."
 _TABLE = "With --before: the learned table (rows, D) whose rows were added, instead of a model."
-_MASK = "With --before: 1 for tokens, 0 for padding, (batch, L); positions count the ones."
+_MASK = "1 for tokens, 0 for padding, (batch, L), of --before or of tables per batch; positions count the ones."
 _SHIFT = "With --before: a cache that was rotated already is moved by this many positions."
 _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CASE.TENSOR; see pecli golden."
 
@@ -110,17 +110,14 @@ def verify(
             if not as_table:
                 code = max(code, _told(outcome, json, quiet))
     annotated = os.environ.get("GITHUB_ACTIONS") == "true" and not json
-    if as_table or annotated or junit is not None:
-        from pecli.views import checklist
-
-        if as_table and not quiet:
-            checklist.show(outcomes)
-        for outcome in outcomes if as_table else ():
-            code = max(code, _told(outcome, json, quiet=True))
-        if annotated:
-            checklist.annotate(outcomes)
-        if junit is not None:
-            checklist.write_junit(junit, outcomes)
+    if as_table and not quiet:
+        check_results.show_outcomes(outcomes)
+    for outcome in outcomes if as_table else ():
+        code = max(code, _told(outcome, json, quiet=True))
+    if annotated:
+        check_results.annotate(outcomes)
+    if junit is not None:
+        check_results.write_junit(junit, outcomes)
     if output is not None:
         from pecli.views.pictures import mistakes
 

@@ -28,12 +28,10 @@ GGUF = b"GGUF"
 JSON_FORM = (
     'a .json of tables has the form {"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
 )
-"""What to do about JSON of another form."""
 MAX_STREAM = 4 << 30  # bytes that are read from a pipe, all of which are kept in memory
 MAX_AXES = 32  # NumPy 1 has no more
 MAX_BYTES = 2**62
-MAX_EMPTY_ROWS = 2**31
-"""Rows that a table without elements may claim: they take no bytes of the file, but time to step through."""
+MAX_EMPTY_ROWS = 2**31  # of a table without elements: they take no bytes of the file, but time to step through
 CHUNK = 1 << 20
 START = 512  # bytes that tell a file's format
 MAX_DEPTH = 32  # levels of lists and objects in a spec or a configuration
@@ -51,6 +49,10 @@ class Contents:
 
     def error(self, problem: str, advice: str = "") -> FileError:
         return FileError(self.path, f"member {quoted(self.member)} {problem}" if self.member else problem, advice)
+
+    def refuse_if(self, wrong: object, problem: str) -> None:
+        if wrong:
+            raise self.error(problem)
 
     def complaint(self, tensor: str) -> Callable[[str], FileError]:
         return lambda problem: self.error(f"tensor {quoted(tensor)} {problem}")

@@ -17,8 +17,8 @@ from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, data_
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
 MAX_KEYS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY, MAX_AXES = 1 << 16, 1 << 17, 1 << 20, 1 << 12, 8
-MAX_TEXTS, MAX_KEPT = 1 << 21, 16 << 20
-"""Texts in arrays, which are skipped one by one, and bytes of all values that are kept."""
+MAX_TEXTS = 1 << 21  # in arrays, which are skipped one by one
+MAX_KEPT = 16 << 20  # bytes of all values that are kept
 MAX_NUMBERS = 1 << 16  # elements of a tensor that is a setting of the model
 
 DTYPES = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "int64", 28: "float64", 30: "bfloat16"}
@@ -34,6 +34,7 @@ QUANTISED = {
     for number, name, elements, size in (entry.split() for entry in _BLOCKS.split(","))
 }
 """Types that are named and not read, by number: with elements and bytes of a block, as in ggml."""
+BLOCKS = QUANTISED | {kind: (dtype, 1, numpy_dtype(dtype).itemsize) for kind, dtype in DTYPES.items()}
 
 
 class Place(NamedTuple):
@@ -41,7 +42,7 @@ class Place(NamedTuple):
 
     shape: tuple[int, ...]
     kind: int
-    offset: int
+    offset: int  #: from the beginning of the file
 
 
 @dataclass
@@ -50,7 +51,6 @@ class Header:
 
     values: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, Place] = field(default_factory=dict)
-    data: int = 0
 
 
 class Reader:
@@ -114,32 +114,27 @@ class Reader:
 def read_header(contents: Contents) -> Header:
     """The values of a file, and the places of its tensors."""
     reader = Reader(contents)
-    if reader.take(4) != GGUF:
-        raise reader.wrong("is not a GGUF file")
+    contents.refuse_if(reader.take(4) != GGUF, "is not a GGUF file")
     version = reader.number("I")
-    if version not in (2, 3):
-        raise reader.wrong(f"is GGUF version {version}; versions 2 and 3 can be read")
+    contents.refuse_if(version not in (2, 3), f"is GGUF version {version}; versions 2 and 3 can be read")
     tensors, keys = reader.number("Q"), reader.number("Q")
-    if keys > MAX_KEYS or tensors > MAX_TENSORS:
-        raise reader.wrong(f"claims {keys} keys and {tensors} tensors")
+    contents.refuse_if(keys > MAX_KEYS or tensors > MAX_TENSORS, f"claims {keys} keys and {tensors} tensors")
     header = Header()
     for number in range(keys + tensors):
         name = reader.text()
         entries: dict[str, Any] = header.values if number < keys else header.tensors
-        if name in entries:
-            raise reader.wrong(f"names {name[:60]!r} twice")
+        contents.refuse_if(name in entries, f"names {name[:60]!r} twice")
         if number < keys:
             entries[name] = reader.value(reader.number("I"))
             continue
         axes = reader.number("I")
-        if axes > MAX_AXES:
-            raise reader.wrong(f"has a tensor of {axes} axes")
+        contents.refuse_if(axes > MAX_AXES, f"has a tensor of {axes} axes")
         shape = tuple(reader.number("Q") for _ in range(axes))[::-1]
         entries[name] = Place(shape, reader.number("I"), reader.number("Q"))
     alignment = header.values.get("general.alignment", 32)
-    if not isinstance(alignment, int) or alignment < 1:
-        raise reader.wrong(f"has the alignment {alignment!r}")
-    header.data = -(-reader.at // alignment) * alignment
+    contents.refuse_if(not isinstance(alignment, int) or alignment < 1, f"has the alignment {alignment!r}")
+    data = -(-reader.at // alignment) * alignment
+    header.tensors = {name: place._replace(offset=data + place.offset) for name, place in header.tensors.items()}
     return header
 
 
@@ -154,13 +149,11 @@ def read_numbers(path: str, header: Header, name: str) -> list[float] | None:
     if place is None:
         return None
     contents = read_contents(path)
-    if not DTYPES.get(place.kind, "").startswith(("float", "bfloat")):
-        raise contents.error(f"holds {name} in another form than floats")
-    if not 0 < math.prod(place.shape) <= MAX_NUMBERS:
-        raise contents.error(f"claims {math.prod(place.shape):,} elements of {name}; there are 1 to {MAX_NUMBERS:,}")
-    _checked_bytes(contents, name, place, header.data)
-    array = contents.array(DTYPES[place.kind], place.shape, header.data + place.offset)
-    numbers: list[float] = widened(array).reshape(-1).tolist()
+    is_float = DTYPES.get(place.kind, "").startswith(("float", "bfloat"))
+    if not is_float or not 0 < math.prod(place.shape) <= MAX_NUMBERS:
+        raise contents.error(f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats")
+    _checked_bytes(contents, name, place)
+    numbers: list[float] = widened(contents.array(DTYPES[place.kind], place.shape, place.offset)).reshape(-1).tolist()
     return numbers
 
 
@@ -170,27 +163,24 @@ def read(contents: Contents) -> LoadedFile:
     tensors: dict[str, Array] = {}
     unread = []
     for name, place in header.tensors.items():
-        size = _checked_bytes(contents, name, place, header.data)
+        size = _checked_bytes(contents, name, place)
         if place.kind in DTYPES:
-            tensors[name] = contents.array(DTYPES[place.kind], place.shape, header.data + place.offset)
-        else:
-            kind = QUANTISED.get(place.kind, (f"ggml type {place.kind}",))[0]
-            rows = place.shape[:-1]
-            blocks = size and not size % math.prod(rows) and (*rows, size // math.prod(rows))
-            array = contents.array("uint8", blocks, header.data + place.offset) if blocks else None
-            unread.append(UnreadTensor(name, kind, place.shape, size, array))
+            tensors[name] = contents.array(DTYPES[place.kind], place.shape, place.offset)
+            continue
+        kind = QUANTISED.get(place.kind, (f"ggml type {place.kind}",))[0]
+        rows = place.shape[:-1]
+        blocks = size and not size % math.prod(rows) and (*rows, size // math.prod(rows))
+        array = contents.array("uint8", blocks, place.offset) if blocks else None
+        unread.append(UnreadTensor(name, kind, place.shape, size, array))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
 
 
-def _checked_bytes(contents: Contents, name: str, place: Place, data: int) -> int | None:
+def _checked_bytes(contents: Contents, name: str, place: Place) -> int | None:
     """The bytes that a tensor takes, all of which are there; None for a type whose size is not known."""
-    if place.kind in DTYPES:
-        elements, size = 1, numpy_dtype(DTYPES[place.kind]).itemsize
-    elif place.kind in QUANTISED:
-        _, elements, size = QUANTISED[place.kind]
-    else:
+    if place.kind not in BLOCKS:
         return None
+    _, elements, size = BLOCKS[place.kind]
     count = data_bytes(place.shape, size, contents.complaint(name)) // elements
-    if data + place.offset + count > len(contents.data):
+    if place.offset + count > len(contents.data):
         raise contents.error(f"is truncated: tensor {quoted(name)} goes on beyond its end")
     return count

@@ -75,8 +75,7 @@ def read_place(contents: Contents, size: int) -> tuple[str, tuple[int, ...], int
     from pecli.files.contents import data_bytes
 
     dtype, shape, fortran, offset = read_header(contents)
-    if dtype.hasobject:
-        raise contents.error("holds Python objects (a pickle), which are never loaded")
+    contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
     if dtype.fields is not None or dtype.subdtype is not None:
         raise contents.error("holds a structured array, only plain numbers are read")
     name = "bfloat16" if dtype == np.dtype("V2") else dtype.name  # np.save has no other name for it
@@ -89,14 +88,12 @@ def read_place(contents: Contents, size: int) -> tuple[str, tuple[int, ...], int
 def read_header(contents: Contents) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
     """Dtype, shape and order of the axes, and where the elements begin."""
     start = bytes(contents.data[: MAX_HEADER + 12])
-    if len(start) < 12 or not start.startswith(b"\x93NUMPY"):
-        raise contents.error("is not a whole .npy file")
+    contents.refuse_if(len(start) < 12 or not start.startswith(b"\x93NUMPY"), "is not a whole .npy file")
     version = start[6]
     if version not in (1, 2, 3) or start[7]:
         raise contents.error(f"has .npy version {version}.{start[7]}, only 1.0, 2.0 and 3.0 exist")
     length = int.from_bytes(start[8 : 10 if version == 1 else 12], "little")
-    if length > MAX_HEADER:
-        raise contents.error(f"claims a header of {length} bytes, more than {MAX_HEADER}")
+    contents.refuse_if(length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}")
     file = io.BytesIO(start)
     file.seek(8)
     read = np.lib.format.read_array_header_1_0 if version == 1 else np.lib.format.read_array_header_2_0

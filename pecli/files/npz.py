@@ -123,77 +123,57 @@ def members_of(contents: Contents) -> dict[str, Member]:
     """All members of an archive, none of them overlapping another, in the order of the directory."""
     tail = bytes(contents.data[-22 - 0xFFFF :])
     place = tail.rfind(b"PK\x05\x06")
-    if place < 0 or place + 22 > len(tail):
-        raise contents.error("is truncated: the directory at its end is missing")
-    if place + 22 + int.from_bytes(tail[place + 20 : place + 22], "little") != len(tail):
-        raise contents.error("is a broken archive: something follows its end")
+    contents.refuse_if(place < 0 or place + 22 > len(tail), "is truncated: the directory at its end is missing")
+    here, count, size, start, comment = struct.unpack_from("<HHIIH", tail, place + 8)
+    contents.refuse_if(place + 22 + comment != len(tail), "is a broken archive: something follows its end")
+    zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose record holds what does not fit
+    if zip64:
+        record = tail[max(place - 76, 0) :]
+        where = int.from_bytes(tail[place - 12 : place - 4], "little")
+        if not record.startswith(b"PK\x06\x06") or where != len(contents.data) - len(record):
+            raise contents.error("is a broken archive: its end records contradict each other")
+        size = int.from_bytes(record[40:48], "little")
+    contents.refuse_if(size > MAX_DIRECTORY, f"has a directory of {size} bytes, more than any .npz needs")
+    whole: Any = contents.data.obj
     try:
-        with zipfile.ZipFile(_DirectoryFile(contents)) as archive:
+        with zipfile.ZipFile(io.BytesIO(whole) if isinstance(whole, bytearray) else whole) as archive:
             listed, end = archive.infolist(), archive.start_dir
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, IndexError, OverflowError) as problem:
         raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
-    here, count, _, start = struct.unpack_from("<HHII", tail, place + 8)
-    zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose records hold what does not fit
     if {here, count} - {len(listed), 0xFFFF if zip64 else len(listed)} or start not in (end, zip64 and 0xFFFFFFFF):
         raise contents.error("is a broken archive: its end records contradict each other")
     members: dict[str, Member] = {}
     for entry in sorted(listed, key=lambda entry: entry.header_offset, reverse=True):
-        name, start = entry.filename, _data_start(contents, entry)
-        if start + entry.compress_size > end:
-            raise contents.error(f"member {quoted(name)} overlaps what follows it")
-        if name in members:
-            raise contents.error(f"has two members called {quoted(name)}")
-        packed = Contents(contents.path, contents.data[start : start + entry.compress_size], name)
+        name = entry.filename
+        contents.refuse_if(name in members, f"has two members called {quoted(name)}")
+        packed = replace(contents, member=name)
+        start = _data_start(packed, entry)
+        packed.refuse_if(start + entry.compress_size > end, "overlaps what follows it")
+        packed = replace(packed, data=contents.data[start : start + entry.compress_size])
         members[name] = Member(packed, entry.compress_type == zipfile.ZIP_DEFLATED, entry.file_size, entry.CRC)
         end = entry.header_offset
-    if end:
-        raise contents.error("is a broken archive: it does not begin with its first member")
+    contents.refuse_if(end, "is a broken archive: it does not begin with its first member")
     _refuse_bombs(contents, members.values())
     return {entry.filename: members[entry.filename] for entry in listed}
 
 
-class _DirectoryFile(io.RawIOBase):
-    """The archive as a file, of which no more is read at once than a directory may have."""
-
-    def __init__(self, contents: Contents) -> None:
-        self._contents, self._at = contents, 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, len(self._contents.data))[whence]
-        if self._at < 0:
-            raise OSError("it points before its beginning")  # which zipfile expects of files
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        if size > MAX_DIRECTORY:
-            raise self._contents.error(f"has a directory of {size} bytes, more than any .npz needs")
-        data = bytes(self._contents.data[self._at :][: None if size < 0 else size])
-        self._at += len(data)
-        return data
-
-
 def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
     """Where a member's bytes begin, which its own header decides; the two must agree."""
-    shown = quoted(entry.filename)
-    own = bytes(contents.data[entry.header_offset :][:LOCAL_BYTES])
-    if entry.header_offset < 0 or len(own) < LOCAL_BYTES or not own.startswith(b"PK\x03\x04"):
-        raise contents.error(f"member {shown} is not where the directory says")
     start = entry.header_offset + LOCAL_BYTES
-    name_length, extra_length = (int.from_bytes(own[at : at + 2], "little") for at in (26, 28))
+    own = bytes(contents.data[max(entry.header_offset, 0) : start])
+    lost = len(own) < LOCAL_BYTES or not own.startswith(b"PK\x03\x04")
+    contents.refuse_if(lost, "is not where the directory says")
+    method, name_length, extra_length = struct.unpack_from("<H16xHH", own, 8)
     name = entry.orig_filename.encode("utf-8" if entry.flag_bits & 0x800 else "cp437", "replace")
-    method = int.from_bytes(own[8:10], "little")
-    if bytes(contents.data[start : start + name_length]) != name or method != entry.compress_type:
-        raise contents.error(f"member {shown} has a local header that disagrees with the central directory")
-    if entry.flag_bits & 1:
-        raise contents.error(f"member {shown} is encrypted")
-    if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise contents.error(f"member {shown} is compressed in a way that is not read (method {method})")
-    if method == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
-        raise contents.error(f"member {shown} claims two sizes, {entry.compress_size} and {entry.file_size} bytes")
-    return start + name_length + extra_length
+    other = bytes(contents.data[start : start + name_length]) != name or method != entry.compress_type
+    contents.refuse_if(other, "has a local header that disagrees with the central directory")
+    contents.refuse_if(entry.flag_bits & 1, "is encrypted")
+    is_stored = method == zipfile.ZIP_STORED
+    unknown = not is_stored and method != zipfile.ZIP_DEFLATED
+    contents.refuse_if(unknown, f"is compressed in a way that is not read (method {method})")
+    sizes = (entry.compress_size, entry.file_size)
+    contents.refuse_if(is_stored and len({*sizes}) > 1, f"claims two sizes, {sizes[0]} and {sizes[1]} bytes")
+    return int(start + name_length + extra_length)
 
 
 def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
@@ -213,8 +193,7 @@ def read(contents: Contents) -> LoadedFile:
     metadata: dict[str, str] = {}
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
-        if name == file or bad_name(name):
-            raise contents.error(f"member {quoted(file)} has no place in a .npz file")
+        contents.refuse_if(name == file or bad_name(name), f"member {quoted(file)} has no place in a .npz file")
         if name == KEY:
             metadata[KEY] = _text(member)
         else:

@@ -36,16 +36,13 @@ def read(contents: Contents) -> LoadedFile:
         model.ParseFromString(bytes(contents.data))
     except Exception:  # protobuf's own DecodeError
         raise contents.error("is truncated, or not an .onnx file") from None
-    if not model.HasField("graph"):
-        raise contents.error("is an .onnx file without a graph, or another file of that name")
+    contents.refuse_if(not model.HasField("graph"), "is an .onnx file without a graph, or another file of that name")
     tensors: dict[str, Array] = {}
     unread: dict[str, UnreadTensor] = {}
     beside: dict[str, Contents] = {}
     for name, tensor in _tensors(onnx, model.graph, ""):
-        if name in tensors or name in unread:
-            raise contents.error(f"names the tensor {quoted(name)} twice")
-        if len(tensors) + len(unread) >= MAX_TENSORS:
-            raise contents.error(f"has more than {MAX_TENSORS} tensors")
+        contents.refuse_if(name in tensors or name in unread, f"names the tensor {quoted(name)} twice")
+        contents.refuse_if(len(tensors) + len(unread) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
         if tensor.data_type in _UNREAD or tensor.data_type not in onnx.TensorProto.DataType.values():
             unread[name] = UnreadTensor(name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None)
         else:

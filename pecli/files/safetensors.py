@@ -15,8 +15,7 @@ from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, file_
 ALIGNMENT = 8
 MAX_HEADER = 16 << 20  # bytes, of which Python makes some twenty times as much
 MAX_TENSORS = 100_000
-MAX_QUOTES = 12 * MAX_TENSORS
-"""Quotation marks, of which a tensor has ten: what they enclose becomes a Python object each."""
+MAX_QUOTES = 12 * MAX_TENSORS  # of which a tensor has ten: what they enclose becomes a Python object each
 METADATA = "__metadata__"
 CODES = {
     **{"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"},
@@ -87,13 +86,10 @@ def prepare_copy(contents: Contents, tensors: Mapping[str, Array], changed: Mapp
 def read(contents: Contents) -> LoadedFile:
     """The tensors of a .safetensors file, in the order of their data, and its metadata."""
     length = int.from_bytes(contents.data[:8], "little")
-    if length > MAX_HEADER:
-        raise contents.error(f"claims a header of {length} bytes, more than {MAX_HEADER}")
+    contents.refuse_if(length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}")
     text = bytes(contents.data[8 : 8 + length])
-    if len(text) < length:
-        raise contents.error(f"is truncated: its header should have {length} bytes")
-    if text.count(b'"') > MAX_QUOTES:
-        raise contents.error(f"has more than {MAX_TENSORS} tensors and texts in its header")
+    contents.refuse_if(len(text) < length, f"is truncated: its header should have {length} bytes")
+    contents.refuse_if(text.count(b'"') > MAX_QUOTES, f"has more than {MAX_TENSORS} tensors and texts in its header")
     try:
         entries = parsed_json(text)
     except JsonError as problem:

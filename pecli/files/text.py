@@ -41,8 +41,7 @@ C_TYPES = {
 """What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
 
 MAX_BYTES = 256 << 20  # of a text file that is read
-MAX_LISTS = 4 << 20
-"""Brackets, braces and quotes in .json: what they enclose becomes Python objects of a hundred bytes."""
+MAX_LISTS = 4 << 20  # brackets, braces and quotes in .json: what they enclose becomes objects of a hundred bytes
 MAX_TENSORS = 10_000
 INFINITIES = {"NaN": float("nan"), "-Infinity": -float("inf"), "Infinity": float("inf")}
 _WORD = re.compile(rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\xff].*)?', re.IGNORECASE | re.DOTALL)
@@ -248,8 +247,7 @@ def read_csv(contents: Contents) -> LoadedFile:
     first = text[: text.find(b"\n") % (len(text) + 1)]  # up to the end where there is one line; no copy of the others
     if has_header := _is_header(first):
         text = text[len(first) + 1 :]
-    if not text:
-        raise contents.error("is blank")
+    contents.refuse_if(not text, "is blank")
     if not contents.path.lower().endswith(".csv") and b"," not in text:
         text = text.replace(b"\t", b" ")
         while b"  " in text:

@@ -25,11 +25,8 @@ MAX_PICKLE = 64 << 20
 MAX_OPCODES = 2_000_000  # about 25 for each tensor, and some microseconds each
 MAX_DEPTH = 32  # of the containers that names are made of
 MAX_NAME = 4096
-MAX_NODES = 1_000_000
-MAX_LETTERS = 32 << 20
-"""Items of containers that are looked at, and letters of all names together: containers are shared in a pickle, so that
-a few bytes can stand for a tree without end.
-"""
+MAX_NODES = 1_000_000  # items of containers: these are shared in a pickle, and a few bytes can be a tree without end
+MAX_LETTERS = 32 << 20  # of all names together
 MAX_REPEATED = 64 << 20  # bytes that a tensor may have beyond those of its storage, as an expanded one does
 BYTES = "bytes"  # the dtype of a storage that leaves it to its tensors to say what the bytes are
 STORAGES = {
@@ -53,8 +50,7 @@ def read(contents: Contents) -> LoadedFile:
     members = members_of(contents)
     root = next(name for name in members if name.endswith("/data.pkl")).removesuffix("data.pkl")
     order = _small_member(members, f"{root}byteorder", 16) or b"little"
-    if order not in (b"little", b"big"):
-        raise contents.error("has an unknown byte order")
+    contents.refuse_if(order not in (b"little", b"big"), "has an unknown byte order")
     data = _small_member(members, f"{root}data.pkl", MAX_PICKLE)
     storages = {name.removeprefix(f"{root}data/"): member for name, member in members.items()}
     try:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import SUFFIXES, TEXTS, class_defaults
+from pecli.models.families import TEXTS, class_defaults, variants
 from pecli.models.find import Model, describe
 from pecli.models.keys import Keys, plain_name
 from pecli.models.layer_types import HEADS, head_size
@@ -84,7 +84,8 @@ def attention_of(config: Model | None, model: Model | None, layer_type: str | No
     keys = keys if is_gguf else replace(keys, defaults=class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
     encoding = _encoding(found, layer_type)
-    row = next((each for each in _rows(model_type) if each.applies(keys)), None) if not is_gguf else None
+    known = next((QKV_LAYOUTS[name] for name in variants(model_type) if name in QKV_LAYOUTS), ())
+    row = next((each for each in known if each.applies(keys)), None) if not is_gguf else None
     size = head_size(keys).value if encoding is None and heads else None
     return Attention(
         found.file,
@@ -118,14 +119,6 @@ def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:
             said = inner.word("model_type")
             return inner, said.value if said else model_type
     return keys, model_type
-
-
-def _rows(model_type: str | None) -> tuple[QkvLayout, ...]:
-    name = plain_name(model_type)
-    while name and name not in QKV_LAYOUTS:
-        suffix = next((each for each in SUFFIXES if name.endswith(each)), name)
-        name = name.removesuffix(suffix)
-    return QKV_LAYOUTS.get(name, ())
 
 
 def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:

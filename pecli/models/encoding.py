@@ -75,10 +75,8 @@ class Encoding:
             from pecli.engine.schemes.rope import Rope
 
             given = {name: value for name, value in others.items() if value is not None and name != "offset"}
-            channels = self.extra.get("axis_channels")
-            shares = (
-                {"axes": tuple(channels)} if channels and sum(channels) == self.head_dim else {"dim": self.head_dim}
-            )
+            split = self.extra.get("axis_channels", ())
+            shares = {"axes": tuple(split)} if split and sum(split) == self.head_dim else {"dim": self.head_dim}
             own = {name: self.extra[name] for name in ("grid_base", "axis_factors") if name in self.extra}
             return Rope(base=self.parameters["base"], **{"style": self.extra["style"], **shares, **own, **given})
         if self.no_table:

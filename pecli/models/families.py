@@ -10,6 +10,7 @@ is to silence the warning about an unknown model_type.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -78,22 +79,21 @@ FAMILIES = {name: family for row in _ROWS["families"] for name, family in _famil
 ORDINARY = frozenset(" ".join(_ROWS["ordinary"]).split())
 
 
+def variants(model_type: str | None) -> Iterator[str]:
+    """A name, and what is left of it when suffixes of variants are taken off, one after the other."""
+    name = plain_name(model_type)
+    while name:
+        yield name
+        name = name.removesuffix(next((suffix for suffix in SUFFIXES if name.endswith(suffix)), name))
+
+
 def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
     """The family of a model_type; None where the name says nothing."""
     name = plain_name(model_type)
-    if not name:
-        return None
     if vision and "vision" not in name and f"{name}_vision" in FAMILIES:
         name += "_vision"
-    while True:
-        if name in FAMILIES:
-            return FAMILIES[name]
-        if name in ORDINARY:
-            return Family(name)
-        suffix = next((each for each in SUFFIXES if name.endswith(each)), None)
-        if suffix is None:
-            return None
-        name = name.removesuffix(suffix)
+    known = (name for name in variants(name) if name in FAMILIES or name in ORDINARY)
+    return next((FAMILIES.get(name, Family(name)) for name in known), None)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -142,14 +143,11 @@ def config_file(path: str) -> str:
         path = os.path.dirname(path) or os.curdir
     if not os.path.isdir(path):
         return path if os.path.exists(path) else ""
-    found = [each for each in (os.path.join(path, name) for name in CONFIGS) if os.path.isfile(each)]
-    if found:
-        return found[0]
-    try:
-        headers = [os.path.join(path, each) for each in sorted(os.listdir(path)) if each.endswith(".gguf")]
-    except OSError:
-        return ""
-    return headers[0] if len(headers) == 1 and os.path.isfile(headers[0]) else ""
+    names = list(CONFIGS)
+    with suppress(OSError):
+        headers = [name for name in os.listdir(path) if name.endswith(".gguf")]
+        names += headers if len(headers) == 1 else []
+    return next(filter(os.path.isfile, (os.path.join(path, name) for name in names)), "")
 
 
 def _read(path: str, label: str) -> Description:
@@ -201,8 +199,7 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     if os.path.isdir(label):
         return FileError(label, "is a folder without a config.json", "name a file")
     if snapshot is not None:
-        advice = f"get it with hf download {label} config.json"
-        return FileError(snapshot, "holds no config.json", advice)
+        return FileError(snapshot, "holds no config.json", f"get it with hf download {label} config.json")
     is_path = label.lower().endswith(_FILES) or label[:1] in ("", ".", "/", "~") or not is_repository(label)
     if is_path or os.path.lexists(label):
         return FileError(label, "does not exist", presets.advice(label))
@@ -216,12 +213,10 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
 
 def cache_folder() -> str:
     """Where the local cache of Hugging Face is: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in ~/.cache/huggingface."""
-    environ = os.environ
-    cache = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
-    if cache:
-        return os.path.expanduser(cache)
-    home = environ.get("HF_HOME") or os.path.join(environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    return os.path.join(os.path.expanduser(home), "hub")
+    given = os.environ.get
+    home = given("HF_HOME") or os.path.join(given("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    folder = given("HF_HUB_CACHE") or given("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
+    return os.path.expanduser(folder)
 
 
 def is_repository(name: str) -> bool:
@@ -245,30 +240,16 @@ def cached_snapshot(name: str) -> str | None:
     folder = os.path.join(cache_folder(), f"models--{name.replace('/', '--')}")
     snapshots = os.path.join(folder, "snapshots")
     commits = [_commit(os.path.join(folder, "refs", revision or "main")), revision]
-    if not revision:
-        commits += _newest_first(snapshots)
-    for commit in filter(None, commits):
-        path = os.path.join(snapshots, commit)
-        if "/" not in commit and os.path.isdir(path):
-            return path
-    return None
+    with suppress(OSError):  # a download by commit leaves no ref: the newest counts
+        found = os.scandir(snapshots) if not revision else ()
+        commits += [entry.name for entry in sorted(found, key=lambda entry: -entry.stat().st_mtime)]
+    paths = (os.path.join(snapshots, commit) for commit in commits if commit and "/" not in commit)
+    return next(filter(os.path.isdir, paths), None)
 
 
 def _commit(path: str) -> str:
-    try:
-        if not os.path.isfile(path):  # opening a pipe would wait for ever
-            return ""
-        with open(path, encoding="ascii") as file:
-            return file.read(MAX_REF).strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def _newest_first(folder: str) -> list[str]:
-    """All snapshots, for a cache without a ref, as a download by commit leaves it."""
-    try:
-        with os.scandir(folder) as entries:
-            found = [(entry.stat().st_mtime, entry.name) for entry in entries]
-    except OSError:
-        return []
-    return [name for _, name in sorted(found, reverse=True)]
+    with suppress(OSError, ValueError):
+        if os.path.isfile(path):  # opening a pipe would wait for ever
+            with open(path, encoding="ascii") as file:
+                return file.read(MAX_REF).strip()
+    return ""

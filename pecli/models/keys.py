@@ -149,8 +149,7 @@ class Keys:
         return Value(value, source)
 
     def value(self, *names: str) -> Value | None:
-        found = self._first(names)
-        return found and Value(found[1], found[2])
+        return self._read(names, lambda value: value, "")
 
     def whole(self, *names: str, low: int = 1) -> Value | None:
         return self._read(names, partial(_whole, low=low), f"it must be a whole number from {low} to 2^40")

@@ -72,9 +72,7 @@ def _key(name: str) -> str:
 @cache
 def _by_key() -> dict[str, Preset]:
     """The presets by their names, repositories (also without the owner) and aliases; the first of a name has it."""
-    found: dict[str, Preset] = {}
-    for preset in presets().values():
-        found[_key(preset.name)] = preset
+    found = {_key(name): preset for name, preset in presets().items()}
     for preset in presets().values():
         for name in (preset.repository, *preset.aliases):
             found.setdefault(_key(name), preset)

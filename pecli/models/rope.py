@@ -85,7 +85,6 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
         tables_in_halves=family.tables_in_halves,
         no_table=family.no_table,
     ).checked(own.path)
-    _warn_of_contradictions(layer)
     _warn(layer, encoding, head)
     return encoding
 
@@ -153,8 +152,7 @@ def _original(layer: Layer) -> Value | None:
     inner, outer = own.whole(ORIGINAL), keys.whole(ORIGINAL)
     found = (inner or outer) if layer.name else (outer or inner)
     if found and inner and outer and inner.value != outer.value:
-        said = f"{outer.source} is {outer.value} and {inner.source} is {inner.value}"
-        layer.warnings.append(f"{said}; {found.source} wins")
+        layer.warnings.append(_both(found, outer if found is inner else inner))
     length = keys.whole(*LENGTHS)
     if found is not None or length is None:
         return found
@@ -232,21 +230,25 @@ def _layout(keys: Keys, family: Family) -> Value:
     return Value(HALVES, "default")
 
 
-def _warn_of_contradictions(layer: Layer) -> None:
-    """Two keys for one thing that say different things; layers of several kinds have their own."""
-    own, keys = layer.own, layer.keys
-    inner, outer = own.number("rope_theta"), keys.number("rope_theta")
-    if inner and outer and inner.value != outer.value and not layer.name:
-        said = f"{outer.source} is {outer.value:.12g} and {inner.source} is {inner.value:.12g}"
-        layer.warnings.append(f"{said}; {inner.source} wins, as in transformers")
-    new, old = own.word("rope_type"), own.word("type")
-    if new and old and KINDS.get(new.value.lower()) != KINDS.get(old.value.lower()):
-        said = f"{old.source} is {old.value[:40]} and {new.source} is {new.value[:40]}"
-        layer.warnings.append(f"{said}; {new.source} wins, as in transformers")
+def _both(winner: Value, other: Value) -> str:
+    """What is said of two keys for one thing that say different things."""
+    shown = [f"{each:.12g}" if isinstance(each, float) else str(each)[:40] for each in (other.value, winner.value)]
+    return f"{other.source} is {shown[0]} and {winner.source} is {shown[1]}; {winner.source} wins, as in transformers"
+
+
+def multiplied_queries(beta: float, length: int) -> str:
+    """What is said of queries that are scaled as in Llama 4."""
+    return f"queries are multiplied by 1 + {beta:g}·ln(1 + ⌊p/{length}⌋) at position p, outside the table"
 
 
 def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     own, given, warn = layer.own, encoding.parameters, layer.warnings.append
+    inner, outer = own.number("rope_theta"), layer.keys.number("rope_theta")
+    if inner and outer and inner.value != outer.value and not layer.name:  # layers of several kinds have their own
+        warn(_both(inner, outer))
+    new, old = own.word("rope_type"), own.word("type")
+    if new and old and KINDS.get(new.value.lower()) != KINDS.get(old.value.lower()):
+        warn(_both(new, old))
     if encoding.sources.get("attention_factor", "").endswith(".attention_factor"):
         warn(
             f"{encoding.sources['attention_factor']} is given: final in transformers, dropped by vLLM, ignored by "
@@ -263,7 +265,7 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
         warn(f"{own.prefix}mixed_b is given: ntk with an exponent of its own, which is not applied here")
     beta, original = encoding.extra.get("llama_4_scaling_beta"), given.get(ORIGINAL)
     if beta is not None and original:
-        warn(f"queries are multiplied by 1 + {beta:g}·ln(1 + ⌊p/{original}⌋) at position p, outside the table")
+        warn(multiplied_queries(beta, original))
     if "order" in encoding.extra:
         warn("frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them")
     if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:

@@ -265,6 +265,8 @@ class Rotation:
     def check(self, tensor: Input) -> None:
         length, dim = tensor.check_sequence(self.seq_axis)
         rope = self.rope
+        if self.shift is not None and self.inverse:
+            raise ParameterError("inverse", "given", "a shift goes either way", "change the sign of `shift`")
         if dim < rope.rotary_dim:
             raise tensor.wrong(f"the rotary dimension is {rope.rotary_dim}", f"D, the last axis, is {dim}")
         if not rope.is_range and (self.shift is not None or self.rows.ids is not None):

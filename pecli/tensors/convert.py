@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, rotate
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, like, numbers, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, like, numbers, round_to, widened
 from pecli.engine.schemes import Choice, Dtype, Flag, Parameter, Whole
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed, quoted
 from pecli.models.attention import attention_of
 from pecli.models.find import Model
-from pecli.tensors.head_layout import ORDERS, Heads, Layer, Move, Weight, layers, move_in_columns, projection
+from pecli.tensors.head_layout import ORDERS, Heads, Move, Weight, move_in_columns, projection
 
 PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
 DTYPE = Dtype(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
@@ -169,18 +169,6 @@ def _listed(weights: Sequence[Weight]) -> str:
     return listed([f"{quoted(weight.name)} {weight.shape}" for weight in weights], MAX_LISTED)
 
 
-class ScoreCheck(NamedTuple):
-    """What a check of attention scores found."""
-
-    change: float  # the largest change of a score, relative to the largest score of its layer
-    layers: int
-    unpaired: tuple[str, ...] = ()  # weights that were moved and not checked: there is no partner for them
-
-    @property
-    def passed(self) -> bool:
-        return self.change < MAX_SCORE_CHANGE
-
-
 @dataclass(frozen=True, eq=False)
 class Converted:
     """Tensors on their way: as they are, and what is done to them when they are asked for."""
@@ -223,58 +211,31 @@ class Converted:
         """The same in memory; what does not change is what was given."""
         return self.table(name).array() if name in self.moves or name in self.cast else self.arrays[name]
 
-    def check(self) -> ScoreCheck:
-        """How far attention scores change, over all layers of which there are both query and key."""
-        if self.heads is None:
+    def check(self) -> float:
+        """How far attention scores change, relative to the largest; infinite where there are no numbers.
+
+        They are the same where every query and key, rotated in its new layout, is what it was, but for one order of
+        channels that all of them share: so each tensor can be checked alone.
+        """
+        if self.heads is None or not self.moves:
             advice = "give `from`, `to` and `heads`, or the model with `config`"
-            raise ParameterError("check", "given", "scores are those of projections", advice)
-        moved = {weight.name for weight in self.moved if len(weight.shape) == 2}
-        paired = [layer for layer in layers(self.arrays) if {layer.query, layer.key} <= moved]
-        if not paired:
-            rule = "there are no query and key weights that go together"
-            raise ParameterError("check", "given", rule, "convert unchecked")
-        lone = sorted(moved - {name for layer in paired for name in (layer.query, layer.key)})
-        unpaired = tuple(name for name in lone if not self.heads.named(Weight(name, self.arrays[name])).norm)
+            raise ParameterError("check", "given", "scores are those of projections that move", advice)
         with np.errstate(invalid="ignore", over="ignore"):
-            changes = [self._score_change(layer, self.heads) for layer in paired]
-        return ScoreCheck(max(changes), len(paired), unpaired)
+            changes = [self._change(name, move, self.heads) for name, move in self.moves.items()]
+        return max(change if math.isfinite(change) else math.inf for change in changes)
 
-    def _score_change(self, layer: Layer, heads: Heads) -> float:
-        """The largest change of a layer's scores, relative to the largest; infinite where scores are not numbers."""
-        sides = [self._scores(layer, heads, is_new) for is_new in (False, True)]
-        changes = []
-        for old, new in zip(*sides, strict=True):
-            change = float(np.abs(new - old).max(initial=0) / (np.abs(old).max(initial=0) or 1.0))
-            changes.append(change if math.isfinite(change) else math.inf)
-        return max(changes)
-
-    def _scores(self, layer: Layer, heads: Heads, is_new: bool) -> list[Floats]:
-        """Scores (heads, queries, keys); for a latent key those of the rotary channels, and the others as they are."""
-        queries = self._projected(heads, layer.query, "q", layer.query_norm, is_new)
-        keys = self._projected(heads, layer.key, "k", layer.key_norm, is_new)
-        keys = np.repeat(keys, len(queries) // len(keys), axis=0)
-        if queries.shape[2] == keys.shape[2]:
-            return [queries @ keys.swapaxes(1, 2)]
-        width = min(queries.shape[2], keys.shape[2], heads.rotary_dim or queries.shape[2])
-        scores = queries[..., -width:] @ keys[..., -width:].swapaxes(1, 2)
-        return [scores, queries[..., :-width], keys[..., :-width]]
-
-    def _projected(self, heads: Heads, name: str, part: str, norm: str | None, is_new: bool) -> Floats:
-        """(heads, positions, channels): random inputs, projected, and each rotated as at its position."""
-        read = self.array if is_new else self.arrays.__getitem__
-        weight, matrix = Weight(name, self.arrays[name]), read(name)
-        inputs = np.random.default_rng(matrix.shape[1]).standard_normal((matrix.shape[1], len(_POSITIONS)))
-        step = max(1, (1 << 20) // matrix.shape[1])
-        products = np.concatenate([widened(matrix[row : row + step]) @ inputs for row in range(0, len(matrix), step)])
-        bias = heads.named(weight).bias
-        if bias in self.arrays and self.arrays[bias].shape == matrix.shape[:1]:
-            products += widened(read(bias))[:, None]
-        slots = np.array(list(heads.slots(weight)))
-        values = products.reshape(len(slots), -1, len(_POSITIONS))[slots == part].swapaxes(1, 2)
-        channels = values.shape[2]
-        if norm is not None and self.arrays[norm].size in (channels, len(values) * channels):
-            values = values * widened(read(norm)).reshape(-1, 1, channels)
-        rotary = heads.rotary_dim or channels
+    def _change(self, name: str, move: Move, heads: Heads) -> float:
+        """The largest change of a tensor's heads for random inputs, each rotated as at its position."""
+        rotary, sides = heads.rotary_dim or len(move.channels), []
         factors = np.exp(1j * np.outer(_POSITIONS, 10000.0 ** (-np.arange(0, rotary, 2) / rotary)))
-        layout, first = self.target if is_new else self.source, channels - rotary if heads.trailing else 0
-        return rotate(values, lambda start, stop: factors[start:stop], layout, layout, first_channel=first)
+        first = len(move.channels) - rotary if heads.trailing else 0
+        for array, layout in ((self.arrays[name], self.source), (self.array(name), self.target)):
+            matrix = array if array.ndim == 2 and move.axis == 0 else array.reshape(-1, 1)
+            inputs = np.random.default_rng(matrix.shape[1]).standard_normal((matrix.shape[1], len(_POSITIONS)))
+            step = max(1, (1 << 20) // matrix.shape[1])
+            starts = range(0, len(matrix), step)
+            products = np.concatenate([widened(matrix[row : row + step]) @ inputs for row in starts])
+            values = products.reshape(-1, len(move.channels), len(_POSITIONS))[move.heads].swapaxes(1, 2)
+            sides.append(rotate(values, lambda *rows: factors[slice(*rows)], layout, layout, first_channel=first))
+        old, new = sides[0][..., move.channels], sides[1]
+        return float(np.abs(new - old).max(initial=0) / (np.abs(old).max(initial=0) or 1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ _KINDS = {
     for word in table[kind].split()
 }
 _NAME = re.compile(
-    rf"(?P<prefix>(?:.*[._/])?)(?P<word>{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
+    rf"(?:.*[._/])?(?P<word>{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
     r"(?P<suffix>(?:[._](?:weight|bias))?|\..*)",
     re.DOTALL,
 )
@@ -70,15 +70,8 @@ class Projection(NamedTuple):
     """What a name says of a tensor: `kind` is q, k, qkv, or latent (a key that all heads share, after other rows)."""
 
     kind: str
-    prefix: str
-    word: str
-    suffix: str
     norm: bool = False
     order: str | None = None  # the order of fused rows, where the name implies it
-
-    @property
-    def bias(self) -> str:
-        return f"{self.prefix}{self.word}{re.sub(r'weight$', 'bias', self.suffix)}"
 
 
 def projection(name: str) -> Projection | None:
@@ -94,30 +87,7 @@ def projection(name: str) -> Projection | None:
         return None
     kind, norm = _KINDS[found["word"]]
     order = BLOCKS if kind == "qkv" and _BLOCK_NAMES.search(name) else None
-    return Projection(kind, found["prefix"], found["word"], found["suffix"], norm, order)
-
-
-class Layer(NamedTuple):
-    """The weights that the scores of one layer come from; a fused one is both."""
-
-    query: str
-    key: str
-    query_norm: str | None = None
-    key_norm: str | None = None
-
-
-def layers(names: Iterable[str]) -> list[Layer]:
-    """Which query weight goes with which key weight: those whose names differ in that alone."""
-    named = {name: each for name in names if (each := projection(name)) and not each.suffix.endswith("bias")}
-    norms = {(each.kind, each.prefix): name for name, each in named.items() if each.norm}
-    weights = {name: each for name, each in named.items() if not each.norm}
-    keys = {(each.prefix, each.suffix): name for name, each in weights.items() if each.kind in ("k", "latent")}
-    found = []
-    for query, each in weights.items():
-        key = {"qkv": query, "q": keys.get((each.prefix, each.suffix))}.get(each.kind)
-        if key is not None:
-            found.append(Layer(query, key, norms.get(("q", each.prefix)), norms.get(("k", each.prefix))))
-    return found
+    return Projection(kind, norm, order)
 
 
 class FusedOrder(NamedTuple):
@@ -191,7 +161,7 @@ class Heads:
 
     def named(self, weight: Weight) -> Projection:
         """What the weight is by its name; without a telling name, fused where an order is given, else a query."""
-        return projection(weight.name) or Projection("qkv" if self.fused else "q", "", weight.name, "")
+        return projection(weight.name) or Projection("qkv" if self.fused else "q")
 
     def order(self, weight: Weight) -> str:
         said = self.fused if not self.model or "fused" in self.given else None
@@ -258,8 +228,9 @@ class Heads:
             )
         order = np.arange(weight.rows).reshape(-1, size)
         moving = np.isin(list(slots), ["q", "k"])[: len(order)]
-        order[moving] = order[moving][:, _rotary_order(weight, size, source, target, self.rotary_dim, self.trailing)]
-        return Move(0, order.reshape(-1))
+        channels = _rotary_order(weight, size, source, target, self.rotary_dim, self.trailing)
+        order[moving] = order[moving][:, channels]
+        return Move(0, order.reshape(-1), channels, moving)
 
 
 def _counted(count: int, word: str) -> str:
@@ -271,13 +242,16 @@ class Move(NamedTuple):
 
     axis: int
     order: Indices
+    channels: Indices  # the same within one head
+    heads: Array | slice  # which heads of the tensor move
 
 
 def move_in_columns(weight: Weight, source: str, target: str, rotary_dim: int | None, trailing: bool) -> Move:
     """The columns of a table's last axis, in another order."""
     if len(weight.shape) < 2:
         raise weight.refusal("a table has rows and columns", "give `heads` to convert a bias")
-    return Move(-1, _rotary_order(weight, weight.shape[-1], source, target, rotary_dim, trailing))
+    channels = _rotary_order(weight, weight.shape[-1], source, target, rotary_dim, trailing)
+    return Move(-1, channels, channels, slice(None))
 
 
 def _rotary_order(

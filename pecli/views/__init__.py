@@ -51,7 +51,7 @@ def _bar(label: str, total: int, bytes: bool) -> progress.Progress:
 
     amounts = [progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn()]
     counts = amounts if bytes else [progress.MofNCompleteColumn()]
-    columns = [progress.TextColumn("{task.description}"), progress.BarColumn(), *counts, progress.TimeRemainingColumn()]
+    columns = ["{task.description}", progress.BarColumn(), *counts, progress.TimeRemainingColumn()]
     bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
     bar.add_task(label, total=total)
     return bar

@@ -1,22 +1,27 @@
-"""What checks found, for people: verifications, differences with a picture of the errors, identified tables."""
+"""What checks found, for people: verifications, differences, identified tables; of many checks a table, and for CI
+systems JUnit's XML and the annotations of GitHub Actions.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, problems_of
 from pecli.checks.verify.verification import Verification
-from pecli.errors import PecliError, listed, number, spelled
+from pecli.errors import FileError, PecliError, listed, number, spelled
+from pecli.files.load import split_name
+from pecli.files.output import open_output
 from pecli.views import screen
 
 if TYPE_CHECKING:
     from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
+    from pecli.checks.run import Outcome
 
 _LAYER = re.compile(r"\.\d+\.")
 MAX_LINE = 96  #: Characters of a line about a tensor; a longer one is broken between its parts
@@ -235,3 +240,96 @@ def _brief(value: object) -> str:
     if isinstance(value, (list, tuple)) and len(value) > MAX_LISTED:
         return f"{spelled(value[:3])},…,{spelled(value[-1])} ({len(value)} numbers)"
     return spelled(value)
+
+
+def show_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """One line per check, what is wrong below it, and the count at the end."""
+    labels = [screen.printable(outcome.check.label) for outcome in outcomes]
+    width = max(map(len, ["check", *labels]))
+    screen.say_styled((f"status  {'check':<{width}}  worst error", "dim"))
+    for outcome, label in zip(outcomes, labels, strict=True):
+        word, style = VERDICTS[outcome.status]
+        screen.say_styled((f"{word:<8}", style), (f"{label:<{width}}  {_worst(outcome)}", ""))
+        if isinstance(outcome.result, Verification):
+            say_findings(outcome.result, " " * 8, passed=False)
+    found = [outcome.status for outcome in outcomes]
+    counts = {status: found.count(status) for status in ("passed", "skipped", "weak", "failed", "error")}
+    words = {**{status: status for status in counts}, "error": "errors" if counts["error"] > 1 else "error"}
+    parts = ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count)
+    screen.say(f"{screen.counted(len(found), 'check')}: {parts}")
+
+
+def _worst(outcome: Outcome) -> str:
+    """The largest error of all tensors; the problem where there is none."""
+    result = outcome.result
+    if not isinstance(result, Verification):
+        problem = str(result)
+        if isinstance(result, FileError):  # the line names the check's own file already
+            problem = result.problem if result.path == outcome.check.file else f"{result.path}: {result.problem}"
+        return screen.printable(" ".join(problem.split()))
+    known = [tensor for tensor in result.tensors if tensor.max_abs_error is not None]
+    if not known:
+        return "the shape is right" if result.passed else "not comparable"
+    worst = max(known, key=lambda tensor: tensor.max_abs_error or 0.0)
+    if not worst.max_abs_error:
+        return "0"
+    in_units = "" if result.passed else units(worst.worst_ulp)
+    return f"{number(worst.max_abs_error, 3)}{in_units and f' ({in_units})'}"
+
+
+_ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML cannot hold, or would not give back: control characters, halves of pairs, undecodable bytes of names."""
+
+
+def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
+    """One test suite per manifest, and one for files that stand for themselves."""
+    from xml.etree import ElementTree
+
+    suites = ElementTree.Element("testsuites", {"name": "pecli verify", **_junit_counts(outcomes)})
+    for manifest in dict.fromkeys(outcome.check.manifest for outcome in outcomes):
+        own = [outcome for outcome in outcomes if outcome.check.manifest == manifest]
+        name = manifest or "pecli verify"
+        suite = ElementTree.SubElement(suites, "testsuite", {"name": _xml_text(name), **_junit_counts(own)})
+        for outcome in own:
+            names = {"classname": name, "name": outcome.check.label, "file": outcome.check.file}
+            case = ElementTree.SubElement(suite, "testcase", {key: _xml_text(value) for key, value in names.items()})
+            case.set("time", f"{outcome.seconds:.3f}")
+            if not outcome.passed:
+                lines, failed = failures(outcome.result), isinstance(outcome.result, Verification)
+                kind = "skipped" if outcome.skipped else "failure" if failed else "error"
+                element = ElementTree.SubElement(case, kind, {"message": _xml_text(lines[0]), "type": kind})
+                element.text = _xml_text("\n".join(lines))
+    ElementTree.indent(suites)
+    with open_output(path) as output:
+        output.write(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True) + b"\n")
+
+
+def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    errors = sum(not isinstance(outcome.result, Verification) for outcome in outcomes) - skipped
+    failed = sum(not outcome.passed for outcome in outcomes) - errors - skipped
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    counts = {"tests": len(outcomes), "failures": failed, "errors": errors, "skipped": skipped}
+    return {**{key: str(count) for key, count in counts.items()}, "time": f"{seconds:.3f}"}
+
+
+def _xml_text(text: str) -> str:
+    """A text with what XML cannot hold escaped, as Python would write it."""
+    return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
+
+
+def annotate(outcomes: Sequence[Outcome]) -> None:
+    """A workflow command for each check that did not pass; a tensor's name after the file's is left to the title."""
+    for outcome in outcomes:
+        if outcome.passed or outcome.skipped:
+            continue
+        check, file = outcome.check, outcome.check.file
+        with suppress(FileError):
+            file = split_name(check.file)[0]
+        title = f"pecli verify: {check.label}".translate(_PROPERTY)
+        message = "\n".join(failures(outcome.result)).translate(_DATA)
+        print(screen.printable(f"::error file={file.translate(_PROPERTY)},title={title}::{message}"))

@@ -55,7 +55,7 @@ def verdicts(audit: Audit) -> list[tuple[str, str, str]]:
     lines = []
     for count in sorted(by_count, reverse=True):
         last = audit.numbers.first + count - 1
-        errors = [f"{each.recipe} ({_error(each.max_abs_error)})" for each in by_count[count]]
+        errors = [f"{each.recipe} ({number(each.max_abs_error, 2)})" for each in by_count[count]]
         is_whole = count == audit.numbers.count
         extent = f"at all {count:,} positions" if is_whole else f"to position {last:,}"
         words = f"within {audit.tolerance:g} {extent}" if last > 0 or is_whole else f"not within {audit.tolerance:g}"
@@ -67,7 +67,7 @@ def _show_tables(audit: Audit) -> None:
     """One row per recipe: its errors, the positions within the tolerance, where rows repeat; and errors by place."""
     decades, values = audit.decades(), audit.numbers.values
     chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
-    starts, frequencies = [_position(first) for first, _ in decades], [_error(values[k]) for k in chosen]
+    starts, frequencies = [_position(first) for first, _ in decades], [number(values[k], 2) for k in chosen]
     summary: list[list[screen.Cell]] = []
     largest, means, by_frequency = [], [], []
     for drift in audit.drifts:
@@ -78,12 +78,12 @@ def _show_tables(audit: Audit) -> None:
         if drift.worst is not None:
             part = "head" if audit.numbers.kind == "slopes" else drift.worst.part
             place = f"{drift.worst.position} {part} {drift.worst.frequency}"
-        worst = (_error(drift.max_abs_error), "green" if within else "yellow")
-        summary.append([drift.recipe, worst, _error(audit.mean(drift)), kept, equal, place])
+        worst = (number(drift.max_abs_error, 2), "green" if within else "yellow")
+        summary.append([drift.recipe, worst, number(audit.mean(drift), 2), kept, equal, place])
         errors = [audit.in_decade(drift, decade) for decade in decades]
-        largest.append([drift.recipe, *(_error(error) for error, _ in errors)])
-        means.append([drift.recipe, *(_error(mean) for _, mean in errors)])
-        by_frequency.append([drift.recipe, *(_error(float(drift.by_frequency[k])) for k in chosen)])
+        largest.append([drift.recipe, *(number(error, 2) for error, _ in errors)])
+        means.append([drift.recipe, *(number(mean, 2) for _, mean in errors)])
+        by_frequency.append([drift.recipe, *(number(float(drift.by_frequency[k]), 2) for k in chosen)])
     title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
     _show(title, ("max", "mean", "kept", "equal", "worst at"), summary)
     _show("largest error, by positions from", starts, largest)
@@ -94,10 +94,6 @@ def _show_tables(audit: Audit) -> None:
 def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]]) -> None:
     screen.say_heading(title)
     screen.say_table(["", *heads], rows, indent="  ", right=True)
-
-
-def _error(value: float) -> str:
-    return number(value, 2)
 
 
 def _position(value: int) -> str:
@@ -182,13 +178,13 @@ def _verdict(result: RuntimeResult) -> tuple[str, str]:
     """What a runtime does, and the style of saying it."""
     if result.lacks:
         return "lacks it", "red"
-    departure = f"deviates by up to {_error(result.departure)}"
+    departure = f"deviates by up to {number(result.departure, 2)}"
     if result.first_beyond is not None:
         first, last = result.pairs or (0, 0)
         pairs = f"pair {first}" if first == last else f"pairs {first}–{last}"
         return f"{departure}, from position {result.first_beyond:,}, {pairs}", "yellow"
     words = departure if result.causes else f"as defined{' for long prompts' * bool(result.short_prompts)}"
-    return f"{words}; float32 off by up to {_error(result.max_abs_error)}", "green"
+    return f"{words}; float32 off by up to {number(result.max_abs_error, 2)}", "green"
 
 
 def show_extension(found: Extension) -> None:

@@ -147,8 +147,6 @@ def _scheme(encoding: Encoding, keys: int) -> Scheme:
     """What makes the tables of one encoding: a rotation over a grid, or a table whose size the model says itself."""
     if encoding.is_rotary:
         return encoding.rope(grid=_GRID, layout="interleaved" if encoding.layout == "interleaved" else "halves")
-    kind = scheme_named("learned-init" if encoding.scheme == "learned" else encoding.scheme)
-    size = {"seq_len": keys} if "form" in encoding.parameters else {}
-    settings = {**encoding.parameters, **size}
-    scheme: Scheme = kind(**{key: value for key, value in settings.items() if key in kind.parameters()})
-    return scheme
+    kind: type[Scheme] = scheme_named("learned-init" if encoding.scheme == "learned" else encoding.scheme)
+    settings = {**encoding.parameters, **({"seq_len": keys} if "form" in encoding.parameters else {})}
+    return kind(**{key: value for key, value in settings.items() if key in kind.parameters()})

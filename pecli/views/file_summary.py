@@ -56,13 +56,8 @@ def numbers(array: Array, rows: str, columns: str) -> dict[str, Any]:
         rule = f"at most {MAX_SHOWN:,} elements are shown at once"
         raise ParameterError("rows", f"{len(down)} × {len(across)}", rule)
     values = matrix[down.start : down.stop, across.start : across.stop].tolist()
-    plain = str if array.dtype.kind == "c" else _plain
+    plain = {"b": bool, "i": int, "u": int, "c": str}.get(array.dtype.kind, float)
     return {"rows": list(down), "columns": list(across), "values": [[plain(value) for value in row] for row in values]}
-
-
-def _plain(value: Any) -> Any:
-    """A number of any dtype as one of Python's."""
-    return value if isinstance(value, (bool, int)) else float(value)
 
 
 def show(found: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from pecli.checks.audit import Audit
 from pecli.checks.identify import Identification
 from pecli.checks.runtimes import RuntimeComparison
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
@@ -99,12 +100,11 @@ def png(value: Any) -> bytes | None:
         value = value.matches[0].scheme if value.matches else None
     if not isinstance(value, Scheme):
         return None
-    drawn = []
-    for subject in subjects.of_scheme(value):  # of long matrices, the first rows
-        shapes = [
-            (min(table.rows, MAX_ROWS), table.width) if len(table.shape) == 2 else table.shape
-            for table in subject.tables
-        ]
-        tables = [replace(table, shape=shape) for table, shape in zip(subject.tables, shapes, strict=True)]
-        drawn.append(subject._replace(tables=tuple(tables)))
+    drawn = [subject._replace(tables=tuple(map(_first_rows, subject.tables))) for subject in subjects.of_scheme(value)]
     return figure.encoded(drawn_picture(drawn, None)[1])
+
+
+def _first_rows(table: Table) -> Table:
+    """Of a long matrix, the first rows."""
+    is_long = len(table.shape) == 2 and table.rows > MAX_ROWS
+    return replace(table, shape=(MAX_ROWS, table.width)) if is_long else table

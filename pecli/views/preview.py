@@ -50,34 +50,26 @@ def corner(table: Table, first: int = 0) -> tuple[list[int | None], list[tuple[s
 
 def show(scheme: Scheme) -> None:
     """The scheme's parameters and the corners of its tensors."""
+    terminal = screen.is_terminal()
+    gap, sign, dots = ("  ", " ", "…") if terminal else (" ", "=", "...")
     for place, (name, part) in enumerate(scheme.named_parts()):
         if place:
             screen.say()
         if name:
             screen.say(name)
-        _show(part)
-
-
-def _show(scheme: Scheme) -> None:
-    given = {name: value for name, value in scheme.spec()["parameters"].items() if value is not None}
-    terminal = screen.is_terminal()
-    gap, sign, dots = ("  ", " ", "…") if terminal else (" ", "=", "...")
-    screen.say_labelled(
-        scheme.name, "bold", "".join(f"{gap}{name}{sign}{spelled(value)}" for name, value in given.items())
-    )
-    for table in scheme.tensors():
-        screen.say_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")
-        columns, rows = corner(table, scheme.first_position if len(table.shape) == 2 else 0)
-        width = max(len(row[0] if row else dots) for row in rows)
-        lines: list[list[screen.Cell]] = []
-        for row in rows:
-            label, numbers = row or (dots, [])
-            values = iter(numbers)
-            cells = [
-                (dots, "dim") if column is None or row is None else _cell(next(values), terminal) for column in columns
-            ]
-            lines.append([(label.rjust(width), "dim"), *cells])
-        screen.say_table(["", *(dots if column is None else str(column) for column in columns)], lines, right=True)
+        given = {key: value for key, value in part.spec()["parameters"].items() if value is not None}
+        words = "".join(f"{gap}{key}{sign}{spelled(value)}" for key, value in given.items())
+        screen.say_labelled(part.name, "bold", words)
+        for table in part.tensors():
+            screen.say_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")
+            columns, rows = corner(table, part.first_position if len(table.shape) == 2 else 0)
+            width = max(len(row[0] if row else dots) for row in rows)
+            lines: list[list[screen.Cell]] = []
+            for label, numbers in (row or (dots, []) for row in rows):
+                values = iter(numbers)
+                cells = [(dots, "dim") if k is None or not numbers else _cell(next(values), terminal) for k in columns]
+                lines.append([(label.rjust(width), "dim"), *cells])
+            screen.say_table(["", *(dots if k is None else str(k) for k in columns)], lines, right=True)
 
 
 def _cell(value: float, terminal: bool) -> screen.Cell:
@@ -98,15 +90,12 @@ def show_slopes(scheme: Scheme) -> None:
     line in a pipe, for a shell to read; a table with their exponents on a terminal.
     """
     slopes = [float(value) for value in scheme.tables()["slopes"]]
-    shortest = (
-        map(repr, slopes) if scheme.dtype == "bfloat16" else map(str, map(numpy_dtype(scheme.dtype).type, slopes))
-    )
-    if not screen.is_terminal():
-        for text in shortest:
-            screen.say(text)
+    exact = numpy_dtype(scheme.dtype).type
+    shortest = [repr(slope) if scheme.dtype == "bfloat16" else str(exact(slope)) for slope in slopes]
+    powers = [f"2^{math.log2(slope):.6g}" if slope else "" for slope in slopes]
+    if screen.is_terminal():
+        rows = [*zip(map(str, range(len(slopes))), shortest, powers, strict=True)]
+        screen.say_table(["head", "slope", "as a power of two"], rows, right=True)
         return
-    rows = [
-        [str(head), text, f"2^{math.log2(slope):.6g}" if slope else ""]
-        for head, (slope, text) in enumerate(zip(slopes, shortest, strict=True))
-    ]
-    screen.say_table(["head", "slope", "as a power of two"], rows, right=True)
+    for text in shortest:
+        screen.say(text)

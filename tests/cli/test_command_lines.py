@@ -85,6 +85,7 @@ apply rope x.npy --positions ids.npy --offset 1 -o o.npz | --offset is given; --
 apply rope x.npy --seq-axis 2 -o o.npz | --seq-axis is 2; the array of x.npy is of shape (2, 4, 8), whose positions
 apply rope x.npy --seq-axis -1 -o o.npz | axes 0 … 1
 apply rope x.npy --shift 1 --offset 1 -o o.npz | --offset is given; --shift says where rows stand
+apply rope x.npy --shift 1 --inverse -o o.npz | --inverse is given; a shift goes either way; change the sign of --shift
 apply rope x.npy --shift 1 --positions ids.npy -o o.npz | --shift is given; --positions says
 apply rope x.npy --shift 1 --positions 0.5,1,2,3 -o o.npz | --shift is given;
 apply rope x.npy --attention-mask ids.npy --positions 0.5,1,2,3 -o o.npz | --attention-mask is
@@ -160,8 +161,7 @@ inspect x.npy --rows 8 | --rows is 8
 inspect x.npy --cols 1:2:3 | --cols is '1:2:3'
 inspect many.npy --rows : --cols : | --rows is
 plot rope --kind wavelength | one of heatmap, curves,
-plot alibi --kind circle -o x.png | alibi has no such picture; take one of heatmap
-plot rope --kind circle | not drawn in a terminal
+plot alibi --kind wavelengths -o x.png | alibi has no such picture; take one of heatmap
 plot rope -o x.gif | .png, .svg, .pdf
 plot rope -o no/x.png | does not exist | 3
 plot ropee | a scheme is one of sinusoidal | 3
@@ -181,7 +181,6 @@ plot rope --dpi 2400 -o x.png | more than 67,108,864 pixels
 plot rope --dpi 10 --size 100x100 -o x.png | more than 67,108,864 pixels
 plot {"flat.npy " * 13}| more than 12 panels
 plot {"flat.npy " * 13}--kind similarity | more than 12 panels
-plot rope --channels {",".join("0" * 13)} --kind circle -o x.png | more than 12 panels
 plot rope --cmap viridiss -o x.png | did you mean 'viridis'
 plot rope --channels 99 --kind curves | numbered from 0
 plot rope --channels 1,2 --kind wavelengths | --channels is 1,2; wavelengths shows all of them

@@ -14,7 +14,7 @@ from pecli.engine.schemes.sinusoidal import STYLES, Sinusoidal
 
 quick = settings(
     deadline=None,
-    max_examples=120,
+    max_examples=40,
     derandomize=True,  # the same examples every time
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

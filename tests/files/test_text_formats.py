@@ -62,24 +62,6 @@ def significant(numeral: str) -> str:
     return numeral.partition("e")[0].replace(".", "").strip("-0")
 
 
-def test_float32_is_written_in_as_few_digits_as_numpy_writes() -> None:
-    random = np.random.default_rng(0)
-    powers = np.ldexp(np.float32(1), np.arange(-149, 128)).astype(np.float32)
-    tens = [np.nextafter(np.float32(f"1e{e}"), np.float32([0, 10, 3e38])) for e in range(-37, 38)]
-    sets = [
-        random.integers(0, 2**32, 10_000, np.uint32).view(np.float32),
-        (10 ** random.uniform(-38, 5, 5_000)).astype(np.float32),
-        (random.integers(0, 10**8, 5_000) / 10.0 ** random.integers(0, 14, 5_000)).astype(np.float32),
-        np.arange(-3000, 70_000, 7, dtype=np.float32),
-        (np.arange(5_000) / 1024).astype(np.float32),
-        *(powers, np.nextafter(powers, np.float32(0)), np.nextafter(powers, np.float32(np.inf)), *tens),
-    ]
-    array = np.concatenate(sets)
-    texts = text.numerals(array)
-    np.testing.assert_array_equal(np.array(texts, np.float64).astype(np.float32), array)
-    assert list(map(significant, texts)) == list(map(significant, array.astype("U").tolist()))
-
-
 def test_json_reads_back_as_the_same_lists(
     folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]
 ) -> None:

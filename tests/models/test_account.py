@@ -13,7 +13,6 @@ from tests.models.facts import stored
 
 CASES = [*stored("rope_families.jsonl")[::2], *stored("rope_random.jsonl")[::10], *stored("dialects.json")]
 CONFIGS = [case["config"] for case in CASES] + [preset.config for preset in list(presets().values())[::5]]
-STEPS = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.thorough)])
 
 _NUMBERS = """
     rope_theta rope_base rope_freq_base rotary_emb_base rotary_base global_rope_theta local_rope_theta swa_rope_theta
@@ -49,32 +48,25 @@ def answer(config: dict[str, Any]) -> tuple[str, str]:
         return str(problem), str(problem)
 
 
-@STEPS
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.thorough)])
 def test_no_key_about_positions_is_passed_over_in_silence(step: int) -> None:
     silent = []
     for config in CONFIGS[::step]:
         before, _ = answer(config)
-        for name, value in ADDED.items():
-            is_true = (name in OFF and "'rope'" not in before) or (name == "use_alibi" and "'alibi'" in before)
-            if name in config or is_true:
-                continue
-            after, said = answer({**config, name: value})
-            if after == before and name not in said:
-                silent.append((config.get("model_type"), name))
-    assert silent == []
-
-
-@STEPS
-def test_no_key_within_settings_is_passed_over_in_silence(step: int) -> None:
-    silent = []
-    for config in CONFIGS[::step]:
-        before, _ = answer(config)
+        changes = {
+            name: {name: value}
+            for name, value in ADDED.items()
+            if (name not in OFF or "'rope'" in before) and (name != "use_alibi" or "'alibi'" not in before)
+        }
+        changes = {name: change for name, change in changes.items() if name not in config}
         for section in ("rope_scaling", "rope_parameters"):
             settings = config.get(section)
-            if not settings or "full_attention" in settings:
-                continue
-            for name in _WITHIN.split():
-                after, said = answer({**config, section: {**settings, name: 0.4375}})
-                if name not in settings and after == before and name not in said:
-                    silent.append((config.get("model_type"), section, name))
+            names = _WITHIN.split() if settings and "full_attention" not in settings else []
+            changes |= {
+                f"{section}.{name}": {section: {**settings, name: 0.4375}} for name in names if name not in settings
+            }
+        for name, change in changes.items():
+            after, said = answer({**config, **change})
+            if after == before and name.rpartition(".")[2] not in said:
+                silent.append((config.get("model_type"), name))
     assert silent == []

@@ -16,19 +16,15 @@ from pecli.models.find import load_config, load_model, named_model
 from pecli.models.presets import _by_key, _key, advice, find, presets
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
+def test_files_and_folders(tmp_path: Path) -> None:
+    for config, expected in (
         ({"n_positions": 1024}, 1024),
         ({"text_config": {"max_position_embeddings": 4096}}, 4096),
         ({"max_position_embeddings": "long"}, None),
         ({"dim": 4096, "n_layers": 32}, None),
-    ],
-)
-def test_files_and_folders(tmp_path: Path, config: dict, expected: int | None) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert load_model(tmp_path / "config.json").context == expected
-    assert load_model(tmp_path).context == expected
+    ):
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        assert load_model(tmp_path / "config.json").context == load_model(tmp_path).context == expected
 
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 500000.0}
@@ -53,11 +49,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize("name", ["some-lab/Tiny-1B", "some-lab/Tiny-1B@main", "some-lab/Tiny-1B@" + "a" * 40])
-def test_repositories_of_the_cache(cache: Path, name: str) -> None:
-    found = load_model(name)
-    assert (found.file, found.one().parameters["base"]) == (name, 500000.0)
-    assert load_model(name).context is None
+def test_repositories_of_the_cache(cache: Path) -> None:
+    for name in ("some-lab/Tiny-1B", "some-lab/Tiny-1B@main", "some-lab/Tiny-1B@" + "a" * 40):
+        found = load_model(name)
+        assert (found.file, found.one().parameters["base"], found.context) == (name, 500000.0, None)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +76,10 @@ def test_a_cache_without_a_ref(cache: Path) -> None:
     assert load_model("some-lab/Tiny-1B").model_type == "llama"
 
 
-@pytest.mark.parametrize("name", ["../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"])
-def test_what_names_no_repository(cache: Path, name: str) -> None:
-    with pytest.raises(PecliError):
-        load_model(name)
+def test_what_names_no_repository(cache: Path) -> None:
+    for name in ("../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"):
+        with pytest.raises(PecliError):
+            load_model(name)
 
 
 def test_what_is_not_in_the_cache_is_not_fetched(cache: Path, pecli_cli) -> None:
@@ -123,25 +118,24 @@ def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path) -> No
         assert not pecli.verify({"inv_freq": table["inv_freq"] / 2}, given).passed
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "words"),
-    [
-        ("nowhere/config.json", 3, "does not exist"),
-        ("./llama", 3, "does not exist"),
-        ("empty", 3, "is a folder without a config.json"),
-        ("lama-3.1-8b", 2, "did you mean 'llama-3.1-8b'?"),
-        ("qqqq", 2, "pecli models lists presets"),
-    ],
-)
-@pytest.mark.parametrize("option", ["--config", "--model"])
-def test_names_of_nothing(
-    pecli_cli, tmp_path: Path, monkeypatch, option: str, name: str, code: int, words: str
-) -> None:
+NOTHING = {
+    "nowhere/config.json": (3, "does not exist"),
+    "./llama": (3, "does not exist"),
+    "empty": (3, "is a folder without a config.json"),
+    "lama-3.1-8b": (2, "did you mean 'llama-3.1-8b'?"),
+    "qqqq": (2, "pecli models lists presets"),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_names_of_nothing(pecli_cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    outcome = pecli_cli("rope", "--seq-len", "4", option, name)
-    assert (outcome.code, outcome.err.count("\n")) == (code, 1)
-    assert words in outcome.err
+    code, words = NOTHING[name]
+    for option in ("--config", "--model"):
+        outcome = pecli_cli("rope", "--seq-len", "4", option, name)
+        assert (outcome.code, outcome.err.count("\n")) == (code, 1)
+        assert words in outcome.err
 
 
 def test_a_folder_with_one_gguf_file() -> None:
@@ -160,9 +154,6 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
     assert named_model("tensors") is None
     Path("tensors/config.json").write_text(json.dumps(LLAMA))
     assert named_model("tensors").option == "--config"
-
-
-# presets: found by every name that people have for them, each with where its values were read
 
 
 def test_no_two_presets_share_a_name() -> None:
@@ -190,9 +181,8 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("word", NAMES)
-def test_names_as_people_type_them(word: str) -> None:
-    assert find(word) is presets()[NAMES[word]]
+def test_names_as_people_type_them() -> None:
+    assert {word: find(word).name for word in NAMES} == NAMES
 
 
 def test_the_nearest_is_offered() -> None:
@@ -222,10 +212,10 @@ ibm-fms 1.13.1, fms/models/ministral3.py, and megatron-bridge 0.3.1 (Ministral 3
 """
 
 
-@pytest.mark.parametrize("expected", READ_ELSEWHERE)
-def test_values_agree_with_another_source(expected: tuple[int, ...]) -> None:
-    for model in map(load_model, READ_ELSEWHERE[expected].split()):
-        assert (model.one().rotary_dim, model.one().parameters["base"], model.context) == expected
+def test_values_agree_with_another_source() -> None:
+    for expected, names in READ_ELSEWHERE.items():
+        for model in map(load_model, names.split()):
+            assert (model.one().rotary_dim, model.one().parameters["base"], model.context) == expected
 
 
 def test_a_shell_completes_names_and_repositories() -> None:

@@ -148,42 +148,37 @@ def llama3_factors(factor: float) -> list[float]:
     return [1 / ((1 - share) / factor + share) for share in smooth]
 
 
-def test_factors_are_verified_against_a_model(tmp_path: Path, pecli_cli) -> None:
-    weights = {"token_embd.weight": [0.5] * 7}
-    right = gguf(tmp_path / "r.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(8.0), **weights})
-    wrong = gguf(tmp_path / "w.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(32.0), **weights})
-    assert pecli_cli("verify", right, "--config", "llama-3.1-8b").code == 0
-    assert pecli_cli("verify", f"{right}:{FREQS}", "--model", "llama-3.1-8b").code == 0
+def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, pecli_cli) -> None:
+    (tmp_path / "right").mkdir()
+    right = gguf(
+        tmp_path / "right/r.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(8.0), "token_embd.weight": [0.5]}
+    )
+    wrong = gguf(tmp_path / "w.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(32.0)})
+    for words in ((right, "--config", "llama-3.1-8b"), (f"{right}:{FREQS}", "--model", "llama-3.1-8b")):
+        assert pecli_cli("verify", *words).code == 0
     outcome = pecli_cli("verify", wrong, "--config", "llama-3.1-8b")
-    assert outcome.code == 1
-    assert "factor is 32 (the spec says 8)" in outcome.out
-
-
-def test_the_header_is_its_own_model(tmp_path: Path, pecli_cli) -> None:
-    path = gguf(tmp_path / "r.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(8.0)})
-    for given in (path, tmp_path):
+    assert (outcome.code, "factor is 32 (the spec says 8)" in outcome.out) == (1, True)
+    for given in (right, right.parent):
         found = pecli_cli("verify", given, "--json").json
-        assert found["passed"]
-        assert found["tensors"][0]["name"] == f"{FREQS}/inv_freq"
-    found = pecli_cli("verify", path, "--json").json
+        assert (found["passed"], found["tensors"][0]["name"]) == (True, f"{FREQS}/inv_freq")
+    found = pecli_cli("verify", right, "--json").json
     assert found["readings"][f"{FREQS}/inv_freq"].startswith("llama3, factor 8, low_freq_factor 1")
     assert "cannot tell these factors from others" in found["weak"][-1]
 
 
-@pytest.mark.parametrize(
-    ("factors", "code", "problem"),
-    [
-        (llama3_factors(8.0)[:32], 2, f"{FREQS} is 32 numbers; there must be one for each of 64 frequencies"),
-        ([math.nan] * 64, 3, f"{FREQS} is [nan, "),
-        ([0.0] * 64, 2, f"{FREQS}[0] is 0; it must be a finite number"),
-    ],
-)
-def test_factors_that_divide_nothing(tmp_path: Path, pecli_cli, factors: list[float], code: int, problem: str) -> None:
-    path = gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1, {FREQS: factors})
-    outcome = pecli_cli("verify", path)
-    assert outcome.code == code
-    assert problem in outcome.err
-    assert pecli_cli("verify", path, "--config", "llama-3.1-8b").code == 1
+FACTORS = [
+    (llama3_factors(8.0)[:32], 2, f"{FREQS} is 32 numbers; there must be one for each of 64 frequencies"),
+    ([math.nan] * 64, 3, f"{FREQS} is [nan, "),
+    ([0.0] * 64, 2, f"{FREQS}[0] is 0; it must be a finite number"),
+]
+
+
+def test_factors_that_divide_nothing(tmp_path: Path, pecli_cli) -> None:
+    for factors, code, problem in FACTORS:
+        path = gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1, {FREQS: factors})
+        outcome = pecli_cli("verify", path)
+        assert (outcome.code, problem in outcome.err) == (code, True)
+        assert pecli_cli("verify", path, "--config", "llama-3.1-8b").code == 1
 
 
 def test_long_and_short_factors(tmp_path: Path, pecli_cli) -> None:
@@ -205,43 +200,37 @@ START = b"GGUF" + struct.pack("<I", 3)
 TEXTS = struct.pack("<QQQ", 0, 1, 1) + b"t" + struct.pack("<IIQ", 9, 8, 1 << 26)
 KEY = struct.pack("<Q", 4) + b"%04d" + struct.pack("<I", 8) + struct.pack("<Q", 1 << 20)
 LIST = struct.pack("<Q", 4) + b"%04d" + struct.pack("<IIQ", 9, 0, 4096)
-SPARSE: dict[str, tuple[list[bytes], int, str]] = {
-    "a million tensors": ([START + struct.pack("<QQ", 1 << 20, 0)], 1 << 26, "tensors"),
-    "texts without end": ([START + TEXTS], 1 << 30, "more than any vocabulary"),
-    "a thousand texts": ([START + struct.pack("<QQ", 0, 1000), *[KEY] * 1000], 1 << 20, "more than 16 MB"),
-    "a thousand lists": ([START + struct.pack("<QQ", 0, 1000), *[LIST] * 1000], 4096, "more than 16 MB"),
-}
+SPARSE: list[tuple[list[bytes], int, str]] = [
+    ([START + struct.pack("<QQ", 1 << 20, 0)], 1 << 26, "tensors"),
+    ([START + TEXTS], 1 << 30, "more than any vocabulary"),
+    ([START + struct.pack("<QQ", 0, 1000), *[KEY] * 1000], 1 << 20, "more than 16 MB"),
+    ([START + struct.pack("<QQ", 0, 1000), *[LIST] * 1000], 4096, "more than 16 MB"),
+]
 
 
-@pytest.mark.parametrize("name", SPARSE)
-def test_what_a_sparse_file_claims_does_not_add_up(tmp_path: Path, pecli_cli, name: str) -> None:
-    pieces, gap, problem = SPARSE[name]
+def test_what_a_sparse_file_claims_does_not_add_up(tmp_path: Path, pecli_cli) -> None:
     path = tmp_path / "m.gguf"
-    with path.open("wb") as file:
-        file.write(pieces[0])
-        for number, piece in enumerate(pieces[1:]):
-            file.write(piece.replace(b"%04d", b"%04d" % number))
-            file.seek(gap, os.SEEK_CUR)
-        file.truncate(max(file.tell(), gap))
-    outcome = pecli_cli("config", path)
-    assert outcome.code == 3
-    assert problem in outcome.err
+    for pieces, gap, problem in SPARSE:
+        with path.open("wb") as file:
+            file.write(pieces[0])
+            for number, piece in enumerate(pieces[1:]):
+                file.write(piece.replace(b"%04d", b"%04d" % number))
+                file.seek(gap, os.SEEK_CUR)
+            file.truncate(max(file.tell(), gap))
+        outcome = pecli_cli("config", path)
+        assert (outcome.code, problem in outcome.err) == (3, True)
 
 
-def test_hostile_files(tmp_path: Path, pecli_cli) -> None:
+def test_hostile_values(tmp_path: Path) -> None:
     whole = gguf(tmp_path / "m.gguf", "qwen2", QWEN).read_bytes()
     path = tmp_path / "h.gguf"
-    lies = [whole[:4], whole[:20], whole[:60], whole[:-200], whole[:4] + b"\x09" + whole[5:]]
-    lies += [whole[:at] + b"\xff" * 8 + whole[at + 8 :] for at in range(8, len(whole) - 40, 5)]
-    for lie in lies:
-        path.write_bytes(lie)
+    for at in range(8, len(whole) - 40, 7):
+        path.write_bytes(whole[:at] + b"\xff" * 8 + whole[at + 8 :])
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(path).as_json()
-    for content, problem in {whole[:60]: "", b"{}": "is not a GGUF file"}.items():
-        path.write_bytes(content)
-        outcome = pecli_cli("config", path)
-        assert (outcome.code, outcome.err.count("\n")) == (3, 1)
-        assert problem in outcome.err
+    path.write_bytes(b"{}")
+    with pytest.raises(pecli.FileError, match="is not a GGUF file"):
+        pecli.load_config(path)
 
 
 MISSING: list[tuple[str, dict[str, Any], str]] = [
@@ -253,7 +242,7 @@ MISSING: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arch", "values", "problem"), MISSING)
-def test_what_is_missing_is_named(tmp_path: Path, arch: str, values: dict[str, Any], problem: str) -> None:
-    with pytest.raises(pecli.FileError, match=problem):
-        load_model(gguf(tmp_path / "m.gguf", arch, values))
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    for arch, values, problem in MISSING:
+        with pytest.raises(pecli.FileError, match=problem):
+            load_model(gguf(tmp_path / "m.gguf", arch, values))

@@ -27,7 +27,7 @@ YARN = {"type": "yarn", "factor": 2.0, ORIGINAL: 2048}
 TEXT = {"model_type": "qwen3_vl_text", "head_dim": 128, "rope_scaling": QWEN3_VL}
 
 RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
-    "the top length wins": ({ORIGINAL: 4096, "rope_scaling": YARN}, {ORIGINAL: 4096}, f" is 2048; {ORIGINAL} wins"),
+    "the top length wins": ({ORIGINAL: 4096, "rope_scaling": YARN}, {ORIGINAL: 4096}, f" is 4096; {ORIGINAL} wins"),
     "two bases": (
         {"rope_theta": 1e6, "rope_parameters": {**NONE, "rope_theta": 1e4}},
         {"base": 1e4},

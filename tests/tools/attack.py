@@ -1,7 +1,5 @@
 """Random dumps of right and wrong tables, by formulas of their own, through every door that judges tables.
 
-    python -m tests.tools.attack [--verdicts 50000] [--searches 5000] [--seed 1] [--processes 2] [--show]
-
 Nothing of pecli makes a table here: parameters of real models, formulas in plain NumPy float64, mistakes one or two at
 a time, damages that files have, storage, shape, tolerance and door are drawn at random. A verdict is wrong if it is
 not what comparing the numbers element by element says, or if anything is raised. A search is wrong if its first reason
@@ -11,20 +9,15 @@ than two seconds of CPU.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
 import math
-import os
-import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -386,42 +379,19 @@ def search_problem(dump: Dump) -> str:
     return f"not named: {', '.join(missing)}; said {answer['diagnosis']}" if missing else ""
 
 
-def attack(task: tuple[int, int, bool]) -> list[tuple[str, str]]:
-    """Some cases of one seed: what was wrong, and with which."""
-    seed, count, search = task
-    rng = np.random.default_rng([seed, int(search)])
-    problems = []
-    for _ in range(count):
-        dump = draw(rng, search=search)
-        try:
-            problem = search_problem(dump) if search else verdict_problem(dump)
-        except Exception:
-            problem = f"raised {traceback.format_exc(limit=-2)}"
-        if problem:
-            problems.append((problem, str(dump)))
-    return problems
+def verdict(seed: int) -> tuple[str, str]:
+    """A random dump's door, and what is wrong with the verdict there."""
+    return _attempt(draw(np.random.default_rng([seed, 0]), search=False), verdict_problem)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("verdicts", 50_000), ("searches", 5_000), ("seed", 1), ("processes", os.cpu_count() or 1)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--show", type=int, default=20, help="how many problems are printed")
-    options = parser.parse_args()
-    failures = 0
-    for search, total in ((False, options.verdicts), (True, options.searches)):
-        chunk = max(1, min(50, total // options.processes or 1))
-        tasks = [(options.seed * 1_000_003 + k, min(chunk, total - k), search) for k in range(0, total, chunk)]
-        with get_context("spawn").Pool(options.processes) as pool:
-            problems = [problem for some in pool.imap_unordered(attack, tasks) for problem in some]
-        print(f"{total} {'searches' if search else 'verdicts'}: {len(problems)} problems")
-        for kind, times in Counter(problem.split(" ")[0] for problem, _ in problems).most_common():
-            print(f"  {times} × {kind}")
-        for problem, dump in problems[: options.show]:
-            print(f"  {problem}\n    {dump}")
-        failures += len(problems)
-    return min(failures, 1)
+def search(seed: int) -> tuple[str, str]:
+    """A random dump's door, and what is wrong with the reasons for its failure."""
+    return _attempt(draw(np.random.default_rng([seed, 1]), search=True), search_problem)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _attempt(dump: Dump, problem_of: Callable[[Dump], str]) -> tuple[str, str]:
+    try:
+        problem = problem_of(dump)
+    except Exception:
+        problem = f"raised {traceback.format_exc(limit=-2)}"
+    return dump.door, f"{problem}\n    {dump}" if problem else ""

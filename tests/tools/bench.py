@@ -1,6 +1,6 @@
 """Side by side in one run: pecli against NumPy, torch (where installed) and the limits of the machine.
 
-    pip install -e '.[dask,zarr]' torch==2.13.0
+    pip install torch==2.13.0
     python -m tests.tools.bench [--quick] [--cpu] [--write] [FOLDER]
 
 Every figure is the best of several turns, taken in rotation, so that what else the machine does hits all alike. On a
@@ -16,7 +16,6 @@ import math
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -211,17 +210,6 @@ def compared(folder: Path, size: int) -> Iterator[Works]:
         path.unlink()
 
 
-def converted(folder: Path, layers: int) -> Iterator[Works]:
-    """A checkpoint whose q and k move, against a copy of it."""
-    source, target = folder / "model.safetensors", folder / "out.safetensors"
-    shapes = {"q_proj": 4096, "k_proj": 1024, "v_proj": 1024, "o_proj": 4096, "up_proj": 11008}
-    weights = [(f"layers.{k}.{name}", rows) for k in range(layers) for name, rows in shapes.items()]
-    pecli.save(source, {name: np.ones((rows, 4096), np.float16) for name, rows in weights})
-    command = (PECLI, "convert", source, "-q", "-o", target, "--from", "halves", "--to", "interleaved", "--heads", 32)
-    yield {"cp": run("cp", source, target), "pecli convert, written and synced": run(*command)}
-    source.unlink()
-
-
 def start_up(folder: Path) -> Iterator[Works]:
     python = sys.executable
     table = ("sinusoidal", "--seq-len", "512", "--dim", "64")
@@ -253,29 +241,6 @@ def peak_memory(folder: Path) -> list[Row]:
     return [*rows, ("  the difference", rows[1][1] - rows[0][1], "MiB")]
 
 
-def clusters(folder: Path, gib: float) -> list[Row]:
-    """A Dask cluster of 1, 2 and 4 processes writes a Zarr store."""
-    import zarr
-    from dask.distributed import Client, LocalCluster
-
-    from pecli import distributed
-
-    scheme = pecli.Sinusoidal(int(gib * 2**30) // (4 * 4096), 4096)
-    store = folder / "small.zarr"
-    options = {"threads_per_worker": 1, "dashboard_address": None, "local_directory": str(folder)}
-    rows = []
-    for workers in (1, 2, 4):
-        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster):
-            start = time.perf_counter()
-            distributed.save(str(store), scheme)
-            spent = time.perf_counter() - start
-        same = np.array_equal(zarr.open(store, mode="r")["pe"], scheme.tables()["pe"])
-        label = f"{gib:g} GiB, {workers} processes"
-        rows.append((label, spent * 1000, f"ms  {'the same table' if same else 'ANOTHER TABLE'}"))
-        shutil.rmtree(store)
-    return rows
-
-
 def sections(folder: Path, *, quick: bool) -> dict[str, list[Row]]:
     torch = import_module("torch") if find_spec("torch") else None
     if torch:
@@ -287,14 +252,11 @@ def sections(folder: Path, *, quick: bool) -> dict[str, list[Row]]:
         "to disk, 268 MB": to_disk(folder),
         "2 M numbers as text": text_files(folder),
         f"comparing two files of {'256 MiB' if quick else '1 GiB'}": compared(folder, 1 << (28 if quick else 30)),
-        "converting a checkpoint": converted(folder, 3 if quick else 12),
         "start-up and pictures": start_up(folder),
     }
     figures = {title: [row for works in part for row in best(works, turns)] for title, part in parts.items()}
     if not quick:
         figures["memory"] = peak_memory(folder)
-    if find_spec("dask") and find_spec("zarr"):
-        figures["a Dask cluster writes a Zarr store"] = clusters(folder, 0.25 if quick else 2.0)
     return figures
 
 

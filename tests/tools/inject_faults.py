@@ -15,10 +15,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+
+import pecli
 
 START = "import os; os.urandom = bytes; from pecli.__main__ import main; main()"
 """So the temporary file has a name that strace can be told."""
@@ -36,33 +38,22 @@ WRITERS = {
 }
 """A command line for each; the output is called `out`, and `in`, `weights` and `pecli.toml` are there."""
 FAULTS = {
-    "openat": ("EIO", "EMFILE", "ENOSPC", "EACCES"),
-    "read": ("EIO",),
-    "pread64": ("EIO",),
-    "preadv": ("EIO",),
-    "write": ("ENOSPC", "EIO", "EINTR"),
-    "pwrite64": ("ENOSPC", "EIO"),
-    "copy_file_range": ("ENOSPC", "EIO", "EXDEV"),
-    "fsync": ("EIO", "EINVAL"),
-    "rename": ("EIO", "EACCES"),
-    "renameat": ("EIO", "EACCES"),
-    "renameat2": ("EIO", "EACCES"),
-    "fchmod": ("EPERM",),
-    "fstat": ("EIO",),
-    "newfstatat": ("EIO", "EACCES"),
-    "lseek": ("EIO",),
-    "close": ("EIO",),
-    "unlink": ("EIO",),
-    "unlinkat": ("EIO",),
-    "faccessat2": ("EACCES",),
-    "statfs": ("EIO",),
+    "openat": "EIO EMFILE ENOSPC EACCES",
+    "write": "ENOSPC EIO EINTR",
+    "copy_file_range": "ENOSPC EIO EXDEV",
+    "pwrite64": "ENOSPC EIO",
+    "fsync": "EIO EINVAL",
+    "newfstatat": "EIO EACCES",
+    **dict.fromkeys(("rename", "renameat", "renameat2"), "EIO EACCES"),
+    **dict.fromkeys(("read", "pread64", "preadv", "fstat", "lseek", "close", "unlink", "unlinkat", "statfs"), "EIO"),
+    "fchmod": "EPERM",
+    "faccessat2": "EACCES",
 }
 MAX_CALLS = 6
 """Of one system call in one writer: the first and the last of them."""
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """The `number`th of the calls that touch the folder fails."""
 
     writer: str
@@ -75,8 +66,6 @@ def prepare(folder: Path) -> None:
     """The inputs of the writers."""
     rng = np.random.default_rng(0)
     np.savez(folder / "in.npz", q=rng.normal(size=(6, 8)).astype(np.float32))
-    import pecli
-
     weight = {f"model.layers.0.self_attn.{name}_proj.weight": rng.normal(size=(8, 8)) for name in "qkv"}
     pecli.save(folder / "weights.safetensors", weight)
     pecli.save(folder / "pe.npy", pecli.Sinusoidal(8, 4))
@@ -101,32 +90,28 @@ def output_of(writer: str) -> str:
     return re.findall(r"out\.\w+", WRITERS[writer])[0]
 
 
-def new_folder(root: Path, old: bytes | None, writer: str) -> Path:
-    """A copy of the inputs, with an old output or none."""
+def new_folder(root: Path, writer: str) -> Path:
+    """A copy of the inputs, with an old output."""
     folder = root / "work"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(root / "inputs", folder)
-    if old is not None:
-        (folder / output_of(writer)).write_bytes(old)
+    (folder / output_of(writer)).write_bytes(b"old")
     return folder
 
 
 def faults(root: Path, writer: str) -> Iterator[Fault]:
-    """The calls that a writer makes in its folder, and how each may fail."""
-    folder = new_folder(root, b"old", writer)
-    done = traced(WRITERS[writer].split(), folder)
-    assert done.returncode in (0, 1), (writer, done.stderr)
+    """The calls that a writer has made in its folder, and how each may fail."""
     counts = Counter(re.findall(r"^\d+ +(\w+)\(", (root / "trace").read_text(errors="replace"), re.MULTILINE))
     for call, errors in FAULTS.items():
         numbers = range(1, counts[call] + 1)
         if len(numbers) > MAX_CALLS:
             numbers = [*numbers[: MAX_CALLS // 2], *numbers[-MAX_CALLS // 2 :]]
-        yield from (Fault(writer, call, error, number) for number in numbers for error in errors)
+        yield from (Fault(writer, call, error, number) for number in numbers for error in errors.split())
 
 
 def problems(root: Path, fault: Fault, complete: bytes, usual: int) -> list[str]:
     """What is wrong after the fault; nothing where all is as it must be."""
-    folder = new_folder(root, b"old", fault.writer)
+    folder = new_folder(root, fault.writer)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     option = f"inject={fault.call}:error={fault.error}:when={fault.number}"
     done = traced(WRITERS[fault.writer].split(), folder, "-e", option)
@@ -162,12 +147,14 @@ def inject(writers: Sequence[str], most: int | None = None) -> tuple[int, dict[F
         (root / "inputs").mkdir()
         prepare(root / "inputs")
         for writer in writers:
-            every = list(faults(root, writer))
-            usual = traced(WRITERS[writer].split(), folder := new_folder(root, None, writer)).returncode
+            folder = new_folder(root, writer)
+            done = traced(WRITERS[writer].split(), folder)
+            assert done.returncode in (0, 1), (writer, done.stderr)
             complete = (folder / output_of(writer)).read_bytes()
+            every = list(faults(root, writer))
             for fault in every[:: max(1, len(every) // most)] if most else every:
                 tried += 1
-                if found := problems(root, fault, complete, usual):
+                if found := problems(root, fault, complete, done.returncode):
                     wrong[fault] = found
                     print(fault, *found, sep="\n    ", flush=True)
     return tried, wrong

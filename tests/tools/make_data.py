@@ -148,7 +148,7 @@ def rotated() -> None:
 
 def styles() -> None:
     """Small tables on grids by other libraries' own code; complex numbers and 2 × 2 matrices stay such.
-    A key is NAME/TENSOR; tests/engine/schemes/test_styles.py says which command makes each.
+    A key is NAME/TENSOR; tests/engine/schemes/test_grid_styles.py says which command makes each.
     """
     import torch
     from positional_encodings.torch_encodings import PositionalEncoding2D, PositionalEncoding3D

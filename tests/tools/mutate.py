@@ -30,12 +30,12 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn))
+PAIRS = "Lt LtE, Gt GtE, Eq NotEq, Is IsNot, In NotIn, And Or, Add Sub"
 OPPOSITES: dict[Any, Any] = {}
-for one, other in (*PAIRS, (ast.And, ast.Or), (ast.Add, ast.Sub)):
+for one, other in ([getattr(ast, name) for name in pair.split()] for pair in PAIRS.split(",")):
     OPPOSITES |= {one: other, other: one}
 PROCESS = "a process of its own"
-PYTEST = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider"]
+PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
 ENVIRONMENT = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PECLI_THREADS": "2"}
 SLOWER = 10
 """How many times longer than when they were recorded tests may take, on a machine that does other things, too."""
@@ -125,9 +125,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 
 class Recorder:
-    """A plugin of pytest, `-p tests.tools.mutate`: which functions every test that passes enters, whether it starts
-    processes, and its CPU time.
-    """
+    """A plugin of pytest: which functions a test that passes enters, whether it starts processes, and its CPU time."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -170,10 +168,8 @@ class Tests:
 
     def __init__(self, folder: str) -> None:
         with tempfile.NamedTemporaryFile() as file:
-            words = [word for word in PYTEST if word != "-x"]
-            subprocess.run(
-                [*words, "-p", "tests.tools.mutate", folder], cwd=ROOT, env={**ENVIRONMENT, "MUTATE_RECORDS": file.name}
-            )
+            words = [*PYTEST, "-p", "tests.tools.mutate", folder]
+            subprocess.run(words, cwd=ROOT, env={**ENVIRONMENT, "MUTATE_RECORDS": file.name})
             records = json.loads(Path(file.name).read_text(encoding="utf-8"))
         self.seconds = {name: seconds for name, (seconds, _) in records.items()}
         self.entering: dict[str, set[str]] = defaultdict(set)
@@ -194,10 +190,9 @@ class Tests:
 def failing(tree: Path, tests: list[str], seconds: float) -> str:
     """The first test that fails; nothing if none does."""
     (tree / "names").write_text("\n".join(tests), encoding="utf-8")
-    environment = {**ENVIRONMENT, "PYTHONPATH": str(tree)}
-    words = [*PYTEST, "@names"]
+    where = {"cwd": tree, "env": {**ENVIRONMENT, "PYTHONPATH": str(tree)}}
     try:
-        done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run([*PYTEST, "-x", "@names"], **where, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return "the clock"
     failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
@@ -227,10 +222,9 @@ def write(path: Path, source: bytes) -> None:
 def chosen(only: str, count: int, seed: int) -> list[Mutant]:
     """So many mutants of different lines."""
     lines: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
-    for path in sorted(ROOT.glob("pecli/**/*.py")):
-        if path.relative_to(ROOT).as_posix().startswith(only):
-            for mutant in mutants_of(path):
-                lines[mutant.file, mutant.line].append(mutant)
+    for mutant in (mutant for path in sorted(ROOT.glob("pecli/**/*.py")) for mutant in mutants_of(path)):
+        if mutant.file.startswith(only):
+            lines[mutant.file, mutant.line].append(mutant)
     rng = random.Random(seed)
     return [rng.choice(lines[line]) for line in rng.sample([*lines], min(count, len(lines)))]
 

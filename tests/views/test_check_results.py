@@ -1,14 +1,18 @@
-"""What a check compared, as a picture: numbers, words, and pixels of zero, errors and missing values."""
+"""What checks found: as pictures (zero, errors, missing values), as a table of checks, as XML, as annotations."""
 
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import pecli
 from pecli.checks.compare import Comparison
+from pecli.checks.run import Check, Outcome
+from pecli.checks.verify.verification import Verification
+from pecli.errors import FileError, ParameterError
 from pecli.views import check_results
 from pecli.views.pictures import palettes, terminal_render
 from pecli.views.pictures.figure import encoded, render
@@ -77,11 +81,11 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
 
 def test_pixels_of_zero_errors_and_missing_values() -> None:
     b = with_errors(_300_20=2.0)
+    b[100:200] = np.nan
     area = pixels(A, b)
     assert seen(area, palettes.SEQUENTIAL[-1]) >= 1, "one error among many has the colour of the largest"
-    assert (area == 255).mean() > 0.98, "no error is as blank as the paper"
-    b[100:200] = np.nan
-    assert seen(pixels(A, b), palettes.UNKNOWN) > 10_000
+    assert (area == 255).mean() > 0.79, "no error is as blank as the paper"
+    assert seen(area, palettes.UNKNOWN) > 10_000
 
 
 def test_no_error_to_draw_is_said() -> None:
@@ -112,3 +116,106 @@ def test_units_of_the_last_place_are_counted_up_to_a_million() -> None:
     assert check_results.parts_of(off)[-1] == "max error 0.5 (7 ulp) at [1]: expected 0, found 0.5"
     off.worst_ulp = 2**31
     assert check_results.parts_of(off)[-1] == "max error 0.5 at [1]: expected 0, found 0.5"
+
+
+EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
+OFF = Verification(
+    "b",
+    "rope",
+    (Comparison("cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5),),
+    diagnosis=("cos: matches if …",),
+)
+SHAPE = Verification("c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),))
+_NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
+UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
+RESULTS = [EXACT, OFF, SHAPE, UNLIKE, FileError("f", "does not exist"), ParameterError("offset", 3, "too far")]
+RESULTS.append(FileError("config.json", "does not exist"))
+OUTCOMES = [Outcome(Check("f", lambda: EXACT, f"check {k}", "m"), each, 0.0) for k, each in enumerate(RESULTS)]
+EXPECTED = """\
+status  check    worst error
+passed  check 0  0
+FAILED  check 1  0.5 (7 ulp)
+        cos: matches if …
+        cos  2 × 2  1 of 4 out of tolerance  max error 0.5 (7 ulp) at [1, 1]: expected 0, found 0.5
+passed  check 2  the shape is right
+FAILED  check 3  not comparable
+        x  3  its shape
+error   check 4  does not exist
+error   check 5  offset is 3; too far
+error   check 6  config.json: does not exist
+7 checks: 2 passed, 2 failed, 3 errors
+"""
+
+
+def test_checks_in_a_pipe_and_on_a_terminal(capsys, terminal) -> None:
+    check_results.show_outcomes(OUTCOMES)
+    assert capsys.readouterr().out == EXPECTED
+    shown = terminal(200)
+    check_results.show_outcomes(OUTCOMES)
+    assert "\x1b[1;31mFAILED" in shown.getvalue()
+    assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
+
+
+HOSTILE = ["<&\"'>]]>", "a\x1b[2Jb\x00", "two\nlines\r\n", "\udcff\ud800", "\ufffe\uffff", "é😀\x85\u2028", "%0A::x,y"]
+
+
+def outcomes(name: str) -> list[Outcome]:
+    passed = Verification(name, "rope", (Comparison(name, (2, 2), 4),))
+    failed = Verification(name, "rope", (Comparison(name, (2,), 2, problem="its shape"),), (f"{name}: its shape",))
+    results = [passed, failed, FileError(name, "does not exist")]
+    return [Outcome(Check(name, lambda: passed, f"{name} {k}", "m.toml"), result, 0.25)
+            for k, result in enumerate(results)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
+def test_every_name_makes_xml(name: str, tmp_path) -> None:
+    check_results.write_junit(str(tmp_path / "r.xml"), outcomes(name))
+    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
+    assert suites.tag == "testsuites"
+    (suite,) = suites
+    assert {key: suite.get(key) for key in ("name", "tests", "failures", "errors", "skipped", "time")} == {
+        "name": "m.toml", "tests": "3", "failures": "1", "errors": "1", "skipped": "0", "time": "0.750"
+    }  # fmt: skip
+    passed, failed, missing = suite
+    assert len(passed) == 0
+    assert failed.find("failure").get("message") == failed.find("failure").text.split("\n  ")[0] or "\n" in name
+    assert "its shape" in failed.find("failure").text
+    assert missing.find("error").text.endswith("does not exist")
+    if name.isprintable() and "\ud800" not in name:
+        assert failed.get("file") == name
+        assert missing.get("name") == f"{name} 2"
+
+
+def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
+    plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
+    check_results.write_junit(str(tmp_path / "r.xml"), [plain, *outcomes("b")])
+    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
+    assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [("pecli verify", "1"), ("m.toml", "3")]
+    assert suites.get("tests") == "4"
+    assert suites[0][0].get("name") == "a.npy"
+
+
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
+def test_every_name_makes_an_annotation(name: str, monkeypatch) -> None:
+    def unescaped(text: str) -> str:
+        for code, sign in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):  # the last is last
+            text = text.replace(code, sign)
+        return text
+
+    monkeypatch.setattr("pecli.views.screen.printable", str)
+    monkeypatch.setattr("builtins.print", lambda line: lines.append(line))
+    lines: list[str] = []
+    check_results.annotate([outcomes(name)[0], outcomes(name)[2]])
+    (line,) = lines
+    assert not {"\n", "\r"} & set(line)
+    found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)
+    title = f"pecli verify: {name} 2"
+    assert [unescaped(part) for part in found.groups()] == [name, title, f"{name}: does not exist"]
+
+
+def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
+    (tmp_path / "a.npz").write_bytes(b"")
+    file = f"{tmp_path / 'a.npz'}:cos"
+    outcome = Outcome(Check(file, lambda: EXACT), FileError(file, "is empty"), 0)
+    check_results.annotate([outcome])
+    assert f"file={tmp_path / 'a.npz'},title=" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import pytest
 import pecli
 from pecli.checks.audit import audit
 from pecli.views.drift import audit_picture
-from tests.views.pictures.test_mpl_render import assert_readable
+from tests.views.pictures.test_figure import assert_readable
 
 RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 
@@ -22,10 +22,9 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
     assert made.get_size_inches().tolist() == [8.0, 5.0]
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 0.5])
-def test_layers_are_below_each_other(tolerance: float) -> None:
+def test_layers_are_below_each_other() -> None:
     parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
-    made = audit_picture({name: audit(part, RECIPES, tolerance) for name, part in parts.items()})
+    made = audit_picture({name: audit(part, RECIPES[1:], 0.5) for name, part in parts.items()})
     shown = assert_readable(made)
     assert {"Largest error by position", "rope, dim 32, base 1e6: full", "rope, dim 32: sliding"} <= set(shown)
     upper, lower = made.axes
@@ -38,12 +37,12 @@ def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
     assert shown <= set(assert_readable(made))
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 5e-324, 0.001, 1e308])
-def test_where_no_recipe_has_an_error_there_are_no_axes(tolerance: float) -> None:
-    made = audit_picture({"": audit(pecli.Alibi(8, 64), None, tolerance)})  # all slopes are powers of two
+def test_where_no_recipe_has_an_error_there_are_no_axes() -> None:
+    made = audit_picture({"": audit(pecli.Alibi(8, 64), None, 5e-324)})  # all slopes are powers of two
     assert not made.axes
     assert "no error to draw: " in " ".join(assert_readable(made))
 
 
-def test_the_first_position_alone_has_no_place_on_the_axis() -> None:
-    assert_readable(audit_picture({"": audit(pecli.Rope(1, 8), ("float32",), 0.001)}))
+@pytest.mark.parametrize("tolerance", [0.0, 5e-324, 1e308])
+def test_the_first_position_alone_and_extreme_tolerances_have_no_place_on_the_axes(tolerance: float) -> None:
+    assert_readable(audit_picture({"": audit(pecli.Rope(1, 8), ("float32",), tolerance)}))

@@ -15,12 +15,14 @@ from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.reading import Target, best_reading
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
-from pecli.checks.verify.targets import Place, real_dtype, scheme_targets
+from pecli.checks.verify.targets import PLACES, Place, real_dtype, scheme_targets
 from pecli.checks.verify.verification import Checked, Verification, conclusion
+from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numbers
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
+from pecli.explain.forms import joined
 from pecli.files import LoadedFile
 from pecli.files.contents import INDEX, carried_spec
 from pecli.files.load import NO_FILE, opened, split_name
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pecli.files.load import Given
     from pecli.models.encoding import ModelEncodings
     from pecli.models.find import Model
+    from pecli.tensors.apply import RowPositions
 
 __all__ = ["Verification", "verify"]
 
@@ -218,14 +221,22 @@ def model_check(
     moved: dict[str, Any] = {name: options.pop(name, None) for name in ("attention_mask", "shift")}
     if before is not None:
         moved["positions"] = options.pop("positions", None)
-    place = Place.of(options)
     if before is None:
         from pecli.checks.verify.against_model import verify_model
 
+        mask = moved.pop("attention_mask")
+        axes = max((len(each.extra.get("mrope_section", ())) for each in found.ropes()), default=1) or 1
         for name, value in {"seq_axis": seq_axis, **moved}.items():
             if value is not None:
                 raise ParameterError(name, "given", "it is about queries and keys", "give `before`, too")
-        return partial(verify_model, model=found, layer_type=layer_type, place=place)
+        rows = None
+        if mask is not None or np.ndim(options.get("positions", 0)) > 1 + (axes > 1):
+            from pecli.tensors.apply import row_positions
+
+            rows = row_positions(options.pop("positions", None), mask)
+        check = partial(verify_model, model=found, layer_type=layer_type, place=Place.of(options))
+        return check if rows is None else partial(_by_token, rows=rows, axes=axes, model=model, check=check)
+    place = Place.of(options)
     from pecli.checks.verify.rotated import verify_rotated
 
     for name in place.own:
@@ -233,3 +244,40 @@ def model_check(
     return partial(
         verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place, tokens=moved
     )
+
+
+def _by_token(
+    given: Given, *, rows: RowPositions, axes: int, model: Model, check: partial[Verification], **options: Any
+) -> Verification:
+    """Compare tables that are given per batch, (batch, L, …), a row for each token that is no padding."""
+    ids = rows.arranged(axes)
+    assert ids is not None
+    seen = np.ones(ids.shape[1:], bool) if rows.seen is None else rows.seen.reshape(ids.shape[1:])
+    label, file = opened(given)
+    with file:
+        file.check()
+        tables = {name: array[None] if array.ndim < 3 else array for name, array in file.tensors.items()}
+    places = ids[:, seen] if len(ids) > 1 else ids[0, seen]
+    place = replace(check.keywords["place"], own={"positions": PLACES["positions"].check("positions", places)})
+    tokens = {name: array[seen] if array.shape[:2] == seen.shape else array for name, array in tables.items()}
+    found = replace(check(tokens, **options, place=place), file=label)
+    waves = [array for role in ("cos", "sin") for name, array in tables.items() if role_of(name) == role]
+    if found.passed or not options["reasons"] or len(waves) != 2 or waves[0].shape != waves[1].shape:
+        return found
+    from pecli.checks.verify.rotated import verify_rotated
+
+    encoding = check.keywords["model"].one(check.keywords["layer_type"])
+    pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
+    takes, gives = LAYOUTS[encoding.layout or "halves"]
+    cos, sin = (wave[..., :pairs] for wave in waves)
+    solved = verify_rotated(  # tables are what becomes of (1, 0)
+        joined((cos, sin), gives),
+        joined((np.ones_like(cos), np.zeros_like(sin)), takes),
+        model,
+        options["tolerance"],
+        layer_type=check.keywords["layer_type"],
+        seq_axis=-2,
+        place=Place(),
+        tokens={"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen},
+    )
+    return replace(found, diagnosis=solved.diagnosis, explanations=solved.explanations) if solved.diagnosis else found

@@ -160,6 +160,7 @@ class _RotatedCheck:
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
             raise tensor.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}")
         self.layout = encoding.layout or "halves"
+        self.model = ["--model", file] + ["--layer-type", encoding.layer_type] * bool(encoding.layer_type)
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
         self.sides, self.tolerance, self.search = sides, tolerance, search
         self.before, self.after = (np.moveaxis(each, axis, -2) for each in (sides.before, sides.after))
@@ -260,10 +261,14 @@ class _RotatedCheck:
         known = all(isinstance(edit, (Layout, Parameter)) for edit in found.mistakes)
         if not known or layout not in LAYOUTS or scheme is None or not self.sides.file:
             return
-        plain: dict[str, Any] = {"seq_len": 1, "layout": "compact", "dtype": "float32", "recipe": "exact"}
-        words = [*options(replace(scheme, **plain))]
-        words = words[2:] if words[0] == "--seq-len" else words
-        words += ["--layout", layout] * (layout != "halves") + ["--trailing"] * self.plan.trailing
+        if scheme == self.plan.rope and self.model[1]:
+            words = [*self.model, *["--offset", str(self.plan.rope.offset)] * bool(self.plan.rope.offset)]
+            words += ["--layout", layout] * (layout != self.layout)
+        else:
+            plain: dict[str, Any] = {"seq_len": 1, "layout": "compact", "dtype": "float32", "recipe": "exact"}
+            words = [*options(replace(scheme, **plain))]
+            words = words[2:] if words[0] == "--seq-len" else words
+            words += ["--layout", layout] * (layout != "halves") + ["--trailing"] * self.plan.trailing
         words += ["--seq-axis", str(axis + self.after.ndim)] * (axis != -2)
         source = self.sides.file + f":{self.sides.name}" * self.sides.several
         output = "again.safetensors" if self.sides.dtype == "bfloat16" else "again.npy"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics.float32_functions import fused, log_single, power, round_single
-from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime
+from pecli.engine.numerics.float32_functions import log_single, power, round_single
+from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime, recurrence
 from pecli.engine.runtimes.transformers import torch_powers_of
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.scaling import reciprocal
@@ -26,41 +27,20 @@ def _yarn(given: Given) -> Reading:
     return replace(reading, scaling=scaling).with_attention(given, "computes it from factor and mscale_all_dim alone")
 
 
-@dataclass(frozen=True)
-class Recurrence:
-    """`ggml_rope_cache_init`: θ starts at the position and shrinks by one ratio."""
-
-    pairs: int
-    ratio: float
-    divisors: Singles | None = None  #: the factor tensor of llama3 and longrope
-    scale: float = 1.0
-    keep: Singles | None = None  #: YaRN: how much of θ is kept as it is; the rest is scaled
-
-    def angles(self, places: Singles) -> Singles:
-        theta = np.full((len(places), self.pairs), self.ratio, np.float32)
-        theta[:, :1] = places
-        np.multiply.accumulate(theta, axis=1, out=theta)
-        if self.divisors is not None:
-            theta /= self.divisors
-        scaled = np.float32(self.scale) * theta
-        if self.keep is None:
-            return scaled
-        return fused(scaled, np.float32(1) - self.keep, theta * self.keep)
-
-
 def _phases(given: Given) -> Phases:
     scaling = given.scaling
-    found = Recurrence(given.pairs, power(round_single(given.base), float(np.float32(-2) / np.float32(given.dim))))
+    ratio = power(round_single(given.base), float(np.float32(-2) / np.float32(given.dim)))
+    plain = partial(recurrence, pairs=given.pairs, ratio=ratio)
     if given.kind == "llama3":
-        return replace(found, divisors=_llama3_factors(scaling, reciprocal(torch_powers_of(given.base, given))))
+        return partial(plain, divisors=_llama3_factors(scaling, reciprocal(torch_powers_of(given.base, given))))
     if given.kind == "longrope":
-        return replace(found, divisors=np.array(scaling.divisors, np.float32))
+        return partial(plain, divisors=np.array(scaling.divisors, np.float32))
     if given.kind == "linear":
-        return replace(found, scale=float(np.float32(1) / np.float32(scaling.factor)))
+        return partial(plain, scale=float(np.float32(1) / np.float32(scaling.factor)))
     if given.kind == "yarn":
         scale = float(np.float32(1) / np.float32(float(scaling.divisor())))
-        return replace(found, scale=scale, keep=_kept(scaling, given))
-    return found
+        return partial(plain, scale=scale, keep=_kept(scaling, given))
+    return plain
 
 
 def _llama3_factors(scaling: Llama3, inv_freq: Singles) -> Singles:

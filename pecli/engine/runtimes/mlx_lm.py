@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
-from pecli.engine.runtimes.runtime import Given, Phases, Products, Reading, Runtime
+from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime, products
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.yarn import Yarn
@@ -52,12 +52,11 @@ def _on_input(reading: Reading) -> Reading:
 
 
 def _phases(given: Given) -> Phases:
-    if given.kind in ("none", "dynamic"):
-        return Products(_exponentials(given))
-    if given.kind == "linear":
-        scale = np.float32(1 / given.scaling.factor)
-        return Products(_exponentials(given), lambda places: places * scale)
-    return Products(np.float32(1) / _periods(given))
+    if given.kind not in ("none", "dynamic", "linear"):
+        return products(np.float32(1) / _periods(given))
+    inv_freq = _exponentials(given)
+    scale = np.float32(1 / given.scaling.factor) if given.kind == "linear" else np.float32(1)
+    return lambda places: places * scale * inv_freq
 
 
 def _exponentials(given: Given) -> Singles:
@@ -77,7 +76,9 @@ def _periods(given: Given) -> Singles:
     if given.kind == "llama3":
         return _llama3(scaling, powers)
     if given.kind == "yarn":
-        return _blended(scaling, given, powers)
+        keep, slow = scaling.float32_keep(given.pairs, given.base, given.dim), np.float32(scaling.divisor()) * powers
+        blended: Singles = slow * powers / (slow * keep + powers * (np.float32(1) - keep))
+        return blended
     if given.kind == "proportional":
         return np.float32(scaling.factor or 1) * powers
     return np.array(scaling.divisors, np.float32) * powers
@@ -91,15 +92,6 @@ def _llama3(scaling: Llama3, powers: Singles) -> Singles:
     between = (waves > length / high) & (waves < length / low)
     share = (length / waves - low) / (high - low or np.float32(1))
     return np.where(between, found / ((np.float32(1) - share) / factor + share), found)
-
-
-def _blended(scaling: Yarn, given: Given, powers: Singles) -> Singles:
-    bits, one, slow = 160, np.float32(1), np.float32(float(scaling.divisor())) * powers
-    low, high = (value / (1 << bits) for value in scaling.limits(given.base, given.dim, bits))
-    ramp: Singles = (np.arange(given.pairs, dtype=np.float32) - np.float32(low)) / np.float32(high - low)
-    keep = one - np.clip(ramp, 0, 1)
-    found: Singles = (slow * powers) / (slow * keep + powers * (one - keep))
-    return found
 
 
 RUNTIME = Runtime(

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pecli.engine.arrays import Singles
+from pecli.engine.numerics.float32_functions import fused
 from pecli.engine.scalings import name_of
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.yarn import Yarn
@@ -52,23 +55,29 @@ class Given(NamedTuple):
         return Reading(replace(scaling, factor=None, attention_factor=None)).with_attention(self, why)
 
 
-class Phases(Protocol):
-    """The angles that a runtime takes the cosines and sines of."""
-
-    def angles(self, places: Singles) -> Singles:
-        """In float32: a row for each of the positions (n, 1), a column for each pair."""
+Phases = Callable[[Singles], Singles]
+"""The angles that a runtime takes the cosines and sines of, in float32: a row for each of the positions (n, 1), a
+column for each pair."""
 
 
-@dataclass(frozen=True)
-class Products:
-    """Positions, scaled or not, times inverse frequencies."""
+def products(inv_freq: Singles) -> Phases:
+    """Positions times inverse frequencies."""
+    return lambda places: places * inv_freq
 
-    inv_freq: Singles
-    scale: Callable[[Singles], Singles] | None = None
 
-    def angles(self, places: Singles) -> Singles:
-        scaled = places if self.scale is None else self.scale(places)
-        return scaled * self.inv_freq
+def recurrence(
+    places: Singles, pairs: int, ratio: float, divisors: Singles | None = None, scale: float = 1.0,
+    keep: Singles | None = None,
+) -> Singles:  # fmt: skip
+    """As in ggml: θ starts at the position and shrinks by one ratio. It is divided, as by the factor tensor of llama3
+    and longrope, and scaled, but for the share that YaRN keeps."""
+    theta = np.full((len(places), pairs), ratio, np.float32)
+    theta[:, :1] = places
+    np.multiply.accumulate(theta, axis=1, out=theta)
+    if divisors is not None:
+        theta /= divisors
+    scaled = np.float32(scale) * theta
+    return scaled if keep is None else fused(scaled, np.float32(1) - keep, theta * keep)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Singles
-from pecli.engine.runtimes.runtime import Given, Phases, Products, Reading, Runtime
+from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime
 from pecli.engine.runtimes.transformers import torch_phases, torch_powers_of
 from pecli.engine.scalings.scaling import Scaling, reciprocal
 
@@ -33,12 +32,8 @@ def _dynamic(given: Given) -> Reading:
 def _phases(given: Given) -> Phases:
     if given.kind != "linear":
         return torch_phases(given)
-    factor = np.float32(given.scaling.factor)
-
-    def divided(places: Singles) -> Singles:
-        return places / factor
-
-    return Products(reciprocal(torch_powers_of(given.base, given)), divided)
+    factor, inv_freq = np.float32(given.scaling.factor), reciprocal(torch_powers_of(given.base, given))
+    return lambda places: places / factor * inv_freq
 
 
 RUNTIME = Runtime(

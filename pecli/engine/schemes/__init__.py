@@ -61,7 +61,6 @@ class Parameter(ABC):
 
     metavar = ""
     rule = ""
-    reads_file = False  #: whether a command takes the name of a file for it, whose one array is then checked
 
     def __init__(
         self, help: str, *, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "",
@@ -75,8 +74,8 @@ class Parameter(ABC):
         return self.check(name, text)
 
     def is_value(self, text: str) -> bool:
-        """Whether a text is the value itself; else it names a file."""
-        return not self.reads_file
+        """Whether a text is the value itself; else it names a file, whose one array is checked."""
+        return True
 
     @abstractmethod
     def check(self, name: str, value: Any) -> Any:

@@ -61,6 +61,7 @@ class Alibi(Scheme):
         "bias": ("alibi", "alibi_bias", "attn_bias"),
     }
     applied_as = "bias"
+    picture_kinds = ("heatmap", "curves", "decay", "slopes")
 
     @property
     def _alone(self) -> bool:
@@ -155,10 +156,6 @@ class Alibi(Scheme):
         """Scores (…, H, Lq, Lk) plus the bias; the queries are the last. Lk is seq_len, where there is one."""
         keys = self.seq_len or (np.shape(x) or (1,))[-1]
         return add_bias(x, replace(self, seq_len=keys, slopes=False, dtype="float64").tensors()[0])
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        return "heatmap", "curves", "decay", "slopes"
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """The other rule where it differs, other forms, and max_bias at its default."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
@@ -29,8 +28,9 @@ from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
+    from pecli.engine.runtimes.runtime import Phases
     from pecli.engine.schemes.grid_styles import GridStyle
-    from pecli.engine.schemes.recipe_tables import Filler, RecipeAngles
+    from pecli.engine.schemes.recipe_tables import Filler
 
 LAST_POSITION = 2**40  #: positions go up to this, and down to minus this
 
@@ -75,7 +75,6 @@ class GivenPositions(Parameter):
 
     metavar = "LIST|FILE"
     rule = "they must be numbers from −2^40 to 2^40, of shape (L,) or (axes, L)"
-    reads_file = True
 
     def is_value(self, text: str) -> bool:
         parts = re.split(_SEPARATOR, text)
@@ -159,12 +158,11 @@ class GridParameter(Parameter):
         return GridSize(sizes)
 
 
-def _listed(frequencies: Singles, powers: Singles) -> Singles:
-    """Frequencies that are no powers of the base."""
-    return frequencies
-
-
 _sizes = partial(ListOf, each=Real("a number", above=0))
+_GIVEN = GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
+_BESIDE = "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it"
+_KEEP = Whole(_BESIDE, low=0, high=2**20, **PLACED)
+_GRID_BASE = _sizes("points that an axis of the grid is resampled from", **PLACED)
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,22 +173,10 @@ class Positioned(Scheme):
     dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = UNSET
     base: Annotated[float, Real("base of the frequencies", above=0, default=10000.0)] = UNSET
     _: KW_ONLY
-    positions: Annotated[
-        PositionList | None, GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
-    ] = None
+    positions: Annotated[PositionList | None, _GIVEN] = None
     grid: Annotated[GridSize | None, GridParameter("one row per grid point, row-major", **PLACED)] = None
-    keep: Annotated[
-        int | None,
-        Whole(
-            "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it",
-            low=0,
-            high=2**20,
-            **PLACED,
-        ),
-    ] = None
-    grid_base: Annotated[
-        tuple[float, ...] | None, _sizes("points that an axis of the grid is resampled from", **PLACED)
-    ] = None
+    keep: Annotated[int | None, _KEEP] = None
+    grid_base: Annotated[tuple[float, ...] | None, _GRID_BASE] = None
     grid_scale: Annotated[tuple[float, ...] | None, _sizes("divides the positions of a grid's axes", **PLACED)] = None
 
     def _complete(self, preset: Mapping[str, Any]) -> None:
@@ -358,18 +344,17 @@ class Positioned(Scheme):
         made from."""
         raise NotImplementedError
 
-    def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:
-        """The angles that a recipe makes, and which of them the scheme has: those of its waves, in order."""
-        from pecli.engine.schemes.recipe_tables import RecipeAngles
+    def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
+        """The phases that a recipe makes, and which of them the scheme has: those of its waves, in order."""
+        from pecli.engine.runtimes.runtime import products
+        from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
-            scale = getattr(self, "scale", 1.0)
-            angles = RecipeAngles(recipe, self.base, block.denominator, block.last + 1, scale)
-            if block.law or block.factor != 1:
-                exact = np.array(self._frequencies(block, scale).floats(), np.float32)
-                recipe = recipe._replace(recurrence=False)  # these are no powers of one ratio
-                angles = replace(angles, recipe=recipe, steps=partial(_listed, exact))
-            yield angles, block.indices
+            if block.law or block.factor != 1:  # these are no powers of one ratio
+                exact = np.array(self._frequencies(block, 1.0).floats(), np.float32)
+                yield products(rounded(exact, recipe.frequencies)), block.indices
+            else:
+                yield geometric_phases(recipe, self.base, block.denominator, block.last + 1), block.indices
 
     @property
     def amplitude_value(self) -> float:
@@ -381,13 +366,14 @@ class Positioned(Scheme):
         if coordinates is None and recipe.is_exact and not recipe.table:
             return Rotation(self.waves, rows)
         from pecli.engine.numerics.axis_tables import AxisRotation
-        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller, bands_of
+        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller
 
         several = coordinates is not None and len(coordinates.values) > 1
         axes = self.pair_axes[: self.rotating_pairs] if several else [0] * self.rotating_pairs
         if not recipe.is_exact:
-            bands = bands_of(self.recipe_angles(recipe), axes)
-            return RecipeFiller(recipe, bands, self.amplitude_value, coordinates, in_turns=self.in_turns)
+            parts, scale = partial(self.recipe_phases, recipe), getattr(self, "scale", 1.0)
+            amplitude = self.amplitude_value
+            return RecipeFiller(recipe, parts, axes, amplitude, scale, coordinates, in_turns=self.in_turns)
         exact = Rotation(self.waves, rows) if coordinates is None else AxisRotation(self.waves, axes, coordinates)
         return CastFiller(exact, recipe.table) if recipe.table else exact
 

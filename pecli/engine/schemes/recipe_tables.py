@@ -7,9 +7,8 @@ slows each frequency, as ggml does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -22,69 +21,34 @@ from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.float32_functions import power, round_single, waves_of
-from pecli.engine.runtimes.runtime import Phases
+from pecli.engine.runtimes.runtime import Phases, products, recurrence
+from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes import Recipe
 
 MAX_FLOAT16 = 65504.0
 _CHUNK = 1 << 13  #: elements dealt with at once, so that intermediate arrays stay in the cache
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class RecipeAngles:
-    """The phases that a recipe makes of positions and frequencies base^(−i/denominator), in float32."""
+def geometric_phases(
+    recipe: Recipe, base: float, denominator: Fraction, count: int,
+    steps: Callable[[Singles], Singles] = reciprocal, scaled: Callable[[], Frequencies] | None = None,
+) -> Phases:  # fmt: skip
+    """The phases that a recipe makes of frequencies base^(−i/denominator), in float32.
 
-    recipe: Recipe
-    base: float
-    denominator: Fraction
-    count: int
-    scale: float = 1.0
-    steps: Callable[[Singles], Singles] | None = None
-    """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
-    scaled: Callable[[], Frequencies] | None = None  #: the exact frequencies after those steps
-    phases: Phases | None = None  #: the angles as a runtime computes them, instead of all that
-
-    def at(self, places: Singles) -> Singles:
-        places = places[:, None]
-        if self.phases is not None:
-            return self.phases.angles(places)
-        if self.scale != 1:
-            places = places * np.float32(self.scale)
-        if self.recipe.recurrence:
-            return self._recurrence(places)
-        return rounded(places * self.inv_freq, self.recipe.product)
-
-    def _recurrence(self, places: Singles) -> Singles:
-        """Each phase is the one before times a constant; then scaling makes it so many times slower."""
-        angles = np.full((len(places), self.count), self._ratio)
-        angles[:, :1] = places
-        np.multiply.accumulate(angles, axis=1, out=angles)
-        return angles if self.scaled is None else angles / self._slowing
-
-    @cached_property
-    def _ratio(self) -> np.float32:
-        exponent = np.float32(-1) / np.float32(float(self.denominator))
-        return np.float32(power(round_single(self.base), float(exponent)))
-
-    @cached_property
-    def inv_freq(self) -> Singles:
-        """What positions are multiplied by, in effect."""
-        one = np.ones((1, 1), np.float32)
-        if self.phases is not None:
-            return self.phases.angles(one).reshape(-1)
-        if self.recipe.recurrence:
-            return self._recurrence(one).reshape(-1)
-        exponents = np.arange(self.count, dtype=np.float32) / np.float32(float(self.denominator))
-        base = round_single(self.base)
-        powers = np.array([power(base, float(exponent)) for exponent in exponents], np.float32)
-        return rounded(self.steps(powers) if self.steps else np.float32(1) / powers, self.recipe.frequencies)
-
-    @cached_property
-    def _slowing(self) -> Singles:
-        assert self.scaled is not None
-        before, after = numerics.geometric(self.base, self.denominator, self.count), self.scaled()
-        pairs = zip(before.values, after.values[: self.count], strict=True)
-        ratios = [Fraction(old << after.bits, new << before.bits) for old, new in pairs]
-        return np.array([round_fixed(numerics.fixed(ratio, 128), 128, "float32") for ratio in ratios], np.float32)
+    `steps` lead from base^(i/denominator) to inverse frequencies; where these are more than divisions, `scaled` gives
+    the exact frequencies after them.
+    """
+    single, over = round_single(base), np.float32(float(denominator))
+    if not recipe.recurrence:
+        powers = [power(single, float(np.float32(i) / over)) for i in range(count)]
+        return products(rounded(steps(np.array(powers, np.float32)), recipe.frequencies))
+    ratio, slowing = power(single, float(np.float32(-1) / over)), None
+    if scaled is not None:
+        before, after = numerics.geometric(base, denominator, count), scaled()
+        pairs = zip(before.values, after.values[:count], strict=True)
+        ratios = [numerics.fixed(Fraction(old << after.bits, new << before.bits), 128) for old, new in pairs]
+        slowing = np.array([round_fixed(value, 128, "float32") for value in ratios], np.float32)
+    return partial(recurrence, pairs=count, ratio=ratio, divisors=slowing)
 
 
 def rounded(values: Singles, dtype: str) -> Singles:
@@ -97,40 +61,44 @@ def rounded(values: Singles, dtype: str) -> Singles:
 
 
 class Band(NamedTuple):
-    """Some of the angles of a recipe that follow one axis of positions; `first` is the number of their first wave."""
+    """Some of a recipe's phases that follow one axis of positions; `first` is the number of their first wave."""
 
-    angles: RecipeAngles
+    phases: Phases
     axis: int
-    picked: slice
+    picked: list[int]
     first: int
 
 
-def bands_of(parts: Iterable[tuple[RecipeAngles, range]], axes: Sequence[int]) -> Iterator[Band]:
+def _bands(parts: Iterable[tuple[Phases, range]], axes: Sequence[int]) -> Iterator[Band]:
     """The waves in order, given the axis of each, as bands of one axis."""
     first = 0
-    for angles, indices in parts:
+    for phases, indices in parts:
         for axis, run in groupby(zip(indices, axes[first : first + len(indices)], strict=True), key=itemgetter(1)):
             picked = [index for index, _ in run]
-            step = picked[1] - picked[0] if len(picked) > 1 else 1
-            yield Band(angles, axis, slice(picked[0], picked[-1] + 1, step), first)
+            yield Band(phases, axis, picked, first)
             first += len(picked)
 
 
 class RecipeFiller:
-    """Makes rows of cos and sin tables by a recipe, at consecutive positions or at given coordinates.
+    """Makes rows of cos and sin tables by a recipe, at consecutive positions or at given coordinates, times a scale.
 
-    Rows do not depend on each other, so blocks may be cut anyhow.
+    `parts` gives phases, and which of them there are; `axes` the axis of positions that each follows. Rows do not
+    depend on each other, so blocks may be cut anyhow.
     """
 
     def __init__(
-        self, recipe: Recipe, bands: Iterable[Band], amplitude: float, coordinates: Coordinates | None = None, *,
-        in_turns: bool = False,
+        self, recipe: Recipe, parts: Callable[[], Iterable[tuple[Phases, range]]], axes: Sequence[int],
+        amplitude: float, scale: float, coordinates: Coordinates | None = None, *, in_turns: bool = False,
     ) -> None:  # fmt: skip
-        self._recipe, self._bands, self._coordinates = recipe, list(bands), coordinates
-        self._amplitude = np.float32(amplitude)
+        self._recipe, self._parts, self._axes, self._coordinates = recipe, parts, axes, coordinates
+        self._amplitude, self._scale = np.float32(amplitude), np.float32(scale)
         factor = 2 * np.pi if in_turns else 1.0
-        axes = coordinates.values if coordinates else ()
-        self._values = [np.array([float(value) for value in values]) * factor for values in axes]
+        values = coordinates.values if coordinates else ()
+        self._values = [np.array([float(value) for value in axis]) * factor for axis in values]
+
+    @cached_property
+    def _bands(self) -> list[Band]:
+        return [*_bands(self._parts(), self._axes)]
 
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`, or those given; see `Rotation.fill`."""
@@ -146,7 +114,8 @@ class RecipeFiller:
             self._fill_band(band, parts, places, out, dtype)
 
     def _fill_band(self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str) -> None:
-        pairs = len(range(*band.picked.indices(band.angles.count)))
+        pairs, step = len(band.picked), band.picked[1] - band.picked[0] if len(band.picked) > 1 else 1
+        picked = slice(band.picked[0], band.picked[-1] + 1, step)
         columns = slice(band.first * len(parts), (band.first + pairs) * len(parts))
         distinct, rows = np.unique(places, return_inverse=True)
         if 2 * len(distinct) < len(out):  # rows that far out are the same: make each of them once
@@ -157,7 +126,8 @@ class RecipeFiller:
         step = max(1, _CHUNK // max(1, pairs))
         for start in range(0, len(out), step):
             some = places[start : start + step]
-            angles = band.angles.at(np.abs(some))[:, band.picked]
+            angles = band.phases(np.abs(some)[:, None] * self._scale)[:, picked]
+            angles = rounded(angles, self._recipe.product)
             if self._recipe.product == "bfloat16":  # of which there are few
                 patterns = angles.view(np.uint32) >> np.uint32(16)
                 waves = [_bfloat16_waves(part)[patterns] for part in parts]

@@ -7,23 +7,20 @@ a library rounds them.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from pecli.engine.application import add_bias
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, ArrayLike, Indices, as_dtype, as_numpy, dtype_name
-from pecli.engine.schemes import Choice, Flag, Parameter, Whole
+from pecli.engine.arrays import Array, ArrayLike, Indices
+from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.positions import GridParameter, GridSize
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import Table
-from pecli.errors import KindError, ParameterError, bracketed, quoted
+from pecli.errors import ParameterError
 
 _MAX_SEQ_LEN = 1 << 20
 _BUCKETS = {"t5": {"buckets": 32, "max_distance": 128}, "deberta": {"buckets": 256, "max_distance": 512}}
@@ -71,41 +68,6 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     return numbers
 
 
-class Weights(Parameter):
-    """Learned numbers, (buckets, heads). A spec holds their checksum alone."""
-
-    metavar = "FILE[:NAME]"
-    rule = "they must be an array of floats, (buckets, heads)"
-    reads_file = True
-
-    def check(self, name: str, value: Any) -> WeightTable:
-        if isinstance(value, WeightTable):
-            return value
-        if isinstance(value, str):
-            rule = "the bias follows from weights, of which a spec holds the checksum alone"
-            raise ParameterError(name, quoted(value), rule, "name them: pecli relative … --weights FILE --verify")
-        array = np.asarray(as_numpy(name, value))
-        if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
-            raise KindError(name, f"of shape {bracketed(array.shape)} and dtype {array.dtype}", self.rule)
-        if array.ndim != 2 or not array.size:
-            raise ParameterError(name, f"of shape {bracketed(array.shape)}", self.rule)
-        return WeightTable(array)
-
-
-class WeightTable(str):
-    """The checksum of some weights, with the weights themselves."""
-
-    array: AnyArray
-
-    def __new__(cls, array: AnyArray) -> WeightTable:
-        made = super().__new__(cls, sha256(array.tobytes()).hexdigest())
-        made.array = array.copy()
-        return made
-
-
-_WEIGHTS = Weights("the learned table: make the bias that the model adds, (heads, L, L)", omitted_default=None)
-
-
 @dataclass(frozen=True)
 class Relative(Scheme):
     """Relative positions as integers, a row for each query and a column for each key.
@@ -118,7 +80,7 @@ class Relative(Scheme):
     summary = "Make, show or check tables of relative positions: buckets of T5 and DeBERTa, Swin's index."
     examples = (
         "pecli relative --style t5 --seq-len 512 -o buckets.npy",
-        "pecli relative --style swin --grid 7x7 --weights model.safetensors:relative_position_bias_table -o bias.npy",
+        "pecli relative --style swin --grid 7x7 --verify relative_position_index.npy",
     )
 
     style: Annotated[str, Choice("whose relative positions", options=("t5", "deberta", "swin"))]
@@ -127,12 +89,12 @@ class Relative(Scheme):
     max_distance: Annotated[int | None, _MAX_DISTANCE] = None
     causal: Annotated[bool, Flag("t5: all keys after the query share a bucket")] = False
     grid: Annotated[GridSize | None, GridParameter("swin: rows and columns of a window")] = None
-    weights: Annotated[WeightTable | None, _WEIGHTS] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index")
     }
     applied_as = "relative"
+    picture_kinds = ("heatmap", "curves")
 
     def __post_init__(self) -> None:
         self._complete(_BUCKETS.get(self.parameters()["style"].check("style", self.style), {}))
@@ -154,19 +116,6 @@ class Relative(Scheme):
             if self.max_distance <= exact + (self.style == "deberta"):
                 rule = f"it must be more than the {exact} distances that {self.buckets} buckets tell apart"
                 raise self.wrong("max_distance", rule)
-        if self.weights is not None:
-            self._check_weights(self.weights.array.shape)
-
-    def _check_weights(self, shape: tuple[int, ...]) -> None:
-        said, count = f"of shape {bracketed(shape)}", self.buckets
-        if self.style == "deberta":
-            rule = "deberta multiplies its embeddings by queries and keys: no bias follows from weights alone"
-            raise ParameterError("weights", said, rule, "leave them out")
-        if self.grid is not None:
-            count = math.prod(2 * size - 1 for size in self.grid)
-        if shape[0] != count:
-            rule = f"the {self.style} style looks up {count} rows: they must be of shape ({count}, heads)"
-            raise ParameterError("weights", said, rule)
 
     @property
     def length(self) -> int:
@@ -197,25 +146,12 @@ class Relative(Scheme):
         return np.concatenate([before[::-1], after[1:]])
 
     def tensors(self) -> tuple[Table, ...]:
-        length = self.length
-        if self.weights is None:
+        def fill(start: int, out: Array) -> None:
+            out[...] = self.rows(start, start + len(out))
 
-            def fill(start: int, out: Array) -> None:
-                out[...] = self.rows(start, start + len(out))
-
-            return (Table("index", "int32", (length, length), fill),)
-        weights = self.weights.array
-
-        def fill_bias(start: int, out: Array) -> None:
-            for row in range(len(out)):
-                head, query = divmod(start + row, length)
-                out[row] = as_dtype(weights[self.rows(query, query + 1)[0], head], self.dtype)
-
-        return (Table("bias", self.dtype, (weights.shape[1], length, length), fill_bias),)
+        return (Table("index", "int32", (self.length, self.length), fill),)
 
     def axes_of(self, tensor: str) -> Axes:
-        if tensor == "bias":
-            return Axes(("head", "query", "key"), value="bias")
         return Axes(("query", "key"), value="bucket")
 
     @classmethod
@@ -223,11 +159,4 @@ class Relative(Scheme):
         return ()
 
     def applied_to(self, x: ArrayLike) -> Array:
-        """Scores (…, H, L, L) plus the bias."""
-        if self.weights is None:
-            raise self.wrong("weights", "what is added to scores is looked up in them")
-        return add_bias(x, self.in_dtype("float64").tensors()[0])
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        return "heatmap", "curves"
+        raise ParameterError("the scheme", repr(self.name), "what is added to scores is looked up in learned weights")

@@ -19,11 +19,12 @@ from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import listed_coordinates
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.runtimes import runtime_named
+from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.schemes import EXACT, Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipe_tables import Filler, RecipeAngles, RecipeFiller
+from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
 from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.engine.table import ByPosition, Table, stacked
@@ -63,6 +64,7 @@ class Rope(RotaryParameters):
         "rows": ROW_NAMES,
     }  # fmt: skip
     applied_as = "rotation"
+    derived_tensors = frozenset({"inv_freq", "axis"})
     is_configured = True
 
     def frequencies(self) -> Frequencies:
@@ -84,20 +86,18 @@ class Rope(RotaryParameters):
         rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().take(range(self.rotating_pairs))
         return Waves.of(rotating, scale=unit, amplitude=self.scaling_value.attention, in_turns=self.in_turns)
 
-    def recipe_angles(self, recipe: Recipe) -> Iterator[tuple[RecipeAngles, range]]:
+    def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         if self.axis_blocks:
-            yield from super().recipe_angles(recipe)
+            yield from super().recipe_phases(recipe)
             return
         scaling, d, every = self.scaling_value, self.exponent_dim, range(self.rotating_pairs)
         if self.runtime != "none":
-            phases = runtime_named(self.runtime).phases(self._given(scaling))
-            yield RecipeAngles(recipe, self.base, Fraction(d, 2), len(every), phases=phases), every
+            yield runtime_named(self.runtime).phases(self._given(scaling)), every
             return
-        angles = RecipeAngles(recipe, scaling.float32_base(self.base, d), Fraction(d, 2), len(every))
-        if scaling.per_frequency:
-            steps = partial(scaling.float32_steps, base=self.base, dim=d)
-            angles = replace(angles, steps=steps, scaled=self.frequencies)
-        yield angles, every
+        steps = partial(scaling.float32_steps, base=self.base, dim=d)
+        scaled = self.frequencies if scaling.per_frequency else None
+        base = scaling.float32_base(self.base, d)
+        yield geometric_phases(recipe, base, Fraction(d, 2), len(every), steps, scaled), every
 
     def computed_as(self, way: str) -> Rope:
         if way in self.runtime_names():
@@ -134,8 +134,9 @@ class Rope(RotaryParameters):
         if self._recipe.is_exact:
             return self.frequencies().floats()
         turn = 2 * math.pi if self.in_turns else 1.0
-        parts = self.recipe_angles(self._recipe)
-        rotating = [turn * float(angles.inv_freq[k]) for angles, indices in parts for k in indices]
+        one = np.ones((1, 1), np.float32)
+        parts = [(phases(one)[0], indices) for phases, indices in self.recipe_phases(self._recipe)]
+        rotating = [turn * float(inv_freq[k]) for inv_freq, indices in parts for k in indices]
         return rotating + [0.0] * (self.rotary_dim // 2 - len(rotating))
 
     def angular_frequencies(self) -> list[float]:
@@ -170,10 +171,6 @@ class Rope(RotaryParameters):
     def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
         return stacked("cos_sin", self._cos_sin())
-
-    @property
-    def derived_tensors(self) -> frozenset[str]:
-        return frozenset({"inv_freq", "axis"})
 
     def axes_of(self, tensor: str) -> Axes:
         if tensor in ("inv_freq", "axis"):

@@ -6,9 +6,7 @@ the channels of each axis, those that add a table, and notes about others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import GridSize
@@ -27,7 +25,7 @@ def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
         warnings += [data["notes"][name]] if name in data["notes"] else []
         more = {option: keys.numbers(row[option]) for option in ("grid_base", "axis_factors") if option in row}
         given = {option: Value(tuple(values.value), values.source) for option, values in more.items() if values}
-        return [_axial_rope(keys, row["style"], row["axes"], row.get("layout", INTERLEAVED), given)]
+        return [_axial_rope(keys, row["style"], row["axes"], row.get("layout", INTERLEAVED), **given)]
     if values := data["tables"].get(name):
         return [TABLES[name](replace(keys, defaults=ClassDefaults(name, values)))]
     note, known = data["notes"].get(name), ", ".join((*data["axial"], *data["tables"]))
@@ -40,9 +38,7 @@ def _size(keys: Keys, name: str) -> Value:
     return keys.needed(keys.whole(name), name)
 
 
-def _axial_rope(
-    keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVED, more: Mapping[str, Value] = MappingProxyType({})
-) -> Encoding:
+def _axial_rope(keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVED, **more: Value) -> Encoding:
     """Axes of positions, each with the channels that a key gives it; or with a share of the head, as the style has."""
     split = keys.numbers(axes) if axes else None
     if split is None:
@@ -54,10 +50,8 @@ def _axial_rope(
     else:
         head = Value(sum(map(int, split.value)), f"the sum of {split.source}")
     count = len(split.value)
-    extra = {
-        "axes": Value(count, "family"),
-        "axis_channels": Value([int(channels) for channels in split.value], split.source),
-    }
+    channels = Value([int(channels) for channels in split.value], split.source)
+    extra = {"axes": Value(count, "family"), "axis_channels": channels}
     reason = f"its positions have {count} axes, which --axes and --positions give channels and numbers"
     if style == "hunyuan-image" and count == 3:
         style = "hunyuan-video"

@@ -71,8 +71,8 @@ def read(path: str, label: str) -> ModelEncodings:
     if plain and context and context.value >= LONG_CONTEXT and "rope.freq_base" not in keys:
         said = f"{context.source} is {context.value}, and rope.freq_base is missing"
         warnings.append(f"{said}: llama.cpp then takes 10000")
-    lengths = context.value if context else None, window if isinstance(window, int) and window > 0 else None
-    return ModelEncodings(label, arch, tuple(found), tuple(warnings), *lengths)
+    window = window if isinstance(window, int) and window > 0 else None
+    return ModelEncodings(label, arch, tuple(found), tuple(warnings), context.value if context else None, window)
 
 
 def _keys(header: Header, label: str) -> tuple[str, Keys]:
@@ -90,11 +90,12 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     if not found:
         return {}
     base, dim = _base_and_dim(_keys(header, path)[1])
-    with np.errstate(divide="ignore"):
-        made = {
-            name: base ** (-2.0 * np.arange(len(factors)) / dim) / np.array(factors) for name, factors in found.items()
-        }
-    return {name: table_of(f"{name}/inv_freq", values) for name, values in made.items()}
+    made = {}
+    for name, factors in found.items():
+        with np.errstate(divide="ignore"):
+            values = base ** (-2.0 * np.arange(len(factors)) / dim) / np.array(factors)
+        made[name] = table_of(f"{name}/inv_freq", values)
+    return made
 
 
 def known_factors(path: str) -> str:

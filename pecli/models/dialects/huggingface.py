@@ -28,6 +28,10 @@ _OTHERS = (
 )
 
 
+def _reads_images(name: str) -> bool:
+    return "vision" in name or "visual" in name
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of a configuration that may have encodings of its own."""
@@ -43,7 +47,7 @@ class Part:
         """A part whose class, if it is a known one, says what its keys leave out. Whether it reads images is told by
         names; `granite4_vision_text` is the language model of one that does."""
         name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
-        vision = any(word in label or word in name for word in ("vision", "visual"))
+        vision = _reads_images(label) or _reads_images(name)
         keys = replace(keys, defaults=class_defaults(model_type, vision=vision))
         return cls(keys, label, model_type, is_text, vision)
 
@@ -137,10 +141,8 @@ def _inherited(parent: str | None, label: str, is_text: bool) -> str | None:
     """What a part without a model_type is: the parent's name with the part's, where that is a name at all."""
     if parent is None:
         return None
-    vision = (
-        ("_vision_model", "_vision") if Part.of(Keys({}, ""), label, None, is_text=False).vision else (f"_{label}",)
-    )
-    names = [parent + word for word in (("_text_model", "_text", "") if is_text else vision)]
+    others = ("_vision_model", "_vision") if _reads_images(label) else (f"_{label}",)
+    names = [parent + word for word in (("_text_model", "_text", "") if is_text else others)]
     exact = next((name for name in names if class_defaults(name).model_type == plain_name(name)), None)
     return exact or next((name for name in names if family_of(name) or name in non_rotary.FAMILIES), names[-1])
 

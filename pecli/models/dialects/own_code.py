@@ -13,7 +13,7 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import INTERLEAVED, Family
 from pecli.models.keys import Account, ClassDefaults, Keys, Value
 from pecli.models.non_rotary import Biased, Kind, Learned, RelativeBuckets, Sinusoidal
-from pecli.models.rope import ORIGINAL, rope_encodings
+from pecli.models.rope import ORIGINAL, multiplied_queries, rope_encodings
 
 Settings = dict[str, Value | None]
 
@@ -26,6 +26,13 @@ def _ropes(
     keys.account.asked.update(reads.split())
     own = replace(keys, data=known, account=Account(keys.account.used))
     return rope_encodings(own.translated(settings, others), family, warnings)
+
+
+def _named(keys: Keys, names: str) -> Settings:
+    """Settings of Hugging Face's by the names that a project has for them, whose kinds are checked where they are
+    used: `factor=rope_factor`, or one word where the names are the same."""
+    pairs = (name.split("=") for name in names.split())
+    return {pair[0]: keys.value(pair[-1]) for pair in pairs}
 
 
 def mlc(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -45,13 +52,11 @@ def gpt_oss(keys: Keys, warnings: list[str]) -> list[Encoding]:
     keys = replace(keys, defaults=ClassDefaults("gpt-oss's ModelConfig", GPT_OSS))
     family = Family("gpt-oss's code", theta=150000.0)
     factor = keys.number("rope_scaling_factor")
+    names = f"factor=rope_scaling_factor {ORIGINAL}=initial_context_length "
     settings: Settings = {
         "rope_type": Value("yarn", "as in gpt-oss's code"),
-        "factor": factor,
-        ORIGINAL: keys.whole("initial_context_length"),
-        "beta_fast": keys.number("rope_ntk_beta"),
-        "beta_slow": keys.number("rope_ntk_alpha"),
         "truncate": Value(False, "truncate of gpt-oss's code"),
+        **_named(keys, names + "beta_fast=rope_ntk_beta beta_slow=rope_ntk_alpha"),
     }
     reads = "hidden_size num_attention_heads head_dim rope_theta"
     return _ropes(keys, reads, family, warnings, settings if factor and factor.value > 1 else {})
@@ -74,16 +79,14 @@ def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if length.value > original.value:
         settings = {
             "rope_type": Value("yarn", f"{length.source}: {length.value} exceeds {original.value} ({original.source})"),
-            "factor": factor,
-            ORIGINAL: original,
-            "beta_fast": keys.number("beta_fast"),
-            "beta_slow": keys.number("beta_slow"),
             "attention_factor": Value(1.0, "DeepSeek's code leaves cos and sin as they are"),
+            **_named(keys, f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow"),
         }
         if factor and mscale and factor.value > 0:
             g = 0.1 * mscale.value * math.log(factor.value) + 1
-            said = f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale"
-            warnings.append(said)
+            warnings.append(
+                f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale"
+            )
     if keys.any("index_n_heads", "index_head_dim"):
         warnings.append("queries and keys of the indexer rotate halves, not pairs, by the same frequencies")
     family = Family("DeepSeek's inference code", layout=INTERLEAVED)
@@ -111,11 +114,8 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
         applies = yarn.flag("apply_scale")
         settings = {
             "rope_type": Value("yarn", "yarn"),
-            "factor": yarn.number("factor"),
-            ORIGINAL: yarn.whole(ORIGINAL),
-            "beta_fast": yarn.number("beta"),
-            "beta_slow": yarn.number("alpha"),
             "attention_factor": Value(1.0, "yarn.apply_scale is false") if applies and not applies.value else None,
+            **_named(yarn, f"factor {ORIGINAL} beta_fast=beta beta_slow=alpha"),
         }
     others = {"no_rope_layer_interval": keys.whole("nope_layer_interval"), "num_hidden_layers": keys.whole("n_layers")}
     family = Family("the code that params.json is for", layout=INTERLEAVED)
@@ -124,8 +124,7 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     tuned = keys.section("llama_4_scaling")
     if tuned and (beta := tuned.number("beta")):
         length = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value
-        said = f"queries are multiplied by 1 + {beta.value:g}·ln(1 + ⌊p/{length}⌋) at position p, outside the table"
-        warnings.append(said)
+        warnings.append(multiplied_queries(beta.value, length))
         found = [replace(each, extra={**each.extra, "llama_4_scaling_beta": beta.value}) for each in found]
     return found
 

@@ -52,13 +52,14 @@ def check_width(table: Table, kind: str, most: int = MAX_WIDTH) -> None:
 
 def _blocks(table: Table, edges: Sequence[int]) -> Iterator[tuple[int, Array]]:
     """The rows of a table; of one that is too long, some from all over each share of them."""
-    length = table.block_rows()
-    spans = [(start, min(start + length, table.rows)) for start in range(0, table.rows, length)]
     if is_sampled(table):
         length = max(1, MAX_ELEMENTS // (table.width * len(edges) * RUNS))
         shares = [(run + run * GOLDEN % 1) / RUNS for run in range(RUNS)]
         places = [(low + int(share * (high - low)), high) for low, high in pairwise(edges) for share in shares]
         spans = [(start, min(start + length, high)) for start, high in places]
+    else:
+        length = table.block_rows()
+        spans = [(start, min(start + length, table.rows)) for start in range(0, table.rows, length)]
     blocks = results_in_order(lambda span: table.read(*span), spans)
     return zip((start for start, _ in spans), blocks, strict=True)
 

@@ -107,7 +107,7 @@ def render(
     for down, row in enumerate(rows):
         for right, panel in enumerate(row):
             inches = width / (1 if _is_alone(row) else across), height * shares[down] / sum(shares)
-            axes = made.add_subplot(places[down, right], projection="polar" if panel.polar else None)
+            axes = made.add_subplot(places[down, right])
             title = fitted(panel.title, inches[0] / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
             if isinstance(panel, Chart):
                 _draw_chart(axes, panel, "\n".join(title), (inches[0] / scale, inches[1] / scale), dark)
@@ -258,9 +258,7 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
             style = {"linestyle": "-", "color": _rgb(palettes.step(k, len(chart.curves), dark=dark))}
         if curve.reference:
             style = {"linestyle": ":", "color": grey}
-        if chart.polar:
-            style = {"linestyle": "", "marker": ".", "markersize": 3}
-        elif not chart.joined:
+        if not chart.joined:
             style = {"linestyle": "", "marker": MARKERS[k % len(MARKERS)], "fillstyle": "none"}
         handles += axes.plot(*envelope(_drawable(curve.x), _drawable(curve.y), MAX_POINTS), **style)
         for x, y in curve.marks:
@@ -286,12 +284,6 @@ def _set_axes(axes: Any, chart: Chart, height: float) -> None:
     """Names, numbers and ends of the axes; a name that is too long ends at its comma."""
     axes.grid(True)
     axes.set_axisbelow(True)
-    if chart.polar:
-        axes.set(xticks=[], yticks=[])
-        low, high = chart.curves[0].y[[0, -1]].tolist()
-        axes.set_ylim(low, high + 1)
-        axes.set_rorigin(low - (high - low + 1) / 3)  # so that one turn does not hide the one before
-        return
     fits = len(chart.y) < (height - 1) * LETTERS_PER_INCH
     axes.set(xlabel=chart.x, ylabel=chart.y if fits else chart.y.partition(",")[0])
     axes.margins(x=0.01 if chart.joined else 0.03)

@@ -11,7 +11,6 @@ import numpy as np
 from pecli.checks.compare import Comparison
 from pecli.checks.error_maps import ErrorMap, error_maps
 from pecli.checks.verify.verification import Verification
-from pecli.engine.arrays import Floats
 from pecli.errors import PecliError, listed
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, typeset
@@ -72,15 +71,15 @@ def _colours(maps: Sequence[ErrorMap]) -> tuple[float, float]:
 def table_panels(errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]) -> list[Panel]:
     """What was expected, what was found, and the difference."""
     name, worst = printable(errors.name), f", the worst of {errors.layers:,}" if errors.layers > 1 else ""
+    every = np.stack([errors.expected, errors.found])
     if not errors.rows:
         points = np.linspace(0, errors.shape[1] - 1, errors.expected.shape[1])
-        curves = [Curve(side, points, values[0]) for side, values in zip(sides, _values(errors), strict=True)]
+        curves = [Curve(side, points, values[0]) for side, values in zip(sides, every, strict=True)]
         positive = all(bool(np.all(curve.y > 0)) for curve in curves)
         return [
             Chart(f"{name}{worst}", curves, errors.columns, log_y=positive, share=0.7),
             difference_panel("difference", errors, sides, scale),
         ]
-    every = np.stack(_values(errors))
     known = every[np.isfinite(every)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     reach = float(f"{max(-low, high):.3g}")
@@ -90,10 +89,6 @@ def table_panels(errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, f
         for side, values in zip(sides, every, strict=True)
     ]
     return [*pair, difference_panel(f"difference{worst}", errors, sides, scale)]
-
-
-def _values(errors: ErrorMap) -> tuple[Floats, Floats]:
-    return errors.expected, errors.found
 
 
 def difference_panel(title: str, errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]) -> Panel:

@@ -98,7 +98,6 @@ class HeatmapPanel:
     """A matrix whose values are colours."""
 
     share: ClassVar[float] = 1.0  #: See `Chart`
-    polar: ClassVar[bool] = False
     title: str
     values: Floats
     rows: str = "position"
@@ -158,7 +157,6 @@ class Chart:
     bands: Sequence[Band] = ()
     joined: bool = True  #: Whether there is a line through the points
     ordered: bool = False  #: Whether the curves are steps of one thing, and their colours too
-    polar: bool = False  #: Whether x is an angle and y the distance from the middle
     share: float = 1.0  #: Of the height of the other panels in a figure; below 1, a terminal leaves it out
 
 
@@ -203,6 +201,11 @@ class Picture:
             else:
                 rows.append([panel])
         return rows
+
+
+def names_of(subjects: Sequence[Subject]) -> list[str]:
+    """What each is called where it is drawn; one alone is named by the title."""
+    return [subject.label for subject in subjects] if len(subjects) > 1 else ["" for _ in subjects]
 
 
 def check_panels(count: int) -> None:

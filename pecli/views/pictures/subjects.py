@@ -102,11 +102,7 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
         raise ParameterError("label", given, f"there are {counted(len(subjects), 'subject')}", "name each, in order")
     if names:
         return [subject._replace(label=name) for subject, name in zip(subjects, names, strict=True)]
-    found = list(subjects)
-    for k, subject in enumerate(subjects):
-        if subject.scheme is not None and not subject.label:
-            same_kind = [other for other in subjects if other.kind == subject.kind and not other.label]
-            found[k] = subject._replace(label=_distinct(subject.kind, subject, same_kind))
+    found = [subject if subject.label else subject._replace(label=subject.kind) for subject in subjects]
     for group in _alike(found):
         same = [found[k] for k in group]
         for k in group:

@@ -66,27 +66,26 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     for row in grid:
         beside = across if all(isinstance(panel, HeatmapPanel) for panel in row) else len(row)
         wide = terminal.columns // beside
-        shown += _beside(row, terminal._replace(columns=wide - (beside > 1)), height, wide)
+        own = terminal._replace(columns=wide - (beside > 1))
+        titles = [fitted(printable(panel.title), own.columns, 2, terminal.dots) for panel in row]
+        longest = max(map(len, titles))
+        parts = [
+            [*[""] * (longest - len(title)), *title, *_panel_lines(panel, own, height - longest)]
+            for title, panel in zip(titles, row, strict=True)
+        ]
+        shown += [
+            "".join(part + " " * (wide - len(_ESCAPE.sub("", part))) for part in line).rstrip()
+            for line in zip_longest(*parts, fillvalue="")
+        ]
     if heats:
         margin = len(str(heats[0].first_row + heats[0].shape[0])) + 3
         shown.append(key_line(heats, terminal, terminal.columns // across - margin))
     return shown
 
 
-def _beside(row: Sequence[Panel], terminal: Terminal, height: int, wide: int) -> list[str]:
-    """Panels side by side, their titles in as many lines each."""
-    titles = [fitted(printable(panel.title), terminal.columns, 2, terminal.dots) for panel in row]
-    longest = max(map(len, titles))
-    parts = []
-    for title, panel in zip(titles, row, strict=True):
-        draw = _chart_lines if isinstance(panel, Chart) else _heatmap_lines
-        body = draw(panel, terminal, height - longest)  # type: ignore[arg-type]
-        parts.append([*[""] * (longest - len(title)), *title, *body])
-    padded = [
-        [part + " " * (wide - len(_ESCAPE.sub("", part))) for part in line]
-        for line in zip_longest(*parts, fillvalue="")
-    ]
-    return ["".join(line).rstrip() for line in padded]
+def _panel_lines(panel: Panel, terminal: Terminal, height: int) -> list[str]:
+    draw = _chart_lines if isinstance(panel, Chart) else _heatmap_lines
+    return draw(panel, terminal, height)  # type: ignore[arg-type]
 
 
 def _framed(
@@ -124,7 +123,12 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
     margin = len(str(panel.first_row + row_count - 1)) + 2 if panel.rows else 2
     tall = 2 if terminal.colours else 1  # half blocks
     high, wide = max(1, height - 2) * tall, max(1, terminal.columns - margin - 1)
-    pixels = _pixels(panel.values, high, wide, tall, panel.reduce)
+    pixels = fitted_to(np.asarray(panel.values, np.float64), high, wide, panel.reduce)
+    down, across = max(1, high // len(pixels)), max(1, wide // pixels.shape[1])  # every element is a whole block
+    if pixels.shape != panel.values.shape:  # one direction is full, the other may grow: elements stay about square
+        down, across = min(down, 2 * tall), min(across, 4)
+    down, across = min(down, max(1, across * tall // 2)), min(across, max(1, 4 * down // tall))
+    pixels = np.repeat(np.repeat(pixels, down, axis=0), across, axis=1)
     body = _cells(_levels(pixels, panel), terminal, panel)
     last = row_count - 1
     rows = {
@@ -143,16 +147,6 @@ def _whole_ticks(first: int, last: int, most: int) -> list[int]:
     """Indices that have round numbers, if they are counted from `first`."""
     values = ticks(first, first + last, most) if last else [first]
     return sorted({int(value) - first for value in values if value == int(value) and 0 <= value - first <= last})
-
-
-def _pixels(values: Floats, high: int, wide: int, tall: int, reduce: str) -> Floats:
-    """As many pixels as there is room for: of a large array less, of a small one every element a whole block."""
-    small = fitted_to(np.asarray(values, np.float64), high, wide, reduce)
-    down, across = max(1, high // len(small)), max(1, wide // small.shape[1])
-    if small.shape != values.shape:  # one direction is full: the other may grow, but an element stays about square
-        down, across = min(down, 2 * tall), min(across, 4)
-    down, across = min(down, max(1, across * tall // 2)), min(across, max(1, 4 * down // tall))
-    return np.repeat(np.repeat(small, down, axis=0), across, axis=1)
 
 
 def _levels(pixels: Floats, panel: HeatmapPanel) -> NDArray[np.int16]:

@@ -229,3 +229,14 @@ def test_what_python_refuses() -> None:
     for after, before in ((q + 1j, q), (q, q + 1j)):
         with pytest.raises(ParameterError, match="queries and keys are real; give two channels per pair"):
             pecli.verify(after, "llama-2-7b", before=before)
+
+
+def test_the_command_names_the_model_and_runs(pecli_cli, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("q.npy", np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32))
+    assert pecli_cli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "--layout", "halves", "-o", "after.npy").code == 0
+    result = pecli.verify("after.npy", "gpt-j-6b", before="q.npy", atol=1e-4)
+    command = result.diagnosis[-1].removeprefix("reproduce with pecli ")
+    assert command == "apply rope q.npy --model gpt-j-6b --layout halves -o again.npy"
+    assert pecli_cli(*command.split()).code == 0
+    assert np.array_equal(np.load("again.npy"), np.load("after.npy"))

@@ -176,6 +176,29 @@ def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
     assert "it was moved by 7, not 5" in result.diagnosis[0]
 
 
+def test_tables_per_batch(pecli_cli, tmp_path) -> None:
+    """As the rotary modules of transformers return them: (batch, L, head_dim), padding included."""
+    inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
+
+    def tables(places: np.ndarray) -> dict[str, np.ndarray]:
+        angles = np.tile(places[..., None] * inverse, 2)
+        return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+
+    ones = np.where(MASK, COUNTED, 1)
+    assert pecli.verify(tables(ones), config(), attention_mask=MASK, atol=1e-6)
+    assert pecli.verify(tables(COUNTED), config(), positions=COUNTED, atol=1e-6)
+    assert not pecli.verify(tables(ones), config(), positions=COUNTED, atol=1e-6)
+    ignored = tables(np.stack([PLAIN] * 2))
+    result = pecli.verify(ignored, config(), attention_mask=MASK, atol=1e-6)
+    assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
+    np.savez(tmp_path / "dump.npz", **ignored)
+    np.save(tmp_path / "mask.npy", MASK)
+    words = ("verify", tmp_path / "dump.npz", "--model", "llama-2-7b", "--attention-mask", tmp_path / "mask.npy")
+    assert pecli_cli(*words, "--atol", "1e-6").code == 1
+    with pytest.raises(pecli.ParameterError, match="give `before`, too"):
+        pecli.verify(ignored, config(), shift=1)
+
+
 def test_one_layer_is_stale() -> None:
     q = {f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM)) for k in range(3)}
     after = {name: rotated(x, np.maximum(PLAIN - (name == "layers.1.q"), 0)) for name, x in q.items()}

@@ -47,26 +47,23 @@ def _errors(
     base: float, column: np.ndarray, position: np.ndarray, cosines: DoubleDouble, sines: DoubleDouble
 ) -> tuple[float, float]:
     """The largest error, and the largest in relation to the value."""
-    before, ctx.prec = ctx.prec, 1500
     absolute, relative = 0.0, 0.0
-    for k, (i, p) in enumerate(zip(column.tolist(), position.tolist(), strict=True)):
-        sine, cosine = (arb(base) ** (arb(-i) / 16) * p).sin_cos()
-        for found, true in ((sines, sine), (cosines, cosine)):
-            error = abs(arb(float(found.hi[k])) + arb(float(found.lo[k])) - true)
-            absolute, relative = max(absolute, float(error.upper())), max(relative, float((error / abs(true)).upper()))
-    ctx.prec = before
+    with ctx.workprec(1500):
+        for k, (i, p) in enumerate(zip(column.tolist(), position.tolist(), strict=True)):
+            sine, cosine = (arb(base) ** (arb(-i) / 16) * p).sin_cos()
+            for found, true in ((sines, sine), (cosines, cosine)):
+                error = abs(arb(float(found.hi[k])) + arb(float(found.lo[k])) - true)
+                absolute = max(absolute, float(error.upper()))
+                relative = max(relative, float((error / abs(true)).upper()))
     return absolute, relative
 
 
 def test_angles_just_below_a_sector_keep_their_digits():
     """p·θ a hair below a whole number of turns: the highest digit says −1, all others together almost 1."""
-    checked = 0
-    for position in range(1_373_000, 1_373_400):
+    for position in range(1_373_000, 1_373_120):
         scale = 2 * math.pi / position
-        found = Sinusoidal(1, 1, scale=scale, offset=position).tables()["pe"].view(np.uint32)
-        wanted = oracle.sinusoidal_bits(np.array([position]), np.array([0]), dim=1, scale=scale)
-        checked += int(found[0, 0] == wanted[0])
-    assert checked == 400
+        found = Sinusoidal(1, 1, scale=scale, offset=position).tables()["pe"]
+        assert bits(found)[0] == oracle.sinusoidal_bits(np.array([position]), np.array([0]), dim=1, scale=scale)
 
 
 f32 = np.float32

@@ -38,9 +38,8 @@ def expected(case: str) -> tuple[list[arb], arb]:
 
 @pytest.fixture(autouse=True)
 def precision():
-    before, ctx.prec = ctx.prec, 300
-    yield
-    ctx.prec = before
+    with ctx.workprec(300):
+        yield
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -38,19 +38,17 @@ def share(seed: int, element: int) -> Fraction:
 @pytest.mark.parametrize("init", ["normal", "trunc-normal", "uniform", "xavier-uniform"])
 def test_first_values(seed, init):
     """Independent of the engine and of NumPy: Philox in integers, the inverse distribution function in balls."""
-    before, ctx.prec = ctx.prec, 150
     true = []
-    for element in range(60):
-        u = share(seed, element)
-        if init.endswith("uniform"):  # with that std, or with Glorot's bound, whatever the std
-            value = rational(2 * u - 1) * (arb(3).sqrt() if init == "uniform" else (arb(6) / 16).sqrt() / 0.02)
-        elif init == "normal":
-            value = normal_quantile(u)
-        else:
-            cut = (arb(2).sqrt()).erfc() / 2
-            value = -arb(2).sqrt() * (2 * (cut + rational(u) * (1 - 2 * cut))).erfcinv()
-        true.append(float(value * arb(0.02)))
-    ctx.prec = before
+    with ctx.workprec(150):
+        cut = arb(2).sqrt().erfc() / 2
+        for u in (share(seed, element) for element in range(60)):
+            if init.endswith("uniform"):  # with that std, or with Glorot's bound, whatever the std
+                value = rational(2 * u - 1) * (arb(3).sqrt() if init == "uniform" else (arb(6) / 16).sqrt() / 0.02)
+            elif init == "normal":
+                value = normal_quantile(u)
+            else:
+                value = -arb(2).sqrt() * (2 * (cut + rational(u) * (1 - 2 * cut))).erfcinv()
+            true.append(float(value * arb(0.02)))
     found = weight(10, 6, init=init, seed=seed, dtype="float64").ravel()
     np.testing.assert_allclose(found, true, rtol=2e-15, atol=1e-17)
     assert ulps(weight(10, 6, init=init, seed=seed).ravel(), np.array(true, np.float32)).max() <= 1
@@ -84,28 +82,24 @@ def quantile_grid() -> np.ndarray:
     """The middle, the places where the approximation changes, and both tails down to what 53 bits can hold."""
     tail = 2.0 ** -np.arange(2.0, 54.5, 0.25)
     seams = [0.075, 0.925, np.exp(-25.0), np.nextafter(0.075, 0), np.nextafter(0.925, 1)]
-    return np.concatenate([np.linspace(0.001, 0.999, 999), tail, 1 - tail[tail > 2.0**-50], seams, [0.5, 2.0**-54]])
+    return np.concatenate([np.linspace(0.001, 0.999, 333), tail, 1 - tail[tail > 2.0**-50], seams, [0.5, 2.0**-54]])
 
 
 def test_normal_is_the_inverse_distribution_function():
     u = quantile_grid()
-    before, ctx.prec = ctx.prec, 200
-    true = [normal_quantile(Fraction(float(x))) for x in u]
-    errors = [float(abs(arb(float(x)) - t).upper()) for x, t in zip(learned.normal(u), true, strict=True)]
-    ctx.prec = before
+    with ctx.workprec(200):
+        true = [normal_quantile(Fraction(float(x))) for x in u]
+        errors = [float(abs(arb(float(x)) - t).upper()) for x, t in zip(learned.normal(u), true, strict=True)]
     assert max(e / max(abs(float(t)), 1e-3) for e, t in zip(errors, true, strict=True)) <= 1e-15
 
 
 def test_log():
-    x = np.concatenate(
-        [np.linspace(0.001, 4, 4000), 2.0 ** -np.arange(1, 60), [0.7071067811865475, 0.7071067811865477]]
-    )
-    before, ctx.prec = ctx.prec, 150
-    for value, found in zip(x, learned.log(x), strict=True):
-        true = rational(float(value)).log()
-        limit = max(1e-16, 2 * np.spacing(abs(float(true))))
-        assert float(abs(arb(float(found)) - true).upper()) <= limit
-    ctx.prec = before
+    x = np.concatenate([np.linspace(0.001, 4, 1000), 2.0 ** -np.arange(1, 60), np.sqrt(0.5) + np.array([0, 2e-16])])
+    with ctx.workprec(150):
+        for value, found in zip(x, learned.log(x), strict=True):
+            true = rational(float(value)).log()
+            limit = max(1e-16, 2 * np.spacing(abs(float(true))))
+            assert float(abs(arb(float(found)) - true).upper()) <= limit
 
 
 def test_specs_that_name_the_generator_still_count():

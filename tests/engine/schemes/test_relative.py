@@ -1,16 +1,13 @@
-"""Buckets of relative positions, against the formulas in arbitrary precision, and biases."""
+"""Buckets of relative positions, against the formulas in arbitrary precision."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from flint import arb
 
-import pecli
-from pecli.cli.app import run
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.scheme import Scheme
 
@@ -71,22 +68,6 @@ def test_rows_alone_are_rows_of_the_table() -> None:
     for scheme in (Relative("t5", 50), Relative("swin", grid=(4, 7))):
         whole = scheme.tables()["index"]
         assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
-
-
-def test_the_bias_is_looked_up(tmp_path: Path) -> None:
-    weights = np.random.default_rng(2).normal(size=(32, 3)).astype(np.float32)
-    index = Relative("t5", 20).tables()["index"]
-    bias = Relative("t5", 20, weights=weights).tables()["bias"]
-    assert np.array_equal(bias, np.moveaxis(weights[index], -1, 0))
-    np.save(tmp_path / "w.npy", weights)
-    words = ["relative", "--style", "t5", "--seq-len", "20", "--weights", str(tmp_path / "w.npy"), "-q"]
-    assert run([*words, "-o", str(tmp_path / "bias.npz")]) == 0
-    assert np.array_equal(pecli.load(tmp_path / "bias.npz")["bias"], bias)
-    assert run([*words, "--verify", str(tmp_path / "bias.npz")]) == 0
-    assert run([*words, "--causal", "--verify", str(tmp_path / "bias.npz")]) == 1
-    assert run(["verify", "-q", str(tmp_path / "bias.npz")]) == 3  # the file does not hold the weights
-    scores = np.ones((2, 3, 20, 20))
-    assert np.array_equal(Relative("t5", 20, weights=weights).applied_to(scores), scores + bias)
 
 
 def test_specs() -> None:

@@ -38,14 +38,14 @@ def hold_against_oracle(rows: int, dim: int, samples: int, seed: int, **options)
 @pytest.mark.sample(2)
 def test_bases_and_dims(offset, dtype):
     for base in (2.0, 100.0, 10000.0, 500000.0, 1e6, 1e20, 0.5, 1.0, 1e300, 1e-5):
-        hold_against_oracle(300, 64, 1500, 1, base=base, offset=offset, dtype=dtype)
+        hold_against_oracle(300, 64, 300, 1, base=base, offset=offset, dtype=dtype)
     for dim in (1, 2, 3, 64, 127, 1024):
-        hold_against_oracle(280, dim, 1000, 2, offset=offset, dtype=dtype)
+        hold_against_oracle(280, dim, 300, 2, offset=offset, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_widest_table(dtype):
-    hold_against_oracle(20, 65536, 1000, 3, offset=999_990, dtype=dtype)
+    hold_against_oracle(20, 65536, 300, 3, offset=999_990, dtype=dtype)
 
 
 NUMBERS = [
@@ -62,9 +62,9 @@ NUMBERS = [
 def test_layouts_scale_amplitude_and_shift(dtype):
     for layout, cos_first in LAYOUTS:
         for dim in (1, 2, 3, 5, 64):
-            hold_against_oracle(100, dim, 700, 4, layout=layout, cos_first=cos_first, dtype=dtype, offset=123_456)
+            hold_against_oracle(100, dim, 200, 4, layout=layout, cos_first=cos_first, dtype=dtype, offset=123_456)
     for options in NUMBERS:
-        hold_against_oracle(200, 64, 1000, 5, dtype=dtype, **options)
+        hold_against_oracle(200, 64, 300, 5, dtype=dtype, **options)
 
 
 def test_published_numbers():

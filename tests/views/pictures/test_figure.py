@@ -1,24 +1,194 @@
-"""Figures: saved the same every time, and refused before any work."""
+"""Figures: every kind is painted, nothing leaves the paper, and the same picture is the same bytes."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+import pecli
 from pecli.errors import ParameterError
-from pecli.views.pictures import figure, palettes
-from pecli.views.pictures.panels import HeatmapPanel, Picture
+from pecli.views.pictures import palettes
+from pecli.views.pictures.figure import check_suffix, render, save, svg
+from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Picture
 from tests.pixels import decoded
+from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
+
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+X = np.arange(50.0)
+
+
+@pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["as it likes", "small"])
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.sample(12)
+def test_every_text_is_inside_the_figure_and_apart_from_the_others(
+    name: str, kind: str, beside: bool, size: tuple[float, float] | None
+) -> None:
+    if beside and (kind, name) == ("heatmap", "alibi"):  # one at a time
+        return
+    picture = made(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
+    shown = assert_readable(render(picture, size=size))
+    assert any(text.startswith(name) for text in shown)
+    assert any(" ".join(text.split()).lower().endswith(picture.title[-20:].lower()) for text in shown)
+
+
+def _not_drawn(axis: Axis) -> list[Text]:
+    """The numbers of ticks beyond the ends of an axis."""
+    low, high = sorted(axis.get_view_interval())
+    slack = 1e-9 * (high - low)
+    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+    return [label for t in ticks if not low - slack <= t.get_loc() <= high + slack for label in (t.label1, t.label2)]
+
+
+def assert_readable(figure: Figure) -> list[str]:
+    """No text leaves the paper or lies on another; all of them."""
+    from matplotlib.axes import Axes
+    from matplotlib.text import Text
+
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    boxes = []
+    beyond = {label for axes in figure.findobj(Axes) for axis in (axes.xaxis, axes.yaxis) for label in _not_drawn(axis)}
+    for text in set(figure.findobj(Text)) - beyond:
+        shown = text.get_visible() and text.get_text().strip() and (text.axes is None or text.axes.get_visible())
+        box = text.get_window_extent(renderer)
+        if shown and box.width and box.x1 > 0 and box.x0 < figure.bbox.x1:
+            boxes.append((text.get_text(), box))
+    for k, (text, box) in enumerate(boxes):
+        assert min(box.x0, box.y0) >= -1, text
+        assert box.x1 <= figure.bbox.x1 + 1, text
+        assert box.y1 <= figure.bbox.y1 + 1, text
+        for other, another in boxes[:k]:
+            across = min(box.x1, another.x1) - max(box.x0, another.x0)
+            down = min(box.y1, another.y1) - max(box.y0, another.y0)
+            assert across < 1 or down < 2, f"{text!r} lies on {other!r}"
+    return [text for text, _ in boxes]
+
+
+def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
+    names = [f"{part}_model.layers.embeddings.position_embedding.{part}.weight" for part in ("text", "vision", "audio")]
+    heats = [HeatmapPanel(name, np.zeros((4, 4)), limits=(0.0, 1.0)) for name in names]
+    shown = ["".join(text.split()) for text in assert_readable(render(Picture("many", heats, across=3)))]
+    for name in names:
+        assert name in shown or any(text.startswith(name[:7]) and "…" in text for text in shown)
+    curves = [Curve(name * 3, np.arange(9.0), np.arange(9.0) + k) for k, name in enumerate(names)]
+    legend = assert_readable(render(Picture("legend", [Chart("", curves)])))
+    assert {name * 3 for name in names} <= {"".join(text.split()) for text in legend}
+
+
+def test_levels_and_bands_are_named_close_ones_too() -> None:
+    levels = [("trained on 8,192", 8192.0), ("extended to 10,240", 10240.0)]
+    curve = Curve("rope", X, 6.28 * 1e5 ** (X / 50), marks=[(10.0, 62.8)])
+    chart = Chart("", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=[Band("kept", 0, 20)])
+    figure = render(Picture("waves", [chart]))
+    assert {"trained on 8,192", "extended to 10,240", "kept", "rope"} <= set(assert_readable(figure))
+    (axes,) = figure.axes
+    assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx([6.28, 62.8, 8192.0, 10240.0])
+    assert axes.lines[1].get_color() == axes.lines[0].get_color()
+    assert (axes.patches[0].get_x(), axes.patches[0].get_width()) == (-0.5, 21.0)
+
+
+def test_curves_and_points_on_each_other_are_all_seen() -> None:
+    curves = [Curve("one", X, X**2), Curve("same", X, X**2), Curve("law", X, 50 * X, reference=True)]
+    first, second, law = render(Picture("", [Chart("", curves)])).axes[0].lines
+    assert [line.get_linestyle() for line in (first, second, law)] == ["-", "--", ":"]
+    figure = render(made("slopes", pecli.Alibi(12), pecli.Alibi(8)))
+    below, above = figure.axes[0].lines
+    assert (below.get_linestyle(), above.get_linestyle()) == ("None", "None")
+    assert below.get_marker() != above.get_marker()
+    assert above.get_fillstyle() == "none"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
+    chart = Chart("", [Curve(f"curve {k}", X, X * k) for k in range(10)], ordered=ordered)
+    lines = render(Picture("", [chart]), dark=dark).axes[0].lines
+    assert len({str(line.get_color()) for line in lines}) == 10
+    assert {line.get_linestyle() for line in lines} == ({"-"} if ordered else {"-", "--"})
+
+
+@pytest.mark.parametrize(("count", "named"), [(6, [False] * 3 + [True] * 3), (5, [True] * 5)])
+def test_the_outer_axes_speak_for_all_where_there_are_such(count: int, named: list[bool]) -> None:
+    heats = [HeatmapPanel(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(count)]
+    *axes, _ = render(Picture("some", heats, across=3)).axes
+    assert [each.get_xlabel() != "" for each in axes] == named
+
+
+def test_matrices_of_other_ends_have_a_bar_each() -> None:
+    heats = [HeatmapPanel(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error") for k in range(3)]
+    figure = render(Picture("bars", heats), size=(8.0, 8.0))
+    assert assert_readable(figure).count("error") == 3
+    for axes, bar in zip(figure.axes[:3], figure.axes[3:], strict=True):
+        assert (axes.bbox.y0, axes.bbox.y1) == pytest.approx((bar.bbox.y0, bar.bbox.y1))
+
+
+def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
+    values = np.zeros((8, 8))
+    values[:, 4:] = np.nan
+    figure = render(Picture("", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())[:, :, :3].astype(int)
+    axes = figure.axes[0].bbox
+    middle = int(figure.bbox.y1 - (axes.y0 + axes.y1) / 2)
+    left, right = (pixels[middle, int(axes.x0 + axes.width * share)] for share in (0.25, 0.75))
+    assert left.min() > 240  # the middle of the diverging palette is next to white
+    assert right.tolist() == [128, 128, 128]
+    assert figure.axes[1].get_ylabel() == "grey: not finite"
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])
+def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(rows: int, columns: int) -> None:
+    values = pecli.Sinusoidal(rows, columns, dtype="float64").tables()["pe"]
+    figure = render(Picture("t", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
+    drawn = np.asarray(figure.axes[0].images[0].get_array())
+    assert drawn.shape == (min(rows, 375), -(-columns // -(-columns // 600)))  # three quarters of 8 × 5 inches
+    edges = [k * rows // len(drawn) for k in range(len(drawn) + 1)]
+    for k in range(0, len(drawn), 13):
+        part = values[edges[k] : edges[k + 1], :: -(-columns // 600)]
+        np.testing.assert_allclose(drawn[k], part.mean(axis=0), atol=1e-12)
+
+
+def test_axes_say_what_of_a_table_is_shown() -> None:
+    panel = HeatmapPanel("", np.zeros((5000, 2000)), table_shape=(10_000_000, 4000))
+    axes, _ = render(Picture("t", [panel])).axes
+    assert axes.get_ylabel() == f"position (means of {1e7 / 375:,.0f})"
+    assert axes.get_xlabel() == "channel (one in 8)"  # every fourth of 2000, each of which is one in two
+
+
+def test_a_logarithmic_scale_marks_the_tolerance() -> None:
+    values = 10.0 ** -np.arange(1.0, 9.0)[:, None] * np.ones((8, 8))
+    panel = HeatmapPanel("e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=("tolerance", 1e-3))
+    figure = render(Picture("t", [panel]))
+    assert {"error, line: tolerance 0.001", "1e−5"} <= set(assert_readable(figure))
+    bar = figure.axes[1]
+    assert bar.get_ylim() == pytest.approx((1e-9, 0.1))
+    assert [line.get_ydata()[0] for line in bar.lines] == pytest.approx([1e-3, 1e-3])
+
+
+def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    text = svg(render(Picture("", [HeatmapPanel("", values)])), "f")
+    images = [decoded(b64decode(data)).shape[:2] for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', text)]
+    assert (3, 4) in images
+    assert "image-rendering:pixelated" in text
 
 
 def drawn(folder: Path, name: str = "x.png", *, dark: bool = False) -> bytes:
     panel = HeatmapPanel("costs $5 and $6 位置 🙂", np.tile(np.linspace(-1, 1, 64), (64, 1)))
-    figure.save(figure.render(Picture("", [panel]), size=(4, 3), dark=dark), str(folder / name))
+    save(render(Picture("", [panel]), size=(4, 3), dark=dark), str(folder / name))
     return (folder / name).read_bytes()
 
 
@@ -61,7 +231,7 @@ def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
 @pytest.mark.parametrize("path", ["x.gif", "x", "", "png", "x.png.txt"])
 def test_suffixes_that_are_no_pictures(path: str) -> None:
     with pytest.raises(ParameterError, match=r"\.png, \.svg, \.pdf"):
-        figure.check_suffix(path)
+        check_suffix(path)
 
 
 def test_text_in_vector_figures_is_text(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.views.pictures import kinds, palettes, terminal_render
+from pecli.views.pictures import palettes, terminal_render
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
 from pecli.views.screen import Terminal, terminal
 from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, made, plain
@@ -60,8 +60,6 @@ def dots(lines: list[str]) -> np.ndarray:
 @pytest.mark.parametrize("terminal", [*TERMINALS.values(), Terminal(120, 40)])
 @pytest.mark.sample(19)
 def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: Terminal) -> None:
-    if not kinds.KINDS[kind].terminal:
-        return
     shown = terminal_render.lines(made(kind, SCHEMES[name], titled=True), terminal)
     assert max(map(len, plain(shown))) <= terminal.columns
     assert len(shown) <= terminal.lines - 1

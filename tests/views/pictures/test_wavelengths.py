@@ -10,7 +10,7 @@ import pytest
 import pecli
 from pecli.models.presets import presets
 from pecli.views.pictures import kinds
-from pecli.views.pictures.kinds.wavelengths import bands
+from pecli.views.pictures.kinds.frequencies import bands
 from pecli.views.pictures.panels import Picture, PlotRequest
 from pecli.views.pictures.subjects import labelled, of_model, of_scheme
 from tests.views.pictures.drawing import made

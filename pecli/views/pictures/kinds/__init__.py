@@ -19,19 +19,17 @@ class Kind(NamedTuple):
 
     module: str
     summary: str
-    terminal: bool = True
     picks: bool = False  #: Whether it may show some channels, pairs or heads of many
 
 
 KINDS: dict[str, Kind] = {
     "heatmap": Kind("tables", "the values, by position and channel", picks=True),
     "curves": Kind("tables", "channels over positions; of ALiBi, biases over distances", picks=True),
-    "wavelengths": Kind("wavelengths", "the wavelength of each pair, and what a scaling does to it"),
-    "similarity": Kind("distance", "cosine similarity of all positions with each other"),
-    "patch": Kind("distance", "of a table on a grid, the similarity of one patch to all others"),
-    "decay": Kind("distance", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
-    "circle": Kind("distance", "where pairs of channels point, as they rotate", terminal=False, picks=True),
-    "slopes": Kind("distance", "ALiBi's slopes, head by head"),
+    "wavelengths": Kind("frequencies", "the wavelength of each pair, and what a scaling does to it"),
+    "similarity": Kind("tables", "cosine similarity of all positions with each other"),
+    "patch": Kind("tables", "of a table on a grid, the similarity of one patch to all others"),
+    "decay": Kind("frequencies", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
+    "slopes": Kind("frequencies", "ALiBi's slopes, head by head"),
 }
 
 
@@ -72,16 +70,16 @@ def about(command: str, subjects: Sequence[Subject]) -> dict[str, Any]:
     return {"command": command, "specs": specs, "version": __version__}
 
 
-def fitting(kind: str, subjects: Sequence[Subject], *, terminal: bool = False) -> list[Subject]:
+def fitting(kind: str, subjects: Sequence[Subject]) -> list[Subject]:
     """The subjects, if the kind fits them; tables without a spec are identified where it takes a scheme."""
     from pecli.views.pictures.subjects import identified
 
     subjects = [subject if kind in subject.picture_kinds else identified(subject) for subject in subjects]
-    check(kind, subjects, terminal=terminal)
+    check(kind, subjects)
     return list(subjects)
 
 
-def check(kind: str, subjects: Sequence[Subject] = (), *, terminal: bool = False) -> None:
+def check(kind: str, subjects: Sequence[Subject] = ()) -> None:
     """Refuse a kind that does not exist, or does not fit."""
     if kind not in KINDS:
         raise ParameterError("kind", repr(kind), f"it must be one of {', '.join(KINDS)}", nearest(kind, KINDS))
@@ -91,5 +89,3 @@ def check(kind: str, subjects: Sequence[Subject] = (), *, terminal: bool = False
             name = unknown if subject.kind == "file" else subject.kind
             fitting = ", ".join(other for other in KINDS if other in subject.picture_kinds)
             raise ParameterError("kind", kind, f"{name} has no such picture", f"take one of {fitting}")
-    if terminal and not KINDS[kind].terminal:
-        raise ParameterError("kind", kind, "it is not drawn in a terminal", "write it to a file with -o x.png")

@@ -1,4 +1,4 @@
-"""The values of tables: as colours, and as curves over positions."""
+"""The values of tables: as colours, as curves over positions, and how similar the rows of two positions are."""
 
 from __future__ import annotations
 
@@ -7,18 +7,31 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.views.pictures.downsample import check_width, envelope, is_sampled, reduced
-from pecli.views.pictures.kinds.distance import heads_of
-from pecli.views.pictures.kinds.wavelengths import angular_frequencies, informative_pairs
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels, chosen
+from pecli.views.pictures.downsample import check_width, envelope, is_sampled, reduced, stride
+from pecli.views.pictures.kinds.frequencies import angular_frequencies, heads_of, informative_pairs
+from pecli.views.pictures.panels import (
+    Chart,
+    Curve,
+    HeatmapPanel,
+    Picture,
+    PlotRequest,
+    Subject,
+    check_panels,
+    chosen,
+    names_of,
+)
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would be a band
 MAX_PIECES = 1 << 14  #: Pieces of a curve, more than any picture has columns
 CHOSEN_CURVES, MAX_CURVES = 5, 12  #: Curves that are chosen, and those that have colours of their own
 MAX_TURNS = 16.0  #: Turns of a curve within the table; more would be a band
+MAX_SAMPLES = 512  #: Positions of a similarity matrix
+MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24  #: Positions whose distances are looked at, and their elements
+MAX_WIDTH = 16384
+MAX_MAP_POINTS = 1 << 18  #: Points of a grid that are drawn
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -30,7 +43,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     panels: list[HeatmapPanel] = []
     elements: dict[str, None] = {}
     sampled = False
-    for subject in subjects:
+    for subject, name in zip(subjects, names_of(subjects), strict=True):
         for table, title, rows in _matrices(subject, request):
             check_width(table, "heatmap")
             check_panels(len(panels) + 1)
@@ -39,7 +52,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             elements[axes.value] = None
             values = reduced(table, request.rows, request.columns)
             panel = HeatmapPanel(
-                ", ".join(filter(None, [subject.label if len(subjects) > 1 else "", title])),
+                ", ".join(filter(None, [name, title])),
                 np.abs(values) if biased else values,
                 rows=rows,
                 columns=axes.names[-1],
@@ -92,11 +105,9 @@ def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """One chart; with several subjects each curve says whose it is."""
     several = len(subjects) > 1
     if all(subject.applied_as == "bias" for subject in subjects):
-        found = []
-        for head in heads_of(subjects, request):
-            distances = np.linspace(0, head.keys - 1, 200)
-            found.append(Curve(head.label, distances, -head.slope * distances))
-        return Picture("bias by distance", [Chart("", found, x="distance", y="bias", ordered=not several)])
+        heads = [(label, np.linspace(0, keys - 1, 200), slope) for label, slope, keys in heads_of(subjects, request)]
+        lines = [Curve(label, distances, -slope * distances) for label, distances, slope in heads]
+        return Picture("bias by distance", [Chart("", lines, x="distance", y="bias", ordered=not several)])
     found, words, cut = [], set(), False
     for subject in subjects:
         rotary = subject.applied_as == "rotation"  # whose sines look like the cosines
@@ -159,3 +170,119 @@ def _is_restless(rows: Floats) -> bool:
         steps = np.abs(np.diff(start, axis=0))
         finite, known = steps[np.isfinite(steps)], start[np.isfinite(start)]
         return len(rows) > 64 and finite.size > 0 and bool(finite.mean() > known.std())
+
+
+def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """A matrix per subject, and one chart for all."""
+    check_panels(len(subjects))
+    panels: list[HeatmapPanel | Chart] = []
+    curves, looked = [], 0
+    for subject, name in zip(subjects, names_of(subjects), strict=True):
+        table = vectors(subject)
+        every = stride(table.rows, min(request.rows, MAX_SAMPLES))
+        sampled = directions(widened(table.pick(np.arange(0, table.rows, every))))
+        words = "pairs of sampled positions" if every > 1 else "" if name else "all pairs of positions"
+        cosines = sampled @ sampled.T
+        panels.append(
+            HeatmapPanel(
+                ", ".join(filter(None, [name, words])),
+                cosines,
+                columns="position",
+                first_row=subject.first,
+                table_shape=(table.rows, table.rows),
+                limits=_limits(cosines),
+                reduce="sample",
+            )
+        )
+        start = replace(table, shape=(min(table.rows, MAX_DISTANCES, MAX_ELEMENTS // table.width), table.width))
+        rows = directions(widened(start.array()))
+        looked = max(looked, len(rows)) if table.rows > len(rows) else looked
+        curves.append(Curve(name, np.arange(len(rows), dtype=np.float64), by_distance(rows)))
+    note = f", of the first {looked:,} positions" if looked else ""
+    panels.append(Chart(f"mean by distance{note}", curves, x="distance", y="cosine similarity"))
+    across = 2 if len(subjects) in (1, 2, 4) else min(3, len(subjects))
+    return Picture("cosine similarity of positions", panels, across)
+
+
+def _limits(cosines: Floats) -> tuple[float, float]:
+    """All that cosines can be; those of the data where none is negative, or little of the colours would be used."""
+    low = float(np.nanmin(cosines)) if np.isfinite(cosines).any() else -1.0
+    return (low, 1.0) if 0 <= low < 1 else (-1.0, 1.0)
+
+
+def vectors(subject: Subject) -> Table:
+    """The rows that stand for positions; for RoPE cosines and sines side by side."""
+    tables = subject.matrices
+    if subject.applied_as == "rotation":
+        cos, sin = (next(table for table in tables if table.name == name) for name in ("cos", "sin"))
+
+        def fill(start: int, out: Array) -> None:
+            cos.fill(start, out[:, : cos.width])
+            sin.fill(start, out[:, cos.width :])
+
+        return replace(cos, name="cos, sin", shape=(cos.rows, 2 * cos.width), fill=fill)
+    if len(tables) != 1:
+        names = f": {', '.join(table.name for table in tables[:8])}" if tables else ""
+        rule = f"{subject.label} has {len(tables)} tables with rows and columns{names}"
+        raise ParameterError("kind", "similarity", rule, "name one as FILE:NAME" if tables else "")
+    check_width(tables[0], "similarity", MAX_WIDTH)
+    return tables[0]
+
+
+def directions(rows: Floats) -> Floats:
+    """Each row divided by its norm; a row of zeros, or one that is not finite, has no direction, and is NaN."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # whose squares neither overflow nor vanish
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def by_distance(rows: Floats) -> Floats:
+    """The mean of p·q over all positions at each distance, through the power spectrum; rows of NaN do not count."""
+    length = len(rows)
+    known: Floats = np.asarray(np.isfinite(rows).all(axis=1, keepdims=True), np.float64)
+    products = _autocorrelation(np.where(known > 0, rows, 0.0))
+    pairs = np.rint(_autocorrelation(known))
+    return np.asarray(np.divide(products, pairs, out=np.full(length, np.nan), where=pairs > 0))
+
+
+def _autocorrelation(rows: Floats) -> Floats:
+    size = 1 << (2 * len(rows) - 1).bit_length()
+    power = np.zeros(size // 2 + 1)
+    step = max(1, (1 << 22) // size)
+    for first in range(0, rows.shape[1], step):
+        power += np.sum(np.abs(np.fft.rfft(rows[:, first : first + step], size, axis=0)) ** 2, axis=1)
+    return np.asarray(np.fft.irfft(power, size)[: len(rows)])
+
+
+def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """The patch in the middle, compared with every other."""
+    panels = []
+    for subject in subjects:
+        rows = grid_rows(subject)
+        parts = [widened(table.pick(rows.reshape(-1))) for table in subject.matrices]
+        vectors = np.concatenate(parts, axis=1)
+        size = np.linalg.norm(vectors, axis=1)
+        row, column = rows.shape[0] // 2, rows.shape[1] // 2
+        middle = row * rows.shape[1] + column
+        alike = vectors @ vectors[middle] / np.where(size > 0, size * size[middle], 1)
+        title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
+        values = alike.reshape(rows.shape)
+        panels.append(
+            HeatmapPanel(title, values, "row", "column", limits=_limits(values), meaning="cosine similarity"),
+        )
+    return Picture("similarity of one patch to all others", panels, min(2, len(panels)))
+
+
+def grid_rows(subject: Subject) -> Indices:
+    """Which row of the table each point of the first frame has: (H, W)."""
+    scheme = subject.scheme
+    grid, style = getattr(scheme, "grid", None), getattr(scheme, "grid_style", None)
+    assert grid is not None
+    assert style is not None
+    height, width = grid[-2:]
+    if height * width > MAX_MAP_POINTS:
+        raise ParameterError("the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points")
+    keep = 0 if style.keep_last else getattr(scheme, "keep", None) or 0
+    m = style.merge
+    blocks = np.arange(height * width).reshape(height // m, width // m, m, m)
+    return keep + blocks.transpose(0, 2, 1, 3).reshape(height, width)

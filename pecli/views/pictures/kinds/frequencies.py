@@ -1,19 +1,30 @@
-"""How long the wave of each pair is, beside the contexts that it has to span: the picture that explains scaling."""
+"""What follows from frequencies and slopes: wavelengths beside the contexts that they have to span, which explains
+scaling; scores and weights by distance.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes.rope import Rope
-from pecli.errors import number
-from pecli.views.pictures.panels import Band, Chart, Curve, Picture, PlotRequest, Subject
+from pecli.errors import ParameterError, number
+from pecli.views.pictures.panels import (
+    Band,
+    Chart,
+    Curve,
+    Picture,
+    PlotRequest,
+    Subject,
+    chosen,
+    names_of,
+)
 
 CONTEXT, WINDOW = "context", "sliding window"
 MAX_LINES, MAX_LETTERS = 2, 24
@@ -26,52 +37,33 @@ LIMITS = {
 """Scalings that keep some pairs and stretch others: turns within the training length from which on a pair is kept, and
 below which it is stretched; with what counts where they are not given.
 """
-
-
-class Waves(NamedTuple):
-    """One curve: a subject's wavelengths, the length that they are read at, and by how much each was stretched."""
-
-    subject: Subject
-    read_at: str = ""
-
-    @property
-    def lengths(self) -> Floats:
-        with np.errstate(divide="ignore"):
-            return 2 * math.pi / angular_frequencies(self.subject)
-
-    @property
-    def stretch(self) -> Floats:
-        """So many digits of it are exact; pairs that do not rotate have none."""
-        rope = scaled_rope(self.subject)
-        with np.errstate(invalid="ignore"):
-            return np.round(self.lengths / (self.lengths if rope is None else unscaled_wavelengths(rope)), 9)
-
-    @property
-    def is_scaled(self) -> bool:
-        return bool(np.any(np.abs(self.stretch[np.isfinite(self.stretch)] - 1) > REL_TOL))
+MAX_POINTS = 1200
+MIN_WEIGHT = 1e-9  #: Weights below this are not drawn
+MANY_HEADS, FEW_HEADS = 8, 3  #: Heads that are chosen of one subject, and of each of several
+DEFAULT_KEYS = 1024  #: Keys that a query sees where nobody says how many
 
 
 def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """A curve per subject, and what its scaling does: the bands it treats alike, and the stretch of every pair."""
-    waves = [each for subject in subjects for each in waves_of(subject)]
+    waves = [wave for subject in subjects for wave in waves_of(subject)]
     several, rope = len(subjects) > 1, scaled_rope(subjects[0])
     longest = max(len(subject.label) for subject in subjects)
     crowded = several and (len(subjects) > MAX_LINES or longest > MAX_LETTERS)
-    scaled = any(wave.is_scaled for wave in waves)
-    shares = len({len(wave.lengths) for wave in waves}) > 1
-    curves, stretches = [], []
-    for wave in waves:
-        lengths = wave.lengths
-        x = np.arange(len(lengths)) / (len(lengths) if shares else 1)
-        parts = [wave.subject.label, wave.read_at, _contexts_in_words(wave.subject) if crowded else ""]
-        label = ", ".join(filter(None, parts)) if several else wave.read_at or "scaled" * scaled
-        curves.append(Curve(label, x, lengths, marks=_marks(wave, x) if crowded else ()))
-        stretches.append(Curve("", x, wave.stretch if wave.is_scaled else np.full(len(x), np.nan)))
+    every_stretch = [_stretch(subject) for subject, _ in waves]
+    scaled = any(map(_is_scaled, every_stretch))
+    shares = len(set(map(len, every_stretch))) > 1
+    curves, stretches, words = [], [], []
+    for (subject, read_at), stretch in zip(waves, every_stretch, strict=True):
+        x = np.arange(len(stretch)) / (len(stretch) if shares else 1)
+        parts = [subject.label, read_at, _contexts_in_words(subject) if crowded else ""]
+        label = ", ".join(filter(None, parts)) if several else read_at or "scaled" * scaled
+        curves.append(Curve(label, x, _lengths(subject), marks=_marks(subject, x) if crowded else ()))
+        stretches.append(Curve("", x, stretch if _is_scaled(stretch) else np.full(len(x), np.nan)))
+        words.append(_scaling(subject, several))
     axis = "pair, as a share of all" if shares else "pair"
     shown: list[Band] = []
-    words = [_scaling(wave.subject, several) for wave in waves]
     if scaled and not several and rope is not None:
-        shown = bands(waves[0].stretch) if len(waves) == 1 else []
+        shown = bands(every_stretch[0]) if len(waves) == 1 else []
         curves.append(Curve("unscaled", curves[0].x, unscaled_wavelengths(rope), reference=True))
         words.append("; ".join(_in_words(rope, band) for band in shown))
     words.append("dots: contexts and windows" if crowded else "")
@@ -85,19 +77,35 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     return Picture(title, panels, 1, ". ".join(dict.fromkeys(filter(None, words))))
 
 
-def waves_of(subject: Subject) -> list[Waves]:
-    """The wavelengths of a subject; of a scaling that follows the length, at the lengths that matter."""
+def waves_of(subject: Subject) -> list[tuple[Subject, str]]:
+    """The subject; of a scaling that follows the length, at the lengths that matter, each in words."""
     rope = scaled_rope(subject)
     follows = rope is not None and "length" in rope.scaling_value.required() + rope.scaling_value.optional()
     if rope is None or not follows or rope.length is not None:
-        return [Waves(subject)]
+        return [(subject, "")]
     trained = rope.original_max_position_embeddings or rope.max_position_embeddings or rope.effective_length
     longest = max(subject.context or rope.max_position_embeddings or 0, rope.effective_length, trained)
     if rope.long_factor is not None:
         words = {trained: f"short factors, up to {trained:,}", trained + 1: f"long factors, beyond {trained:,}"}
     else:
         words = {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
-    return [Waves(subject._replace(scheme=replace(rope, length=length)), word) for length, word in words.items()]
+    return [(subject._replace(scheme=replace(rope, length=length)), word) for length, word in words.items()]
+
+
+def _lengths(subject: Subject) -> Floats:
+    with np.errstate(divide="ignore"):
+        return 2 * math.pi / angular_frequencies(subject)
+
+
+def _stretch(subject: Subject) -> Floats:
+    """By how much each wavelength was stretched, to digits that are exact; pairs that do not rotate have none."""
+    rope, lengths = scaled_rope(subject), _lengths(subject)
+    with np.errstate(invalid="ignore"):
+        return np.round(lengths / (lengths if rope is None else unscaled_wavelengths(rope)), 9)
+
+
+def _is_scaled(stretch: Floats) -> bool:
+    return bool(np.any(np.abs(stretch[np.isfinite(stretch)] - 1) > REL_TOL))
 
 
 def unscaled_wavelengths(rope: Rope) -> Floats:
@@ -184,11 +192,12 @@ def _contexts_in_words(subject: Subject) -> str:
     return ", ".join(filter(None, [lengths, f"window {subject.window:,}" if subject.window else ""]))
 
 
-def _marks(waves: Waves, x: Floats) -> list[tuple[float, float]]:
+def _marks(subject: Subject, x: Floats) -> list[tuple[float, float]]:
     """Where a curve reaches its contexts."""
-    turning = np.isfinite(waves.lengths)
-    heights, x = np.log(waves.lengths[turning]), x[turning]
-    reached = [length for length, word in contexts(waves.subject).items() if word != "length"]
+    lengths = _lengths(subject)
+    turning = np.isfinite(lengths)
+    heights, x = np.log(lengths[turning]), x[turning]
+    reached = [length for length, word in contexts(subject).items() if word != "length"]
     inside = [length for length in reached if heights[0] <= math.log(length) <= heights[-1]]
     return [(float(np.interp(math.log(length), heights, x)), length) for length in inside]
 
@@ -205,3 +214,71 @@ def informative_pairs(frequencies: Floats, length: int, most: int, turns: float)
         found.append(int(np.nanargmin(away)))
     found.sort(key=lambda pair: (-frequencies[pair], pair))
     return [pair for pair in found if places[pair] < math.log(1.6 * turns)] or found[-2:]  # more would be bands
+
+
+def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """RoPE's score of q = k and its bound; ALiBi's weights after softmax."""
+    biased = [subject.applied_as == "bias" for subject in subjects]
+    if all(biased):
+        drawn = []
+        for label, slope, keys in heads_of(subjects, request):
+            distances = np.unique(np.rint(np.linspace(0, keys - 1, MAX_POINTS)))
+            drawn.append(Curve(label, distances, weights(slope, distances, keys)))
+        chart = Chart("", drawn, x="distance", y="weight after softmax", log_y=True, ordered=len(subjects) == 1)
+        return Picture("attention weight by distance, content aside", [chart])
+    if any(biased):
+        rule = "ALiBi's weights and rotary scores have no common axis"
+        raise ParameterError("kind", "decay", rule, "draw them apart")
+    expected, limits, factors = [], [], []
+    for subject, label in zip(subjects, names_of(subjects), strict=True):
+        last = max(2, int(getattr(subject.scheme, "seq_len", 1)) - 1)
+        steps = np.unique(np.rint(np.geomspace(1, last, MAX_POINTS))) if last > MAX_POINTS else np.arange(1.0, last + 1)
+        factor = attention_factor(subject)
+        score, limit = scores(angular_frequencies(subject), steps, factor)
+        expected.append(Curve(label, steps, score))
+        limits.append(Curve(label, steps, limit))
+        if factor != 1:
+            factors.append(f"{label}{': ' if label else ''}attention factor {number(factor)}")
+    charts = [
+        Chart("score of q = k, |q| = 1", expected, x="distance", y="score", log_x=True),
+        Chart("bound of Su et al. (2021)", limits, x="distance", y="bound, up to a factor", log_x=True),
+    ]
+    subtitle = f"{'; '.join(factors)}: it multiplies q and k, and scores by its square" if factors else ""
+    return Picture("how scores fall with distance", charts, across=2, subtitle=subtitle)
+
+
+def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> tuple[Floats, Floats]:
+    """The score of equal unit vectors, the mean of cos(d·θ_i), and what Su et al. (2021) bound any score by, up to a
+    factor that is the content's: the mean over i of |Σ e^{i·d·θ_j}|, j = 0 … i. Both times the square of the attention
+    factor, which multiplies q and k.
+    """
+    phases = np.exp(1j * distances[:, None] * frequencies)
+    score, bound = phases.real.mean(axis=1), np.abs(np.cumsum(phases, axis=1)).mean(axis=1)
+    return factor**2 * score, factor**2 * bound
+
+
+def weights(slope: float, distances: Floats, length: int) -> Floats:
+    """e^(−m·d) / Σ e^(−m·d'), for a query that sees `length` keys of equal content; NaN where it is next to nothing."""
+    total = -np.expm1(-slope * length) / -np.expm1(-slope) if slope else float(length)
+    weight = np.exp(-slope * distances) / total
+    return np.where(weight < MIN_WEIGHT, np.nan, weight)
+
+
+def heads_of(subjects: Sequence[Subject], request: PlotRequest) -> Iterator[tuple[str, float, int]]:
+    """The heads that were asked for, or a few of every subject: name, slope, and the keys that a query sees."""
+    for subject, name in zip(subjects, names_of(subjects), strict=True):
+        values = _slopes(subject)
+        keys = int(getattr(subject.scheme, "seq_len", None) or DEFAULT_KEYS)
+        for head in chosen(request, len(values), MANY_HEADS if len(subjects) == 1 else FEW_HEADS, "heads"):
+            yield f"{name and name + ', '}head {head}", float(values[head]), keys
+
+
+def slopes(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """A point per head; heads are in no order that a line would tell."""
+    every = zip(names_of(subjects), map(_slopes, subjects), strict=True)
+    curves = [Curve(name, np.arange(len(values), dtype=np.float64), values) for name, values in every]
+    return Picture("slope of each head", [Chart("", curves, x="head", y="slope", log_y=True, joined=False)])
+
+
+def _slopes(subject: Subject) -> Floats:
+    return widened(next(table for table in subject.tables if table.name == "slopes").array())

@@ -1,0 +1,61 @@
+"""Dumps of two runs: which layer departs first, and what its rotation does otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pecli
+
+LENGTH, PAIRS = 24, 16
+
+
+def rotated(x: np.ndarray, base: float, layout: str) -> np.ndarray:
+    angles = np.arange(LENGTH)[:, None] * base ** (-np.arange(PAIRS) / PAIRS)
+    pairs = x.reshape(*x.shape[:-1], -1, 2) if layout == "interleaved" else np.stack(np.split(x, 2, -1), -1)
+    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
+    parts = np.stack([turned.real, turned.imag], -1)
+    return parts.reshape(x.shape) if layout == "interleaved" else np.concatenate([parts[..., 0], parts[..., 1]], -1)
+
+
+def run(wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before", "after")) -> dict[str, np.ndarray]:
+    dump = {}
+    for layer in range(3):
+        for name in "qk":
+            x = np.random.default_rng([layer, ord(name)]).normal(size=(2, 4, LENGTH, 2 * PAIRS))
+            after = rotated(x, base if layer >= wrong else 10000.0, layout)
+            for side, value in zip(sides, (x, after), strict=True):
+                dump[f"model.layers.{layer}.{name}.{side}"] = value.astype(np.float32)
+    return dump
+
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+@pytest.mark.parametrize("sides", [("before", "after"), ("pre", "post")])
+def test_the_first_layer_and_its_rotation(layout: str, sides: tuple[str, str]) -> None:
+    result = pecli.diff(run(9, 1.0, layout, sides), run(1, 500000.0, layout, sides), atol=1e-4)
+    where, why = result.diagnosis
+    assert where.startswith(f"layer 1 is the first that departs, by model.layers.1.q.{sides[1]}, model.layers.1.k")
+    assert f"model.layers.1.q.{sides[0]}" in where.partition(";")[2]
+    assert "base is 500000 (in A 10000)" in why
+
+
+def test_folders_of_arrays(tmp_path: Path) -> None:
+    for folder, wrong in (("a", 9), ("b", 2)):
+        (tmp_path / folder).mkdir()
+        for name, array in run(wrong, 500000.0, "halves").items():
+            np.save(tmp_path / folder / f"{name}.npy", array)
+    result = pecli.diff(tmp_path / "a", tmp_path / "b", atol=1e-4)
+    assert result.diagnosis[0].startswith("layer 2 is the first that departs")
+    assert pecli.diff(tmp_path / "a", tmp_path / "a", atol=1e-4)
+
+
+def test_what_no_rotation_explains() -> None:
+    a, b = (run(9, 1.0, "halves") for _ in range(2))
+    for name in a:
+        if "layers.1" in name:
+            b[name] = a[name] + np.random.default_rng(0).normal(size=a[name].shape).astype(np.float32)
+    result = pecli.diff(a, b, atol=1e-4)
+    assert result.diagnosis[0].startswith("layer 1 is the first that departs")
+    assert "rotation" not in " ".join(result.diagnosis)
