@@ -204,7 +204,7 @@ def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
 
 def test_options_of_a_rotation_need_one(pecli_cli, tmp_path) -> None:
     np.save(tmp_path / "x.npy", queries(4, 128))
-    for option in ("--seq-axis", "--attention-mask", "--shift"):
+    for option in ("--seq-axis", "--shift"):
         alone = pecli_cli("verify", tmp_path / "x.npy", "--model", LLAMA, option, "1")
         assert (alone.code, "it is about queries and keys" in alone.err) == (2, True)
     both = ("--before", tmp_path / "x.npy", "--model", LLAMA)
