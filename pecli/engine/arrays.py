@@ -69,8 +69,10 @@ def round_to(values: Floats, dtype: str) -> Array:
     1.0078125
     """
     if dtype == "bfloat16":
-        return _bfloat16_bits(values).view(numpy_dtype(dtype))
-    if dtype.startswith("float8"):
+        ordinary = np.abs(values) >= _MIN_NORMAL
+        if ordinary.all() or not values[~ordinary].any():
+            return _ordinary_bfloat16(values).view(numpy_dtype(dtype))
+    if dtype in _FROM_ML_DTYPES:
         return _odd_singles(values).view(np.float32).astype(numpy_dtype(dtype))
     with np.errstate(over="ignore"):
         return values.astype(numpy_dtype(dtype))
@@ -86,13 +88,9 @@ def _odd_singles(values: Floats) -> NDArray[np.uint32]:
     return np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
 
 
-def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
-    ordinary = np.abs(values) >= _MIN_NORMAL
-    if not ordinary.all() and (values[~ordinary] != 0).any():  # not-a-numbers, or ones with fewer bits
-        odd = _odd_singles(values)
-        nearest = (odd + np.uint32(0x7FFF) + ((odd >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-        return np.where(np.isnan(values), (odd >> np.uint32(16)) | np.uint32(0x40), nearest).astype(np.uint16)
-    bits = values.view(np.uint64)  # to 8 significant bits where they are, which float32 then holds exactly
+def _ordinary_bfloat16(values: Floats) -> NDArray[np.uint16]:
+    """The bits of values that have 8 significant ones in bfloat16: rounded to those, which float32 holds exactly."""
+    bits = values.view(np.uint64)
     rounded = bits >> np.uint64(45)
     rounded &= np.uint64(1)
     rounded += np.uint64((1 << 44) - 1)

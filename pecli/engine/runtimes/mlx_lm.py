@@ -76,7 +76,9 @@ def _periods(given: Given) -> Singles:
     if given.kind == "llama3":
         return _llama3(scaling, powers)
     if given.kind == "yarn":
-        return _blended(scaling, given, powers)
+        keep, slow = scaling.float32_keep(given.pairs, given.base, given.dim), np.float32(scaling.divisor()) * powers
+        blended: Singles = slow * powers / (slow * keep + powers * (np.float32(1) - keep))
+        return blended
     if given.kind == "proportional":
         return np.float32(scaling.factor or 1) * powers
     return np.array(scaling.divisors, np.float32) * powers
@@ -90,15 +92,6 @@ def _llama3(scaling: Llama3, powers: Singles) -> Singles:
     between = (waves > length / high) & (waves < length / low)
     share = (length / waves - low) / (high - low or np.float32(1))
     return np.where(between, found / ((np.float32(1) - share) / factor + share), found)
-
-
-def _blended(scaling: Yarn, given: Given, powers: Singles) -> Singles:
-    bits, one, slow = 160, np.float32(1), np.float32(float(scaling.divisor())) * powers
-    low, high = (value / (1 << bits) for value in scaling.limits(given.base, given.dim, bits))
-    ramp: Singles = (np.arange(given.pairs, dtype=np.float32) - np.float32(low)) / np.float32(high - low)
-    keep = one - np.clip(ramp, 0, 1)
-    found: Singles = (slow * powers) / (slow * keep + powers * (one - keep))
-    return found
 
 
 RUNTIME = Runtime(

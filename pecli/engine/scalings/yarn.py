@@ -132,11 +132,15 @@ class Yarn(Scaling):
             rule = f"with mscale_all_dim {self.mscale_all_dim:g}, the attention factor is not from 1e-30 to 1e+06"
             raise ParameterError("mscale", spelled(self.mscale), rule)
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_keep(self, count: int, base: float, dim: int) -> Singles:
+        """How much of each frequency stays as it is."""
         bits, one = 160, np.float32(1)
         low, high = (value / (1 << bits) for value in self.limits(base, dim, bits))
-        places = np.arange(len(powers), dtype=np.float32)
-        keep = one - np.clip((places - np.float32(low)) / np.float32(high - low), 0, 1)
+        ramp: Singles = (np.arange(count, dtype=np.float32) - np.float32(low)) / np.float32(high - low)
+        return one - np.clip(ramp, 0, 1)
+
+    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        one, keep = np.float32(1), self.float32_keep(len(powers), base, dim)
         slow = one / (np.float32(float(self.divisor())) * powers)
         found: Singles = slow * (one - keep) + one / powers * keep
         return found

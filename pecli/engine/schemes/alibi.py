@@ -61,6 +61,7 @@ class Alibi(Scheme):
         "bias": ("alibi", "alibi_bias", "attn_bias"),
     }
     applied_as = "bias"
+    picture_kinds = ("heatmap", "curves", "decay", "slopes")
 
     @property
     def _alone(self) -> bool:
@@ -156,10 +157,6 @@ class Alibi(Scheme):
         keys = self.seq_len or (np.shape(x) or (1,))[-1]
         return add_bias(x, replace(self, seq_len=keys, slopes=False, dtype="float64").tensors()[0])
 
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        return "heatmap", "curves", "decay", "slopes"
-
     def neighbours(self) -> tuple[Neighbour, ...]:
         """The other rule where it differs, other forms, and max_bias at its default."""
         changes: list[dict[str, Any]] = [{"max_bias": 8.0}]
@@ -186,7 +183,7 @@ def _multiples(slope: int, first: int, count: int, dtype: str) -> Array:
     out, significant = np.empty(count, numpy_dtype(dtype)), slope // (slope & -slope)
     for start in range(0, count, _SLICE):
         part, distances = out[start : start + _SLICE], np.arange(first + start, first + min(start + _SLICE, count))
-        value = DoubleDouble.fixed(slope, _SLOPE_BITS).times(distances.astype(np.float64))
+        value = DoubleDouble.fixed(slope, _SLOPE_BITS) * DoubleDouble.plain(distances.astype(np.float64))
         part[...] = round_double_double(value, dtype)
         if significant.bit_length() > 53:  # else the products are exact
             for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):

@@ -94,6 +94,7 @@ class Relative(Scheme):
         "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index")
     }
     applied_as = "relative"
+    picture_kinds = ("heatmap", "curves")
 
     def __post_init__(self) -> None:
         self._complete(_BUCKETS.get(self.parameters()["style"].check("style", self.style), {}))
@@ -159,5 +160,3 @@ class Relative(Scheme):
 
     def applied_to(self, x: ArrayLike) -> Array:
         raise ParameterError("the scheme", repr(self.name), "what is added to scores is looked up in learned weights")
-
-    picture_kinds = ("heatmap", "curves")

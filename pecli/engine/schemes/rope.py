@@ -64,6 +64,7 @@ class Rope(RotaryParameters):
         "rows": ROW_NAMES,
     }  # fmt: skip
     applied_as = "rotation"
+    derived_tensors = frozenset({"inv_freq", "axis"})
     is_configured = True
 
     def frequencies(self) -> Frequencies:
@@ -171,10 +172,6 @@ class Rope(RotaryParameters):
         """cos and sin, one after the other: (2, seq_len, width)."""
         return stacked("cos_sin", self._cos_sin())
 
-    @property
-    def derived_tensors(self) -> frozenset[str]:
-        return frozenset({"inv_freq", "axis"})
-
     def axes_of(self, tensor: str) -> Axes:
         if tensor in ("inv_freq", "axis"):
             return Axes(("pair",), value="frequency" if tensor == "inv_freq" else "axis")
@@ -218,11 +215,9 @@ class Rope(RotaryParameters):
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """What a model was trained on, and how far scaling takes it."""
-        if self.scaling == "none":
-            return {float(context): "context"} if context else super().contexts()
         trained = self.original_max_position_embeddings or self.max_position_embeddings
-        if trained is None:
-            return {float(self.effective_length): "length"}
+        if self.scaling == "none" or trained is None:
+            return {float(context): "context"} if context else super().contexts()
         longest = context or self.max_position_embeddings or 0
         lengths = {float(trained): "trained on"}
         if longest > trained:
