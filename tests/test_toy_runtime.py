@@ -26,8 +26,15 @@ module.RUNTIME = Runtime("toy", "1.0", "this test", {"none": Given.as_defined, "
 sys.modules[module.__name__] = module
 RUNTIMES["toy"] = "toy"
 
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pecli.cli.app import run
-sys.exit(run(sys.argv[1:]))
+
+for words in json.loads(sys.argv[1]):
+    with redirect_stdout(StringIO()) as out, redirect_stderr(out):
+        code = run(words)
+    print(json.dumps([code, out.getvalue()]))
 """
 CONFIG = {
     **{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 256},
@@ -35,44 +42,37 @@ CONFIG = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     """What the toy computes for a model with a factor of 8: frequencies in float32, divided by 4."""
-    folder = tmp_path_factory.mktemp("toy")
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     frequencies = np.float32(1) / (1e4 ** (np.arange(8) / 8)).astype(np.float32) / np.float32(4)
     angles = np.outer(np.arange(256, dtype=np.float32), frequencies).astype(np.float64)
-    np.savez(folder / "dump.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
-    return folder
+    np.savez(tmp_path / "dump.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
+    return tmp_path
 
 
-def command(folder: Path, *words: str) -> tuple[int, str]:
-    result = subprocess.run([sys.executable, "-c", TOY, *words], capture_output=True, text=True, cwd=folder)
-    assert "Traceback" not in result.stderr
-    return result.returncode, result.stdout + result.stderr
-
-
-def test_its_tables_are_made(folder: Path) -> None:
-    made = "rope", "--config", "config.json", "--seq-len", "256", "--runtime", "toy", "-o", "made.npz", "-q"
-    assert command(folder, *made) == (0, "")
+def test_every_command_knows_it(folder: Path) -> None:
+    config, model = ("--config", "config.json"), ("runtimes", "config.json")
+    yarn = "rope", "--seq-len", "4", "--dim", "8", "--scaling", "yarn", "--factor", "2", "--original-len", "64"
+    commands = [
+        ("rope", *config, "--seq-len", "256", "--runtime", "toy", "-o", "made.npz", "-q"),
+        ("verify", "dump.npz", *config, "--runtime", "toy", "--max-ulp", "1"),
+        (*model, "--json"),
+        (*model, "--runtime", "toy", "--strict", "-q"),
+        ("verify", "dump.npz", *config, "--atol", "1e-4"),
+        (*yarn, "--runtime", "toy"),
+    ]
+    words = [sys.executable, "-c", TOY, json.dumps(commands)]
+    result = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=True)
+    made, verified, listed, strict, explained, lacking = map(json.loads, result.stdout.splitlines())
+    assert (made, verified[0], strict[0]) == ([0, ""], 0, 1)
     with np.load(folder / "made.npz") as found, np.load(folder / "dump.npz") as expected:
         for name in ("cos", "sin"):
             np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-7)
-    words = "verify", "dump.npz", "--config", "config.json", "--runtime", "toy", "--max-ulp", "1"
-    assert command(folder, *words)[0] == 0
-
-
-def test_runtimes_lists_it(folder: Path) -> None:
-    code, out = command(folder, "runtimes", "config.json", "--json")
-    (toy,) = [each for each in json.loads(out)["layers"][0]["runtimes"] if each["runtime"] == "toy"]
-    found = code, toy["version"], toy["departs"], toy["causes"]
-    assert found == (0, "1.0", True, ["takes half of a linear factor"])
-    assert command(folder, "runtimes", "config.json", "--runtime", "toy", "--strict", "-q")[0] == 1
-
-
-def test_verify_names_it_and_what_it_lacks_is_said(folder: Path) -> None:
-    code, out = command(folder, "verify", "dump.npz", "--config", "config.json", "--atol", "1e-4")
-    assert (code, "as toy computes it" in out, "takes half of a linear factor" in out) == (1, True, True)
-    yarn = "rope", "--seq-len", "4", "--dim", "8", "--scaling", "yarn", "--factor", "2", "--original-len", "64"
-    code, out = command(folder, *yarn, "--runtime", "toy")
-    assert (code, "--runtime is toy; it has no yarn scaling" in out) == (1, True)
+    (toy,) = [each for each in json.loads(listed[1])["layers"][0]["runtimes"] if each["runtime"] == "toy"]
+    assert (toy["version"], toy["departs"], toy["causes"]) == ("1.0", True, ["takes half of a linear factor"])
+    assert (listed[0], explained[0]) == (0, 1)
+    assert "as toy computes it" in explained[1]
+    assert "takes half of a linear factor" in explained[1]
+    assert (lacking[0], "--runtime is toy; it has no yarn scaling" in lacking[1]) == (1, True)

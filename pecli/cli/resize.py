@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pecli.cli import Exit, command, options
-from pecli.engine.arrays import dtype_name
+from pecli.engine.arrays import dtype_name, widened
 from pecli.engine.schemes import Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError, begun, quoted
@@ -13,7 +13,6 @@ from pecli.files import format_of, save_tables
 from pecli.files.output import is_stream
 from pecli.tensors.inputs import open_file
 from pecli.tensors.resize import resize as resized
-from pecli.tensors.resize import row_norms
 from pecli.views import screen
 
 _KEEP = "Rows at the beginning to leave alone: class and register tokens. (default: 0)"
@@ -56,9 +55,11 @@ def resize(
     made = resized(table, to, grid=grid, keep=keep, method=method, antialias=antialias, name=label)
     if output is not None:
         save_tables(output, [table_of(name, made)], None)
-    both = {"before": row_norms(table), "after": row_norms(made)}
+    norms = {}
     with np.errstate(invalid="ignore", over="ignore"):  # as infinite as the table may be
-        norms = {when: {"mean": float(norm.mean()), "std": float(norm.std())} for when, norm in both.items()}
+        for when, array in (("before", table), ("after", made)):
+            norm = np.linalg.norm(widened(array), axis=-1)
+            norms[when] = {"mean": float(norm.mean()), "std": float(norm.std())}
     dtype = dtype_name(made.dtype)
     if json:
         shapes = {"shape": table.shape, "resized": made.shape, "dtype": dtype}

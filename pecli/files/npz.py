@@ -136,7 +136,8 @@ def members_of(contents: Contents) -> dict[str, Member]:
     contents.refuse_if(size > MAX_DIRECTORY, f"has a directory of {size} bytes, more than any .npz needs")
     whole: Any = contents.data.obj
     try:
-        with zipfile.ZipFile(io.BytesIO(whole) if isinstance(whole, bytearray) else whole) as archive:
+        is_mapped = not isinstance(whole, bytearray) and count  # in an empty mapping zipfile seeks too far back
+        with zipfile.ZipFile(whole if is_mapped else io.BytesIO(whole)) as archive:
             listed, end = archive.infolist(), archive.start_dir
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, IndexError, OverflowError) as problem:
         raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None

@@ -113,15 +113,6 @@ def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
     work_through(resample_lines, range(0, tall, lines))
 
 
-def row_norms(table: Array) -> Floats:
-    """The norm of every row."""
-    rows = table.reshape(-1, table.shape[-1])
-    step = max(1, _ELEMENTS // rows.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        blocks = (widened(rows[start : start + step]) for start in range(0, len(rows), step))
-        return np.concatenate([np.sqrt(np.square(block).sum(axis=1)) for block in blocks])
-
-
 KERNELS = {"linear": 1, "cubic": 2}  # the kernels, with how far they reach
 
 

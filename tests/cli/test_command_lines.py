@@ -136,7 +136,7 @@ convert pe.npy --from halves --to interleaved --rotary-dim 10 -o o.npz | at most
 convert pe.npy --from halves --to interleaved --kv-heads 2 -o o.npz | --heads is missing
 convert pe.npy --from halves --to interleaved --heads 0 -o o.npz | --heads is 0
 convert pe.npy --from halves --to interleaved --check -o o.npz | --check is given
-convert pe.npy --check | --check is given; scores are those of projections; give --from, --to and --heads
+convert pe.npy --check | --check is given; scores are those of projections that move; give --from
 convert pe.npy --rotary-dim 4 -o o.npz | --from is missing; --heads, --rotary-dim and --include
 convert qk.npz --from halves --to interleaved --heads 3 -o o.npz | 16 rows are not 3 heads; check --heads, --kv-heads
 convert qk.npz --from halves --to interleaved --heads 4 --include wq* -o o.npz | (16, 6)
@@ -304,15 +304,9 @@ config wibble.json | wibble
 config wibble.json --strict | wibble | 1
 config llama.json --strict | llama
 config llama.json dinov3.json | differences
-convert pe.npy -o pe.safetensors | pe.safetensors: 1 tensor,
-convert pe.safetensors --dtype float16 -o half.npz | half.npz: 1 tensor (1 cast to float16),
+convert pe.npy --dtype float16 -o half.npz | half.npz: 1 tensor (1 cast to float16),
 convert qk.npz --from interleaved --to halves --heads 4 --check -o hf.npz | hf.npz: 2 tensors (2 moved),
 convert qk.npz --from interleaved --to halves --heads 4 --include *.q_proj.* -o q.npz | q.npz: 2 tensors (1 moved),
-resize pe.npy --grid 4x4 --to 6x5 --keep 1 -o larger.npy | larger.npy: array 17 × 8 → 31 × 8 float64
-resize pe.npy --to 34 --json | "resized": [34, 8]
-inspect two.npz | a
-inspect two.npz --stats --json | "sha256"
-inspect two.npz:a --stats | a
 """
 
 

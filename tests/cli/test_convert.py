@@ -6,33 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 import pecli
 
 
 @pytest.fixture(autouse=True)
 def files(here: Path) -> None:
-    rng = np.random.default_rng(0)
-    np.save("pe.npy", rng.standard_normal((17, 8)).astype(np.float32))
-    weights = {
-        f"layers.{k}.{name}.weight": rng.standard_normal((16, 6)) for k in range(2) for name in ("q_proj", "k_proj")
-    }
-    save_file({**weights, "norm": np.ones(3)}, "model.safetensors", metadata={"format": "pt"})
-
-
-PAIRS = ("--from", "interleaved", "--to", "halves")
-
-
-def test_a_checkpoint_is_converted_and_proved(pecli_cli) -> None:
-    words = ("convert", "model.safetensors", *PAIRS, "--heads", "4", "--check", "-o", "out.safetensors")
-    done = pecli_cli(*words)
-    said = ("4 moved", "scores before and after are the same")
-    assert (done.code, [text in done.out for text in said]) == (0, [True, True])
-    old, new = load_file("model.safetensors"), load_file("out.safetensors")
-    name = "layers.1.k_proj.weight"
-    assert np.array_equal(new[name], old[name].reshape(4, 2, 2, 6).swapaxes(1, 2).reshape(16, 6))
-    assert pecli_cli(*words, "--json").json["score_change"] < 1e-12
+    np.save("pe.npy", np.random.default_rng(0).standard_normal((17, 8)).astype(np.float32))
 
 
 def test_formats_and_dtypes(pecli_cli) -> None:

@@ -16,19 +16,6 @@ def written(case: str) -> str:
     return "config.json"
 
 
-def test_one_screen_of_80_columns(pecli_cli) -> None:
-    outcome = pecli_cli("runtimes", "gpt-oss-20b")
-    assert (outcome.code, outcome.err) == (0, "")
-    lines = outcome.out.splitlines()
-    assert len(lines) <= 24
-    assert max(map(len, lines)) <= 80
-    assert lines[0] == "gpt-oss-20b, served with a context of 131,072"
-    assert lines[1].startswith("transformers (5.22.2)     as defined; float32 off by up to 0.0063")
-    assert lines[3] == "llama.cpp (ggml 0.25.3)   deviates by up to 2.7, from position 4, pairs 9–17"
-    assert lines[4] == "  rounds YaRN's limits to 8 and 18; the config says truncate: false"
-    assert lines[-1] == "Not as defined: llama.cpp, mlx-lm, tensorrt-llm, litgpt (tolerance 0.001)."
-
-
 def test_json_and_a_picture(pecli_cli) -> None:
     path = "drift.png"
     found = pecli_cli("runtimes", "gpt-oss-20b", "--length", 256, "--json", "-o", path).json

@@ -100,20 +100,17 @@ def test_manifests_and_files_together(pecli_cli) -> None:
     assert (outcome.code, "make it first" in outcome.err) == (3, True)
 
 
-def test_a_pass_that_proves_little_says_so(pecli_cli) -> None:
+def test_a_weak_pass_fails_where_checks_are_strict(pecli_cli) -> None:
     """A factor of 1.001 changes the fastest angle by 0.001 from one row to the next, which is within the tolerance."""
     angles = np.arange(2)[:, None] * 10000.0 ** (-np.arange(64) / 64)
     np.savez("t.npz", cos=np.cos(angles), sin=np.sin(angles))
     keys = 'scheme = "rope"\nseq_len = 2\ndim = 128\nscaling = "linear"\nfactor = 1.001\natol = 0.01\n'
     Path("pecli.toml").write_text(f'[[check]]\nfile = "t.npz"\n{keys}')
     outcome = pecli_cli("verify", "pecli.toml")
-    assert (outcome.code, "passed  t.npz" in outcome.out, "ulp" in outcome.out) == (0, True, False)
-    assert "        weak: 2 rows cannot tell linear scaling from none: compare " in outcome.out
+    assert (outcome.code, "weak: 2 rows cannot tell linear scaling from none" in outcome.out) == (0, True)
     lines = (strict := pecli_cli("verify", "pecli.toml", "--strict", "--junit", "r.xml")).out.splitlines()
     assert (strict.code, lines[-1], lines[1].startswith("WEAK    t.npz")) == (1, "1 check: 1 weak", True)
     (suite,) = report()
-    (failure,) = suite[0]
-    assert (suite.get("failures"), suite.get("errors"), failure.tag) == ("1", "0", "failure")
-    assert failure.text.startswith("weak: 2 rows cannot tell")
+    assert (suite.get("failures"), suite.get("errors"), suite[0][0].tag) == ("1", "0", "failure")
     found = pecli_cli("verify", "pecli.toml", "--strict", "--json").json
     assert (found["status"], found["passed"], bool(found["weak"])) == ("weak", True, True)

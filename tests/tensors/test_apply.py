@@ -16,7 +16,6 @@ from flint import arb
 import pecli
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.errors import ParameterError
 from pecli.tensors.apply import add_learned, apply
 from pecli.tensors.inputs import Input
 from tests.oracle import bits, rational, rounded
@@ -196,16 +195,6 @@ def test_biases(form, queries, keys, dtype):
     expected = scores.astype(np.float64) + written_out([0.25, 0.0625, 2**-6, 2**-8], queries, keys, form)
     expected = expected.astype(np.float32) if dtype == ml_dtypes.bfloat16 else expected
     np.testing.assert_array_equal(found, expected.astype(dtype))
-
-
-def test_a_table_that_is_too_short_or_of_another_dim():
-    x = given(random(2, 5, 4))
-    with pytest.raises(ParameterError, match=r"offset is 5; with x of a test of shape \(2, 5, 4\) .* up to 10 of 9"):
-        add_learned(x, given(random(9, 4), "w"), 5)
-    with pytest.raises(ParameterError, match=r"x of a test is of shape \(2, 5, 4\); w of a test is of shape \(9, 6\)"):
-        add_learned(x, given(random(9, 6), "w"), 0)
-    with pytest.raises(ParameterError, match=r"w of a test is of shape \(9, 4, 1\)"):
-        add_learned(x, given(random(9, 4, 1), "w"), 0)
 
 
 NARROW = {"float32": np.float32, "float16-table": np.float16, "bfloat16-table": ml_dtypes.bfloat16}

@@ -24,43 +24,43 @@ LLAMA3 = {
 }  # fmt: skip
 
 
+def rotary(config: Any) -> tuple[Any, Any]:
+    """The file of a model in transformers, and its rotary module."""
+    family = config.model_type.removesuffix("_text")
+    file = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+    name = next(name for name in dir(file) if name.endswith("RotaryEmbedding") and "Vision" not in name)
+    return file, getattr(file, name)(config)
+
+
+def rounded(values: Any) -> list[float]:
+    return [float(f"{value:.9g}") for value in values.flatten().tolist()]
+
+
 def golden_transformers() -> None:
     """cos and sin of presets by transformers' own rotary modules, in float32: one column per frequency, at the
     positions of the golden suite's models. Presets whose module takes other arguments are left out.
     """
-    from pecli.golden import DATA
-    from pecli.models.presets import presets
-
-    written = {}
-    for preset in DATA["presets"]:
-        try:
-            written[preset] = _rotary_tables(presets()[preset].config)
-        except (AttributeError, KeyError, StopIteration) as problem:
-            print(f"{preset}: left out, {problem}")
-    lines = ",\n".join(f'"{name}": {json.dumps(values)}' for name, values in written.items())
-    (TESTS / "golden_transformers.json").write_text(f"{{\n{lines}\n}}\n")
-
-
-def _rotary_tables(config: dict[str, Any]) -> dict[str, list[float]]:
     import torch
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    from pecli.golden import FAR_AND_NEAR
+    from pecli.golden import DATA, FAR_AND_NEAR
+    from pecli.models.presets import presets
 
-    given = {key: value for key, value in config.items() if key != "model_type"}
-    made = CONFIG_MAPPING[config["model_type"]](**given).get_text_config()
-    kind = made.model_type.removesuffix("_text")
-    module = importlib.import_module(f"transformers.models.{kind}.modeling_{kind}")
-    name = next(name for name in dir(module) if name.endswith("RotaryEmbedding") and "Vision" not in name)
-    rotary = getattr(module, name)(made)
-    pairs = len(rotary.inv_freq)
-    found = {}
-    for part, values in zip(("cos", "sin"), rotary(torch.zeros(1), torch.tensor([FAR_AND_NEAR])), strict=True):
-        rows = values[0]
-        halves = rows.shape[1] == pairs or torch.equal(rows[:, :pairs], rows[:, pairs:])
-        rows = rows[:, :pairs] if halves else rows[:, ::2]
-        found[part] = [float(f"{value:.9g}") for value in rows.flatten().tolist()]
-    return found
+    lines = []
+    for preset in DATA["presets"]:
+        given = dict(presets()[preset].config)
+        try:
+            _, module = rotary(CONFIG_MAPPING[given.pop("model_type")](**given).get_text_config())
+            pairs = len(module.inv_freq)
+        except (AttributeError, KeyError, StopIteration) as problem:
+            print(f"{preset}: left out, {problem}")
+            continue
+        made = {}
+        for part, (rows,) in zip(("cos", "sin"), module(torch.zeros(1), torch.tensor([FAR_AND_NEAR])), strict=True):
+            halves = rows.shape[1] == pairs or torch.equal(rows[:, :pairs], rows[:, pairs:])
+            made[part] = rounded(rows[:, :pairs] if halves else rows[:, ::2])
+        lines.append(f'"{preset}": {json.dumps(made)}')
+    (TESTS / "golden_transformers.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def interpolate() -> None:
@@ -68,24 +68,25 @@ def interpolate() -> None:
     import torch
     from torch.nn.functional import interpolate
 
-    def encoded(array: Any) -> str:
-        return base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
+    cases = []
+
+    def add(given: Any, made: Any, **case: Any) -> None:
+        for name, array in (("given", given[0].movedim(0, -1)), ("made", made[0].movedim(0, -1))):
+            case[name] = base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
+        cases.append(case)
 
     grids = (((14, 14), (24, 24)), ((24, 24), (14, 14)), ((7, 5), (3, 11)), ((2, 3), (9, 2)), ((16, 16), (16, 16)))
-    cases = []
     for number, (old, new) in enumerate(grids):
         torch.manual_seed(number)
         grid = torch.randn(1, 2, *old) * 0.02
         for mode in ("bilinear", "bicubic"):
             for antialias in (False, True):
                 made = interpolate(grid, size=new, mode=mode, align_corners=False, antialias=antialias)
-                cases.append({"mode": mode, "antialias": antialias, "old": old, "new": new})
-                cases[-1] |= {"given": encoded(grid[0].movedim(0, -1)), "made": encoded(made[0].movedim(0, -1))}
+                add(grid, made, mode=mode, antialias=antialias, old=old, new=new)
     for old_length, new_length in ((50, 128), (128, 50), (3, 4)):
         rows = torch.randn(1, 2, old_length) * 0.02
         made = interpolate(rows, size=new_length, mode="linear", align_corners=False)
-        cases.append({"mode": "linear", "antialias": False, "old": (old_length, 1), "new": (new_length, 1)})
-        cases[-1] |= {"given": encoded(rows[0].T), "made": encoded(made[0].T)}
+        add(rows, made, mode="linear", antialias=False, old=(old_length, 1), new=(new_length, 1))
     text = json.dumps({"torch": torch.__version__, "cases": cases}, indent=0)
     (TESTS / "tensors/interpolate.json").write_text(text + "\n", encoding="ascii")
 
@@ -121,15 +122,13 @@ def rotated() -> None:
     from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
 
     def line(config: dict[str, Any], made: Any) -> str:
-        values = [float(f"{value:.9g}") for value in made.reshape(-1).tolist()]
-        row = {"config": config, "positions": POSITIONS, "shape": list(made.shape), "rotated": values}
+        row = {"config": config, "positions": POSITIONS, "shape": list(made.shape), "rotated": rounded(made)}
         return json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n"
 
     lines = []
     for family, settings in ROTATED:
         config = AutoConfig.for_model(family, **settings)
-        module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
-        embedding = next(value for name, value in vars(module).items() if name.endswith("RotaryEmbedding"))(config)
+        module, embedding = rotary(config)
         function = "apply_rotary_pos_emb" + "_interleave" * (family == "deepseek_v3")
         width = config.hidden_size // config.num_attention_heads
         dim = settings.get("qk_rope_head_dim") or getattr(config, "head_dim", None) or width
@@ -137,12 +136,12 @@ def rotated() -> None:
         made, _ = getattr(module, function)(q, q, *embedding(q, torch.tensor([POSITIONS])))
         saved = json.loads(config.to_json_string())
         lines.append(line({key: saved[key] for key in KEPT.split() if saved.get(key) is not None}, made))
-    rotary, dim = 8, 16
-    table = create_sinusoidal_positions(max(POSITIONS) + 1, rotary)[torch.tensor([POSITIONS])]
-    sin, cos = torch.split(table, rotary // 2, dim=-1)
+    rotated_dim, dim = 8, 16
+    table = create_sinusoidal_positions(max(POSITIONS) + 1, rotated_dim)[torch.tensor([POSITIONS])]
+    sin, cos = torch.split(table, rotated_dim // 2, dim=-1)
     rows = torch.tensor([queries(2, len(POSITIONS), dim)], dtype=torch.float32).permute(0, 2, 1, 3)
-    made = torch.cat([apply_rotary_pos_emb(rows[..., :rotary], sin, cos), rows[..., rotary:]], dim=-1)
-    gptj = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "rotary_dim": rotary, "n_positions": 2048}
+    made = torch.cat([apply_rotary_pos_emb(rows[..., :rotated_dim], sin, cos), rows[..., rotated_dim:]], dim=-1)
+    gptj = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "rotary_dim": rotated_dim, "n_positions": 2048}
     (TESTS / "tensors/data/rotated.jsonl").write_text("".join([*lines, line(gptj, made.permute(0, 2, 1, 3))]))
 
 
@@ -308,7 +307,6 @@ def torch_rope() -> None:
     """What transformers' own rotary embedding computes: the bits of float32, in hexadecimal."""
     import torch
     from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
     def hexadecimal(values: Any) -> list[str]:
         return [f"{int(bits) & 0xFFFFFFFF:08x}" for bits in values.contiguous().view(torch.int32).flatten()]
@@ -317,7 +315,7 @@ def torch_rope() -> None:
     for dim, base, scaling in ROPES:
         parameters = {"rope_type": "default", "rope_theta": base, **scaling}
         sizes = {"hidden_size": dim, "num_attention_heads": 1, "max_position_embeddings": 20480}
-        layer = LlamaRotaryEmbedding(LlamaConfig(**sizes, rope_parameters=parameters))
+        _, layer = rotary(LlamaConfig(**sizes, rope_parameters=parameters))
         tables = layer(torch.zeros(1, dtype=torch.float32), torch.tensor([FAR_POSITIONS]))
         cos, sin = ([hexadecimal(row) for row in table[0, :, : dim // 2]] for table in tables)
         row = {"dim": dim, "base": base, "scaling": scaling, "inv_freq": hexadecimal(layer.inv_freq)}

@@ -144,10 +144,6 @@ class DoubleDouble:
         product = exact_product(self.hi, other.hi)
         return normal(product.hi, product.lo + (self.hi * other.lo + self.lo * other.hi))
 
-    def times(self, factor: Floats) -> DoubleDouble:
-        product = exact_product(self.hi, factor)
-        return normal(product.hi, product.lo + self.lo * factor)
-
 
 def exact_sum(a: Floats, b: Floats) -> DoubleDouble:
     """a + b without error (Knuth)."""

@@ -183,7 +183,7 @@ def _multiples(slope: int, first: int, count: int, dtype: str) -> Array:
     out, significant = np.empty(count, numpy_dtype(dtype)), slope // (slope & -slope)
     for start in range(0, count, _SLICE):
         part, distances = out[start : start + _SLICE], np.arange(first + start, first + min(start + _SLICE, count))
-        value = DoubleDouble.fixed(slope, _SLOPE_BITS).times(distances.astype(np.float64))
+        value = DoubleDouble.fixed(slope, _SLOPE_BITS) * DoubleDouble.plain(distances.astype(np.float64))
         part[...] = round_double_double(value, dtype)
         if significant.bit_length() > 53:  # else the products are exact
             for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):

@@ -215,11 +215,9 @@ class Rope(RotaryParameters):
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """What a model was trained on, and how far scaling takes it."""
-        if self.scaling == "none":
-            return {float(context): "context"} if context else super().contexts()
         trained = self.original_max_position_embeddings or self.max_position_embeddings
-        if trained is None:
-            return {float(self.effective_length): "length"}
+        if self.scaling == "none" or trained is None:
+            return {float(context): "context"} if context else super().contexts()
         longest = context or self.max_position_embeddings or 0
         lengths = {float(trained): "trained on"}
         if longest > trained:

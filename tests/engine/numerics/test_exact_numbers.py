@@ -72,9 +72,9 @@ def test_cos_sin(places):
         assert units_off(sine, true_sine, places) <= UNITS
 
 
-@pytest.mark.parametrize(("quarter", "expected"), [(0, (1, 0)), (1, (0, 1)), (2, (-1, 0)), (3, (0, -1))])
-def test_cos_sin_is_exact_at_quarter_turns(quarter, expected):
-    assert numerics.cos_sin(quarter << 158, 160) == tuple(part << 160 for part in expected)
+def test_cos_sin_is_exact_at_quarter_turns():
+    for quarter, expected in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
+        assert numerics.cos_sin(quarter << 158, 160) == tuple(part << 160 for part in expected)
 
 
 def test_nearest_integers():
@@ -98,13 +98,11 @@ def test_one_frequency_needs_no_denominator():
     assert geometric(10000.0, Fraction(0), 1).floats() == [1.0]
 
 
-@pytest.mark.parametrize(
-    ("base", "largest", "scale"), [(2.0**-64, 1.0, 1.0), (2.0, 1.0, 2.0**64), (2.0**-33, 1.0, 2.0**31)]
-)
-def test_frequencies_have_a_limit(base, largest, scale):
+@pytest.mark.parametrize(("base", "scale"), [(2.0**-64, 1.0), (2.0, 2.0**64), (2.0**-33, 2.0**31)])
+def test_frequencies_have_a_limit(base, scale):
     with pytest.raises(ParameterError, match=r"below 2\^64 radians"):
-        check_base(base, largest, scale)
-    check_base(base * 2, largest, scale / 2)
+        check_base(base, 1.0, scale)
+    check_base(base * 2, 1.0, scale / 2)
 
 
 moderate = st.floats(-(2.0**60), 2.0**60, allow_subnormal=False).filter(lambda x: x == 0 or abs(x) > 2.0**-300)
@@ -133,14 +131,12 @@ def is_normal(value: DoubleDouble) -> bool:
     return bool(np.all(value.hi + value.lo == value.hi))
 
 
-def test_multiply_and_scaled_keep_100_bits():
+def test_multiply_keeps_100_bits():
     a, b = some(1), some(2)
-    product, multiple = a * b, a.times(b.hi)
+    product = a * b
     assert is_normal(product)
-    assert is_normal(multiple)
-    for x, y, found, times, plain in zip(exact(a), exact(b), exact(product), exact(multiple), b.hi, strict=True):
+    for x, y, found in zip(exact(a), exact(b), exact(product), strict=True):
         assert abs(found - x * y) <= abs(x * y) / 2**101
-        assert abs(times - x * Fraction(float(plain))) <= abs(times) / 2**101
 
 
 def test_add_keeps_100_bits_even_when_terms_cancel():
@@ -154,15 +150,11 @@ def test_add_keeps_100_bits_even_when_terms_cancel():
             assert abs(found - (x + y)) <= (abs(x) + abs(y)) / 2**104 + abs(x + y) / 2**104
 
 
-@pytest.mark.parametrize("numerator", [0, 1, -1, 3**100, -(7**70), 1 << 199])
-def test_constant(numerator):
-    true = Fraction(numerator, 1 << 200)
-    value = DoubleDouble.fixed(numerator, 200)
-    assert float(value.hi) == float(true)
-    assert abs(exact(value)[0] - true) <= abs(true) / 2**105
-
-
-def test_negation_and_picking():
+def test_constants_negation_and_picking():
+    for numerator in (0, 1, -1, 3**100, -(7**70), 1 << 199):
+        true, value = Fraction(numerator, 1 << 200), DoubleDouble.fixed(numerator, 200)
+        assert float(value.hi) == float(true)
+        assert abs(exact(value)[0] - true) <= abs(true) / 2**105
     a = some(6, 4)
     assert exact(-a) == [-x for x in exact(a)]
     assert exact(a[1:3]) == exact(a)[1:3]
@@ -190,27 +182,19 @@ def oracle_bits(values: list[Fraction], dtype: str) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_round_to(dtype):
+    """Without tiny numbers and not-a-numbers among them, there is a shorter way to bfloat16."""
     values = awkward(dtype)
-    assert round_to(values, dtype).dtype == DTYPES[dtype]
-    np.testing.assert_array_equal(bits(round_to(values, dtype)), oracle_bits([Fraction(v) for v in values], dtype))
-
-
-def test_bfloat16_of_zeros_and_ordinary_numbers_alone():
-    """Without tiny numbers and not-a-numbers among them, there is a shorter way."""
-    values = awkward("bfloat16")
-    values = values[(np.abs(values) >= 2.0**-126) | (values == 0)]
-    true = oracle_bits([Fraction(v) for v in values], "bfloat16")
-    np.testing.assert_array_equal(bits(round_to(values, "bfloat16")), true)
-    assert bits(round_to(np.array([-0.0, np.inf, -np.inf]), "bfloat16")).tolist() == [0x8000, 0x7F80, 0xFF80]
+    for some_values in (values, values[(np.abs(values) >= 2.0**-126) | (values == 0)]):
+        found = round_to(some_values, dtype)
+        assert found.dtype == DTYPES[dtype]
+        np.testing.assert_array_equal(bits(found), oracle_bits([Fraction(v) for v in some_values], dtype))
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_what_is_not_finite_stays_so(dtype):
-    found = round_to(np.array([np.inf, -np.inf, np.nan, -0.0]), dtype).astype(np.float64)
-    assert found[0] == np.inf
-    assert found[1] == -np.inf
-    assert np.isnan(found[2])
-    assert np.signbit(found[3])
+    assert round_to(np.array([np.inf, -np.inf]), dtype).astype(np.float64).tolist() == [np.inf, -np.inf]
+    found = round_to(np.array([np.inf, -np.inf, -0.0, np.nan]), dtype).astype(np.float64)
+    assert (found[:2].tolist(), bool(np.signbit(found[2])), bool(np.isnan(found[3]))) == ([np.inf, -np.inf], True, True)
 
 
 @pytest.mark.parametrize("dtype", NARROW)
