@@ -178,6 +178,12 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
             ask()
 
 
+def test_interleaved_channels_whose_tables_are_doubled_as_halves() -> None:
+    models = [load_config({**LLAMA, "model_type": name}).one() for name in ("llama", "cohere", "glm")]
+    assert [model.layout for model in models] == ["halves", "interleaved", "interleaved"]
+    assert [model.tables_in_halves for model in models] == [False, False, True]
+
+
 CLIP = {"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_config": {"patch_size": 16}}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import pecli
+from pecli.models import find
 
 PLAIN: dict[str, Any] = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}
 YARN = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
@@ -41,6 +42,11 @@ def test_text_that_is_no_configuration(pecli_cli, tmp_path, name: str) -> None:
     outcome = pecli_cli("config", path, "--json")
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1)
     assert ("4 MB" in outcome.err) == (name == "more than 4 MB")
+
+
+def test_a_configuration_of_the_largest_size_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "MAX_CONFIG_BYTES", 2)
+    assert find.parse_config("config.json", b"{}") == {}
 
 
 def test_an_infinity_matters_only_where_it_is_read(pecli_cli, tmp_path) -> None:

@@ -116,6 +116,13 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
         {"llama_4_scaling_beta": None},
         "",
     ),
+    "a temperature without an original length": (
+        {"rope_scaling": {"rope_type": "default", "llama_4_scaling_beta": 0.1}},
+        {"llama_4_scaling_beta": 0.1},
+        "",
+    ),
+    "two bases of layers": ({"layer_rope_theta": [1e4, 5e5]}, {}, "layers have bases of their own"),
+    "one base for all": ({"layer_rope_theta": [1e4, 1e4]}, {}, ""),
     "mixed ntk": ({"model_type": "gte", "rope_scaling": {"type": "ntk", "factor": 8.0, "mixed_b": 0.5}}, {}, "mixed_b"),
     "a key wins over the class": ({"model_type": "qwen3", "head_dim": 64}, {"head_dim": 64}, ""),
     "the class wins over a quotient": ({"model_type": "qwen3", "hidden_size": 2048}, {"head_dim": 128}, ""),

@@ -2,9 +2,9 @@
 
     python -m tests.tools.mutate --mutants 40 --seed 7 --only pecli/files [--processes 2] [--wider tests/cli …]
 
-A first run of the tests that mirror a folder records which of them enter which function. A mutant is then tried with
-those that enter the function it changes, the quick ones first, and where it survives with all of the wider tests. What
-is left is a gap in the tests, or an equivalent program: that is for people to say.
+In copies of the repository: a first run of the tests that mirror a folder records which of them enter which function.
+A mutant is then tried with those that enter the function it changes, the quick ones first, and where it survives with
+all of the wider tests. What is left is a gap in the tests, or an equivalent program: that is for people to say.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ for one, other in ([getattr(ast, name) for name in pair.split()] for pair in PAI
     OPPOSITES |= {one: other, other: one}
 PROCESS = "a process of its own"
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-ENVIRONMENT = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PECLI_THREADS": "2"}
 SLOWER = 10
 """How many times longer than when they were recorded tests may take, on a machine that does other things, too."""
 
@@ -163,14 +162,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Recorder(path))
 
 
+def environment(tree: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(tree), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PECLI_THREADS": "2"}
+
+
 class Tests:
     """The tests of a folder, by the functions that they enter."""
 
-    def __init__(self, folder: str) -> None:
-        with tempfile.NamedTemporaryFile() as file:
-            words = [*PYTEST, "-p", "tests.tools.mutate", folder]
-            subprocess.run(words, cwd=ROOT, env={**ENVIRONMENT, "MUTATE_RECORDS": file.name})
-            records = json.loads(Path(file.name).read_text(encoding="utf-8"))
+    def __init__(self, tree: Path, folder: str) -> None:
+        path = tree / "records"
+        words = [*PYTEST, "-p", "tests.tools.mutate", folder]
+        subprocess.run(words, cwd=tree, env={**environment(tree), "MUTATE_RECORDS": str(path)})
+        records = json.loads(path.read_text(encoding="utf-8"))
         self.seconds = {name: seconds for name, (seconds, _) in records.items()}
         self.entering: dict[str, set[str]] = defaultdict(set)
         for name, (_, places) in records.items():
@@ -190,9 +193,9 @@ class Tests:
 def failing(tree: Path, tests: list[str], seconds: float) -> str:
     """The first test that fails; nothing if none does."""
     (tree / "names").write_text("\n".join(tests), encoding="utf-8")
-    where = {"cwd": tree, "env": {**ENVIRONMENT, "PYTHONPATH": str(tree)}}
+    settings: Any = {"cwd": tree, "env": environment(tree), "capture_output": True, "text": True}
     try:
-        done = subprocess.run([*PYTEST, "-x", "@names"], **where, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run([*PYTEST, "-x", "@names"], **settings, timeout=seconds)
     except subprocess.TimeoutExpired:
         return "the clock"
     failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
@@ -240,7 +243,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     mutants = chosen(options.only, options.mutants, options.seed)
-    tests = {folder: Tests(folder) for folder in sorted({mutant.mirror for mutant in mutants})}
+    tests: dict[str, Tests] = {}
     trees: SimpleQueue[Path] = SimpleQueue()
 
     def survives(mutant: Mutant) -> bool:
@@ -253,7 +256,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.processes) as pool:
         for k in range(options.processes):
             ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
-            trees.put(Path(shutil.copytree(ROOT, Path(folder) / str(k), ignore=ignored)))
+            trees.put(tree := Path(shutil.copytree(ROOT, Path(folder) / str(k), ignore=ignored)))
+        tests |= {mirror: Tests(tree, mirror) for mirror in sorted({mutant.mirror for mutant in mutants})}
         survivors = [mutant for mutant, lives in zip(mutants, pool.map(survives, mutants), strict=True) if lives]
     print(f"{len(survivors)} of {len(mutants)} mutants survived:", *sorted(map(str, survivors)), sep="\n")
 
