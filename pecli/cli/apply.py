@@ -14,7 +14,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, listed
 from pecli.files import save_tables
 from pecli.tensors import apply as tensors
 from pecli.tensors.apply import RowPositions
@@ -46,10 +46,8 @@ EXAMPLES = {
 _FILES = ".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input."
 _LAYOUT = "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek, which takes the"
 _LAYOUT += " second and gives the first. (default: the model's, or halves)"
-_POSITIONS = (
-    "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L), (axes, batch,"
-)
-_POSITIONS += " L)."
+_POSITIONS = "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L), "
+_POSITIONS += "(axes, batch, L)."
 _SHIFT = "Move what was rotated already by this many positions, in one step."
 _AXIS = "The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)"
 _DIM = "Rotary dimension: channels that rotate, in pairs. (default: all, or the model's)"
@@ -91,11 +89,8 @@ class Applied(NamedTuple):
 Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]
 """What one of the commands does with its inputs and its options."""
 _DECIDED = {"seq_len", "dim", "heads", "slopes", "dtype", "relative"}
-_ROTARY = {
-    name: rule
-    for name, rule in Rope.parameters().items()
-    if name not in ("seq_len", "layout", "dtype", "recipe", "positions")
-}
+_BY_THE_INPUT = {"seq_len", "layout", "dtype", "recipe", "positions"}
+_ROTARY = {name: rule for name, rule in Rope.parameters().items() if name not in _BY_THE_INPUT}
 """The parameters of rotary schemes that the input does not decide."""
 
 
@@ -111,7 +106,7 @@ def command(name: str) -> Any:
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
     commands.append(_command("alibi", _add_alibi, summary, [*options.own_options(Alibi, _DECIDED), *ALIBI_OPTIONS]))
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
-    own = options.own_options(Rope, {*Rope.parameters()} - {*_ROTARY} | {"dim"})
+    own = options.own_options(Rope, _BY_THE_INPUT | {"dim"})
     commands.append(_command("rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]))
     help, epilog = "Apply an encoding to tensors, as a model's layer would.", [lines[0] for lines in EXAMPLES.values()]
     return SchemeGroup(name=name, commands=commands, help=help, epilog=examples(epilog), no_args_is_help=True)
@@ -139,14 +134,11 @@ def _run(scheme: str, apply: Apply, **values: Any) -> int:
         if applied.seq_axis is not None:
             for table in tables:
                 described[table.name]["seq_axis"] = applied.seq_axis % len(table.shape)
-        screen.say_json(
-            {"scheme": scheme, "parameters": dict(applied.parameters), "tensors": described, "output": path}
-        )
+        about = {"scheme": scheme, "parameters": dict(applied.parameters)}
+        screen.say_json({**about, "tensors": described, "output": path})
     elif not values["quiet"]:
-        shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables[:MAX_LISTED]]
-        if len(tables) > MAX_LISTED:
-            shown.append(f"and {len(tables) - MAX_LISTED} more")
-        screen.say_written(path, f"{', '.join(shown)}, ", f"; {scheme}: {applied.words}")
+        shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
+        screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {applied.words}")
     return Exit.DONE
 
 

@@ -91,10 +91,6 @@ def _array(onnx: Any, contents: Contents, name: str, tensor: Any, beside: dict[s
             there = f"{quoted(said['location'])}, which has {len(data.data)}"
             raise complain(f"needs {size} bytes from byte {offset} of {there}")
         return data.array(dtype_name(dtype), shape, offset)
-    if tensor.HasField("raw_data"):
-        if len(tensor.raw_data) != size:
-            raise complain(f"needs {size} bytes, {len(tensor.raw_data)} are there")
-        return Contents(contents.path, memoryview(tensor.raw_data)).array(dtype_name(dtype), shape, 0)
     try:
         array: Array = onnx.numpy_helper.to_array(tensor)
     except Exception as problem:  # whatever a wrong count of numbers leads to

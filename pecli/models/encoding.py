@@ -29,10 +29,8 @@ class Encoding:
     head_dim: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     part: str = ""  #: The part of the model it belongs to, such as `vision`; empty for the language model itself
-    trailing: bool = False
-    """Whether the rotary channels are the last of a head, as with latent attention; else the first."""
-    tables_in_halves: bool = False
-    """Whether its tables may be doubled as halves, too, though it rotates interleaved channels."""
+    trailing: bool = False  #: Whether the rotary channels are the last of a head, as with latent attention
+    tables_in_halves: bool = False  #: Whether tables may be doubled as halves, though interleaved channels rotate
     no_table: str = ""
     """Why no table over positions 0, 1, 2, … is what the model uses; its frequencies are right all the same."""
 

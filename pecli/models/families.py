@@ -35,13 +35,10 @@ class Family:
 
     name: str = ""
     theta: float | None = None
-    local_theta: float | None = None
-    """Base of the sliding layers, where these differ in the spelling without layer types."""
-    partial: float | None = None
-    """The fraction of a head that rotates; above 1 where the frequencies span several heads."""
+    local_theta: float | None = None  #: Base of the sliding layers, where it differs without layer types being named
+    partial: float | None = None  #: The fraction of a head that rotates; above 1 where several heads share frequencies
     layout: str = HALVES
-    tables_in_halves: bool = False
-    """Tables are doubled as halves and interleaved only when they are used, where interleaved channels rotate."""
+    tables_in_halves: bool = False  #: Tables are doubled as halves, and interleaved only when they are used
     axes: int = 0  #: 2 or 3: each axis of an image or a video rotates a share of the head
     style: str = ""  #: Whose conventions the axes follow, of the styles that `pecli rope` has for grids
     order: str = ""
@@ -49,15 +46,13 @@ class Family:
     of columns; `ernie` for those and then time.
     """
     renamed: tuple[str, str] = ("", "")  #: A rope type whose name means another here, and that one
-    sections: tuple[int, ...] = ()
-    """How many frequencies follow time, rows and columns, where that fits the head and no key says it."""
+    sections: tuple[int, ...] = ()  #: Frequencies of time, rows and columns, where they fit the head and no key says it
     mixed_sections: bool = False  #: The sections are interleaved, whatever the keys say
     trailing: bool = False  #: The last channels of a head rotate, not the first
     ignores_rotary_dim: bool = False
     beside_text: str = ""  #: What rotates by the keys at the top, beside a language model in `text_config`
     head_dim_rotates: bool = False  #: With latent attention, a `head_dim` that is given is the rotary dimension
-    partial_of_head: bool = False
-    """With latent attention, a partial factor is one of the whole head, not of the part that rotates."""
+    partial_of_head: bool = False  #: With latent attention, a partial factor is one of the whole head
     scales_all_layers: bool = False  #: Flat settings scale the sliding layers, too, which have a base of their own
     reads_alpha: bool = False  #: Dynamic scaling with an `alpha` is a fixed NTK one
     no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what the model uses

@@ -56,8 +56,7 @@ class Account:
 
     used: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
-    ignored: dict[str, str] = field(default_factory=dict)
-    """Keys that a configuration class takes no notice of, with its name."""
+    ignored: dict[str, str] = field(default_factory=dict)  #: Keys that a class takes no notice of, with its name
 
 
 def _whole(value: Any, low: int = 1) -> int | None:

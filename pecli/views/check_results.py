@@ -163,7 +163,7 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
         return [*parts, f"every element is {'equal' if tensor.problem else same}"]
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance")
     if tensor.first_index not in (None, tensor.worst_index):
-        parts[-1] += f", the first at {_place(tensor.first_index)}"
+        parts[-1] += f", the first at {[*(tensor.first_index or ())]}"
     if tensor.worst_index is not None:
         parts.append(worst_element(tensor, sides))
         if units(tensor.worst_ulp) and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
@@ -179,7 +179,7 @@ def worst_element(tensor: Comparison, sides: tuple[str, str]) -> str:
     in_units = units(tensor.worst_ulp)
     ours, theirs = _told_apart(tensor.expected, tensor.found)
     error = f"max error {number(tensor.max_abs_error or 0, 3)}{in_units and f' ({in_units})'}"
-    return f"{error} at {_place(tensor.worst_index)}: {sides[0]} {ours}, {sides[1]} {theirs}"
+    return f"{error} at {[*(tensor.worst_index or ())]}: {sides[0]} {ours}, {sides[1]} {theirs}"
 
 
 def units(count: int | None) -> str:
@@ -194,10 +194,6 @@ def _told_apart(*values: object) -> list[str]:
         if len({*texts}) > 1:
             break
     return texts
-
-
-def _place(index: tuple[int, ...] | None) -> str:
-    return f"[{', '.join(map(str, index or ()))}]"
 
 
 def show_identification(result: Identification) -> None:

@@ -88,13 +88,12 @@ def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
         kinds = "; ".join(dict.fromkeys(map(_brief, model.encodings))) or "none that pecli makes"
         context = f"{model.context:,}" if model.context else ""
         families.setdefault(preset.family, []).append([preset.name, context, kinds])
-    if not screen.is_terminal():
-        rows = [row for found in families.values() for row in found]
-        screen.say_table(["name", "context", "encodings"], rows)
-        return
-    for family, found in families.items():
-        screen.say_table([family, "context", "encodings"], found)
-    screen.say("aliases, repositories and sources: pecli models --json")
+    if screen.is_terminal():
+        for family, rows in families.items():
+            screen.say_table([family, "context", "encodings"], rows)
+        screen.say("aliases, repositories and sources: pecli models --json")
+    else:
+        screen.say_table(["name", "context", "encodings"], [row for rows in families.values() for row in rows])
 
 
 def searched_text(preset: Preset, model: ModelEncodings) -> str:

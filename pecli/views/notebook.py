@@ -56,7 +56,6 @@ def plot(
     with ExitStack() as open_files:
         found = subjects.labelled([subject for each in what for subject in _subjects(each, open_files)], labels)
         picked = kind or kinds.default_kind(found)
-        kinds.check(picked)
         picture = kinds.titled(kinds.fitting(picked, found), request, picked, title)
     made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
     made._repr_png_ = partial(figure.encoded, made)  # notebooks show other figures only through pyplot

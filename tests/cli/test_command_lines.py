@@ -136,7 +136,7 @@ convert pe.npy --from halves --to interleaved --rotary-dim 10 -o o.npz | at most
 convert pe.npy --from halves --to interleaved --kv-heads 2 -o o.npz | --heads is missing
 convert pe.npy --from halves --to interleaved --heads 0 -o o.npz | --heads is 0
 convert pe.npy --from halves --to interleaved --check -o o.npz | --check is given
-convert pe.npy --check | --check is given; scores are those of projections; give --from, --to and --heads
+convert pe.npy --check | --check is given; scores are those of projections that move; give --from
 convert pe.npy --rotary-dim 4 -o o.npz | --from is missing; --heads, --rotary-dim and --include
 convert qk.npz --from halves --to interleaved --heads 3 -o o.npz | 16 rows are not 3 heads; check --heads, --kv-heads
 convert qk.npz --from halves --to interleaved --heads 4 --include wq* -o o.npz | (16, 6)

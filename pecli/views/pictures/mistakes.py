@@ -105,10 +105,9 @@ def difference_panel(title: str, errors: ErrorMap, sides: tuple[str, str], scale
         points = np.linspace(0, errors.shape[1] - 1, len(y))
         levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if tolerance else []
         return Chart(title, [Curve("", points, y)], errors.columns, meaning + mixed, log_y=True, levels=levels)
+    panel = HeatmapPanel(title, cells, errors.rows, errors.columns, 0, errors.shape, scale, log=True, reduce="max")
     marked = ("tolerance", tolerance) if tolerance else None
-    meaning = f"{meaning}, none: blank{mixed}"
-    size, names = errors.shape, (errors.rows, errors.columns)
-    return HeatmapPanel(title, cells, *names, 0, size, scale, meaning, log=True, reduce="max", marked=marked)
+    return replace(panel, meaning=f"{meaning}, none: blank{mixed}", marked=marked)
 
 
 def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None:

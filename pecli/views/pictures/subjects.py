@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, table_of
+from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views.pictures.panels import Subject
@@ -57,7 +57,10 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     from pecli.files.contents import carried_spec
 
     label = label or os.path.basename(text) or text
-    tables = tuple(part for name, array in file.tensors.items() for part in _real(name, array))
+    parts: dict[str, Array] = {}
+    for name, array in file.tensors.items():  # one of complex numbers is drawn as its two parts
+        parts |= {f"{name}.real": array.real, f"{name}.imag": array.imag} if array.dtype.kind == "c" else {name: array}
+    tables = tuple(table_of(name, array) for name, array in parts.items())
     spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
     if spec is None:
         return [Subject(label, tables)]
@@ -73,26 +76,6 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
         is_whole = all(shapes.get(table.name) == table.shape for table in part.tensors())
         found.append(Subject(f"{label} {name}".strip(), own, part if is_whole else None))
     return found
-
-
-def identified(subject: Subject) -> Subject:
-    """Tables without a spec as the scheme that `identify` finds in them; unchanged where it finds none."""
-    if subject.scheme is not None:
-        return subject
-    from pecli.checks.identify import identify_tensors
-
-    matches = identify_tensors(subject.label, {table.name: table.array() for table in subject.tables}).matches
-    if not matches:
-        return subject
-    scheme = matches[0].scheme
-    return Subject(f"{subject.label} (identified: {scheme.name})", scheme.tensors(), scheme)
-
-
-def _real(name: str, array: Array) -> list[Table]:
-    """A tensor to be drawn; one of complex numbers as its two parts."""
-    if array.dtype.kind != "c":
-        return [table_of(name, array)]
-    return [table_of(f"{name}.real", array.real), table_of(f"{name}.imag", array.imag)]
 
 
 def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Subject]:

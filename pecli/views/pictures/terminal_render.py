@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.errors import number
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
-from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture, apart, fitted, ticks
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture, apart, fitted, ticks
 from pecli.views.screen import Terminal, printable, terminal
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
         own = terminal._replace(columns=wide - (beside > 1))
         titles = [fitted(printable(panel.title), own.columns, 2, terminal.dots) for panel in row]
         longest = max(map(len, titles))
-        parts = [
-            [*[""] * (longest - len(title)), *title, *_panel_lines(panel, own, height - longest)]
-            for title, panel in zip(titles, row, strict=True)
-        ]
+        parts = []
+        for title, panel in zip(titles, row, strict=True):
+            draw: Callable[..., list[str]] = _chart_lines if isinstance(panel, Chart) else _heatmap_lines
+            parts.append([*[""] * (longest - len(title)), *title, *draw(panel, own, height - longest)])
         shown += [
             "".join(part + " " * (wide - len(_ESCAPE.sub("", part))) for part in line).rstrip()
             for line in zip_longest(*parts, fillvalue="")
@@ -83,16 +83,11 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     return shown
 
 
-def _panel_lines(panel: Panel, terminal: Terminal, height: int) -> list[str]:
-    draw = _chart_lines if isinstance(panel, Chart) else _heatmap_lines
-    return draw(panel, terminal, height)  # type: ignore[arg-type]
-
-
 def _framed(
     body: Sequence[str], rows: Mapping[int, str], columns: Mapping[int, str], terminal: Terminal, margin: int, wide: int
 ) -> list[str]:
     """A picture between its axes, with the labels of some lines, and of some places below."""
-    side, corner, rule = ("│", "└", "─") if terminal.unicode else ("|", "+", "-")
+    side, corner, rule = "│└─" if terminal.unicode else "|+-"
     room = terminal.columns - margin
     below, free = [" "] * room, 0
     for place, text in sorted(columns.items()):

@@ -122,6 +122,10 @@ class _Draft:
     def subheading(self, words: str) -> None:
         self.parts.append(f"<h3>{text(words)}</h3>")
 
+    def show(self, view: Callable[..., None], *what: Any) -> None:
+        """What a view says of something."""
+        self.parts.append(html_of(partial(view, *what)))
+
     def picture(self, drawn: Figure, caption: str) -> None:
         """A drawing, whose ids no other has, and what is to be seen in it."""
         drawing = svg(drawn, f"f{len(self.parts)}-")
@@ -148,7 +152,7 @@ class _Draft:
         known = [*check_results.reasons(result), *result.weak] if compared else [*result.description]
         kind, word = ("warn", "weak") if result and compared and result.weak else ("good", "passed")
         self._conclude(*((kind, word) if result else ("bad", "FAILED")), *known[:1])
-        self.parts.append(html_of(partial(check_results.show, result)))
+        self.show(check_results.show, result)
         if compared and not result:
             picture = comparison_picture([result])
             self.picture(render(picture), picture.title)
@@ -222,7 +226,7 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
     found = model.encodings
     given = f"{model.option} {shlex.quote(model.name)}"
     draft.heading(model.label)
-    draft.parts.append(html_of(partial(check_results.show, found)))
+    draft.show(check_results.show, found)
     commands = encodings.commands(found, given, context=found.context)
     if ropes := [encoding for encoding in found.ropes() if not encoding.no_table]:
         scaled = any(each.parameters.get("scaling", "none") != "none" for each in ropes)
@@ -233,11 +237,11 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
         rows = min(AUDITED_ROWS, found.context or AUDITED_ROWS)
         audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
         draft.subheading("Drift by recipe")
-        draft.parts.append(html_of(partial(drift.show_audit, audits)))
+        draft.show(drift.show_audit, audits)
         draft.picture(drift.audit_picture(audits), "largest error by position")
         draft.commands(f"pecli audit rope {given} --seq-len {rows}")
         draft.subheading("What runtimes compute")
-        draft.parts.append(html_of(partial(drift.show_runtimes, runtimes(model.given))))
+        draft.show(drift.show_runtimes, runtimes(model.given))
         draft.commands(f"pecli runtimes {given}")
         commands.append(f"pecli plot rope {given} --kind wavelengths -o wavelengths.svg")
     elif tables := of_model(found, model.label, MAX_ROWS):
@@ -254,7 +258,7 @@ def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance:
     with open_tensors(name) as file:
         file.check()
         draft.heading(os.path.basename(name) or name)
-        draft.parts.append(html_of(partial(file_summary.show, file_summary.describe(file, name, file.tensors))))
+        draft.show(file_summary.show, file_summary.describe(file, name, file.tensors))
         tables = [table for subject in of_file(name, file) for table in subject.tables]
         for matrix in [table for table in tables if len(table.shape) > 1 and table.size][:1]:
             rows = matrix.read(0, min(matrix.rows, MAX_ROWS))[:, :MAX_COLUMNS]

@@ -8,11 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import pecli
 from pecli.engine.table import Table, table_of
 from pecli.views.pictures import downsample as module
 from pecli.views.pictures.downsample import envelope, fitted_to, reduced
-from pecli.views.pictures.kinds.tables import slab
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
@@ -48,11 +46,6 @@ def test_a_table_too_long_to_read_is_read_evenly(monkeypatch) -> None:
     middles = (np.arange(16) + 0.5) * rows / 16
     np.testing.assert_allclose(found, np.tile(middles[:, None], 4), rtol=0, atol=rows / 16 / 16)
     assert sum(read) * 4 <= module.MAX_ELEMENTS
-
-
-def test_one_matrix_of_many() -> None:
-    table = pecli.Alibi(4, 16).tensors()[0]
-    np.testing.assert_array_equal(slab(table, 2).array(), table.array()[2])
 
 
 def test_each_row_is_the_mean_of_its_share() -> None:

@@ -18,16 +18,10 @@ from pecli.views.pictures.subjects import labelled, of_scheme, title_of
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
 
-@pytest.mark.parametrize("kind", kinds.KINDS)
-@pytest.mark.parametrize("name", SCHEMES)
-def test_every_kind_fits_or_says_what_does(kind: str, name: str) -> None:
-    if kind not in FITTING[name]:
-        with pytest.raises(ParameterError, match=f"{name} has no such picture; take one of heatmap"):
-            made(kind, SCHEMES[name])
-        return
-    panels = made(kind, SCHEMES[name]).panels
-    assert panels
-    assert all(panel.x and panel.y for panel in panels if isinstance(panel, Chart))
+@pytest.mark.parametrize(("name", "kind"), [(n, k) for n in SCHEMES for k in kinds.KINDS if k not in FITTING[n]])
+def test_a_kind_that_does_not_fit_says_what_does(kind: str, name: str) -> None:
+    with pytest.raises(ParameterError, match=f"{name} has no such picture; take one of heatmap"):
+        made(kind, SCHEMES[name])
 
 
 @pytest.mark.parametrize("kind", sorted(TABLES))
@@ -94,7 +88,7 @@ def test_alibi_is_small_multiples_of_one_logarithmic_scale() -> None:
     slopes = pecli.Alibi(16, 8).tables()["slopes"]
     assert all(panel.limits == pytest.approx((0.7 * slopes[15], 7 * slopes[0])) for panel in picture.panels)
     assert all(panel.log and panel.values[0, 0] == 0 for panel in picture.panels)
-    assert picture.panels[0].values[0, 7] == 7 * slopes[0]
+    assert [panel.values[0, 7] for panel in picture.panels[:3]] == [7 * slopes[head] for head in (0, 2, 4)]
     (row,) = made("heatmap", pecli.Alibi(4, 8, form="key")).panels
     np.testing.assert_array_equal(row.values[:, 1], [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])
 

@@ -142,35 +142,28 @@ def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for
     assert 400 <= columns[-1] < 500
 
 
-@pytest.mark.parametrize(
-    ("environment", "colours"),
-    [
-        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, 1 << 24),
-        ({"TERM": "xterm", "COLORTERM": "24bit"}, 1 << 24),
-        ({"TERM": "screen-256color"}, 256),
-        ({"TERM": "xterm"}, 0),
-        ({"TERM": "dumb", "COLORTERM": "truecolor"}, 0),
-        ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, 0),
-        ({}, 0),
-    ],
-)
-def test_colours_and_size_by_what_the_terminal_says(monkeypatch, environment: dict[str, str], colours: int) -> None:
+ENVIRONMENTS = [
+    ("utf-8", {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, Terminal(132, 40, 1 << 24)),
+    ("utf-8", {"TERM": "xterm", "COLORTERM": "24bit"}, Terminal(132, 40, 1 << 24)),
+    ("UTF8", {"TERM": "screen-256color"}, Terminal(132, 40, 256)),
+    ("ascii", {"TERM": "xterm"}, Terminal(132, 40, 0, unicode=False)),
+    ("nonsense", {"TERM": "dumb", "COLORTERM": "truecolor"}, Terminal(132, 40, 0, unicode=False)),
+    ("utf-8", {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, Terminal(132, 40)),
+    ("utf-8", {}, Terminal(132, 40)),
+]
+
+
+@pytest.mark.parametrize(("encoding", "environment", "expected"), ENVIRONMENTS)
+def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
+    monkeypatch, encoding: str, environment: dict[str, str], expected: Terminal
+) -> None:
     for name in ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {**environment, "COLUMNS": "132", "LINES": "40"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.stdout", SimpleNamespace(encoding="utf-8", isatty=lambda: True))
-    assert terminal() == Terminal(132, 40, colours, unicode=True)
-
-
-@pytest.mark.parametrize(
-    ("encoding", "unicode"), [("utf-8", True), ("UTF8", True), ("ascii", False), ("nonsense", False)]
-)
-def test_a_pipe_is_80_columns_of_plain_characters(monkeypatch, encoding: str, unicode: bool) -> None:
-    for name, value in {"TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "200"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.stdout", SimpleNamespace(encoding=encoding, isatty=lambda: False))
-    assert terminal() == Terminal(80, 24, 0, unicode)
+    for is_terminal, found in ((True, expected), (False, Terminal(80, 24, 0, expected.unicode))):
+        monkeypatch.setattr("sys.stdout", SimpleNamespace(encoding=encoding, isatty=lambda told=is_terminal: told))
+        assert terminal() == found
 
 
 @pytest.mark.parametrize("kind", TERMINALS.values())

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pecli.engine import __version__
 from pecli.errors import ParameterError, nearest, spelled
-
-if TYPE_CHECKING:
-    from pecli.views.pictures.panels import Picture, PlotRequest, Subject
+from pecli.views.pictures.kinds import frequencies, tables
+from pecli.views.pictures.panels import Picture, PlotRequest, Subject
+from pecli.views.pictures.subjects import title_of
 
 
 class Kind(NamedTuple):
-    """One kind of picture: the module that has a function of its name, and what it shows; schemes say which fit."""
+    """One kind of picture, and what it shows; schemes say which fit."""
 
-    module: str
+    draw: Callable[[Sequence[Subject], PlotRequest], Picture]
     summary: str
     picks: bool = False  #: Whether it may show some channels, pairs or heads of many
 
 
 KINDS: dict[str, Kind] = {
-    "heatmap": Kind("tables", "the values, by position and channel", picks=True),
-    "curves": Kind("tables", "channels over positions; of ALiBi, biases over distances", picks=True),
-    "wavelengths": Kind("frequencies", "the wavelength of each pair, and what a scaling does to it"),
-    "similarity": Kind("tables", "cosine similarity of all positions with each other"),
-    "patch": Kind("tables", "of a table on a grid, the similarity of one patch to all others"),
-    "decay": Kind("frequencies", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
-    "slopes": Kind("frequencies", "ALiBi's slopes, head by head"),
+    "heatmap": Kind(tables.heatmap, "the values, by position and channel", picks=True),
+    "curves": Kind(tables.curves, "channels over positions; of ALiBi, biases over distances", picks=True),
+    "wavelengths": Kind(frequencies.wavelengths, "the wavelength of each pair, and what a scaling does to it"),
+    "similarity": Kind(tables.similarity, "cosine similarity of all positions with each other"),
+    "patch": Kind(tables.patch, "of a table on a grid, the similarity of one patch to all others"),
+    "decay": Kind(frequencies.decay, "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
+    "slopes": Kind(frequencies.slopes, "ALiBi's slopes, head by head"),
 }
 
 
@@ -43,23 +44,16 @@ def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Pic
     """The picture of that kind of these subjects."""
     check(kind, subjects)
     if request.channels is not None and not KINDS[kind].picks:
-        picking = ", ".join(name for name, each in KINDS.items() if each.picks)
-        raise ParameterError(
-            "channels", spelled(request.channels), f"{kind} shows all of them", f"it belongs to {picking}"
-        )
-    import numpy as np
-
+        advice = f"it belongs to {', '.join(name for name, each in KINDS.items() if each.picks)}"
+        raise ParameterError("channels", spelled(request.channels), f"{kind} shows all of them", advice)
     with np.errstate(all="ignore"):  # of infinite values in a file, say, which are drawn as such
-        made: Picture = getattr(import_module(f"{__name__}.{KINDS[kind].module}"), kind)(subjects, request)
-    return made
+        return KINDS[kind].draw(subjects, request)
 
 
 def titled(
     subjects: Sequence[Subject], request: PlotRequest, kind: str | None = None, title: str | None = None
 ) -> Picture:
     """The picture of that kind, or of the one that fits, under a title; without one, it says whose picture it is."""
-    from pecli.views.pictures.subjects import title_of
-
     made = picture(kind or default_kind(subjects), subjects, request)
     return replace(made, title=title_of(subjects, made.title) if title is None else title)
 
@@ -71,12 +65,19 @@ def about(command: str, subjects: Sequence[Subject]) -> dict[str, Any]:
 
 
 def fitting(kind: str, subjects: Sequence[Subject]) -> list[Subject]:
-    """The subjects, if the kind fits them; tables without a spec are identified where it takes a scheme."""
-    from pecli.views.pictures.subjects import identified
+    """The subjects, if the kind fits them; of tables without a spec, the scheme that `identify` finds in them."""
+    check(kind)
+    found = list(subjects)
+    for k, subject in enumerate(subjects):
+        if kind not in subject.picture_kinds and subject.scheme is None:
+            from pecli.checks.identify import identify_tensors  # which imports all searches
 
-    subjects = [subject if kind in subject.picture_kinds else identified(subject) for subject in subjects]
-    check(kind, subjects)
-    return list(subjects)
+            arrays = {table.name: table.array() for table in subject.tables}
+            for match in identify_tensors(subject.label, arrays).matches[:1]:
+                label = f"{subject.label} (identified: {match.scheme.name})"
+                found[k] = Subject(label, match.scheme.tensors(), match.scheme)
+    check(kind, found)
+    return found
 
 
 def check(kind: str, subjects: Sequence[Subject] = ()) -> None:
