@@ -20,15 +20,16 @@ from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, 
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import PecliError, bracketed
+from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
 from pecli.explain.forms import Form, halved
+from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.contents import carried_spec
 from pecli.files.load import opened
 
-if TYPE_CHECKING:  # schemes and explanations are imported where files differ
-    from pecli.engine.schemes.scheme import Scheme
-    from pecli.explain.edits import Explanation
+if TYPE_CHECKING:
     from pecli.files.load import Given
 
 MAX_EXPLAINED = 16  #: tensors of one file whose differences are explained
@@ -70,7 +71,7 @@ class Difference(Answer):
         return {
             **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
             **({"forms": self.forms} if self.forms else {}),
-            "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
+            "explanations": [each.as_json(comparison(each)) for each in self.explanations],
             "where": where_json(self.tensors),
         }
 
@@ -126,7 +127,7 @@ def diff_open(
     explain = partial(diff, atol=TABLE_ATOL) if reasons else None
     layers = first_departure(a[1].tensors, b[1].tensors, tensors, explain) if changed else []
     why = _explained(changed, schemes[0], tolerance) if changed and reasons and len(layers) < 2 else []
-    problems += [*layers, *map(_comparison, why)]
+    problems += [*layers, *map(comparison, why)]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     answer = Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
     if not (answer.passed and loose and schemes[0]):
@@ -137,21 +138,11 @@ def diff_open(
     return replace(answer, weak=weak_checks({schemes[0]: compared}, tolerance))
 
 
-def _comparison(why: Explanation) -> str:
-    from pecli.explain.words import comparison
-
-    return comparison(why)
-
-
 def _scheme_of(file: LoadedFile) -> Scheme | None:
     """The scheme of the spec that a file carries; None where it carries none that makes a table."""
     try:
         spec = carried_spec(file.path, file.metadata)
-        if spec is None:
-            return None
-        from pecli.engine.schemes.scheme import Scheme
-
-        return Scheme.from_spec(spec)
+        return None if spec is None else Scheme.from_spec(spec)
     except PecliError:
         return None
 
@@ -313,7 +304,6 @@ def _explained(
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
     be. Last places that are off have no reason."""
-    from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
     from pecli.explain.time_limit import time_limit
 

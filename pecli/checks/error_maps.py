@@ -32,24 +32,16 @@ class ErrorMap:
     found: Floats
     errors: Floats  #: |expected − found|; relative where the tolerance is
     allowed: Tolerance
+    is_relative: bool  #: where the size of what is expected is what the tolerance goes by
     rows: str
     columns: str
     layers: int = 1  #: matrices over which a cell is the worst: heads, copies
-
-    @property
-    def is_relative(self) -> bool:
-        return is_relative(self.allowed)
 
     @property
     def tolerance(self) -> float:
         """The largest error that passes, where it is the same for all elements; else 0."""
         mixed = self.allowed.atol > 0 < self.allowed.rtol or self.allowed.max_ulp > 0
         return 0.0 if mixed else self.allowed.atol or self.allowed.rtol
-
-
-def is_relative(allowed: Tolerance) -> bool:
-    """Whether errors are shown relative to what is expected: where that is what a tolerance limits."""
-    return allowed.rtol > 0 and not allowed.atol
 
 
 def error_maps(result: Comparison, rows: int = MAX_ROWS, columns: int = MAX_COLUMNS) -> Iterator[ErrorMap]:
@@ -68,7 +60,7 @@ def _error_map(label: str, parts: list[Part], result: Comparison, most: tuple[in
     height, width = (math.prod(shape), 1) if flat else shape[-2:]
     down, across = min(height, MAX_POINTS if flat else most[0]), min(width, most[1])
     cells = np.full((3, down, across), -1.0)
-    relative = is_relative(result.allowed)
+    relative = result.allowed.rtol > 0 and not result.allowed.atol
     for part in parts:
         for index, start, count in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
             ours = widest(part.rows(index, start, count)).reshape(count, width)
@@ -80,7 +72,8 @@ def _error_map(label: str, parts: list[Part], result: Comparison, most: tuple[in
     expected, found, errors = cells if not result.sides_swapped else cells[[1, 0, 2]]
     layers = len(parts) * math.prod(parts[0].copies + shape[:-2])
     size = (1, height) if flat else (height, width)
-    return ErrorMap(label, size, expected, found, errors, result.allowed, *_axes(label, expected, shape), layers)
+    axes = _axes(label, expected, shape)
+    return ErrorMap(label, size, expected, found, errors, result.allowed, relative, *axes, layers)
 
 
 def _keep_worst(cells: Floats, lines: Indices, ours: AnyArray, theirs: AnyArray, relative: bool) -> None:

@@ -16,7 +16,7 @@ from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import Model, describe, find_model
+from pecli.models.find import Model, find_model
 
 _QWEN3 = ("yarn", "Qwen3's model card: yarn, factor 4, original 32768")
 _GEMMA3 = ("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
@@ -134,44 +134,33 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     length = TO.check("to", to)
     ropes = rotary_layers(found, layer_type, "it has no rotary encoding to stretch")
     encoding = max(ropes, key=lambda each: float(each.parameters["base"]))  # whose layers see the whole context
-    original = _original_length(model, encoding)
+    own = encoding.parameters["scaling"]
+    stated = encoding.parameters.get("original_max_position_embeddings")
+    if stated is None and found.context is not None:  # which counts the stretched positions of a linear scaling
+        stated = found.context / (encoding.parameters["factor"] if own == "linear" else 1)
+    if stated is None:
+        rule = "it does not say for how many positions it was trained"
+        raise ParameterError("model", "without max_position_embeddings", rule, "add that key to its config")
+    original = int(stated)
     if length <= original:
         raise ParameterError("to", length, f"{found.file} has {original:,} positions as it is", "name a longer context")
+    factor = length / original
     recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
     chosen = recommended if method is None else METHOD.check("method", method)
-    factor = length / original
     reason = "" if method is not None else source or "yarn, which needs the least fine-tuning; the makers name none"
     if method is not None and source and chosen != recommended:
         reason = f"as asked; the makers use {recommended} ({source})"
     notes = [SHORT_PROMPTS[chosen].format(original=original)]
-    own = encoding.parameters["scaling"]
     if own != "none":
         notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
-    after = _scaled(encoding, chosen, factor, original)
+    plain = {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
+    dim = Rope(1, **plain).rotary_dim
+    scalings: dict[str, dict[str, Any]] = {
+        "yarn": {"factor": factor, "original_max_position_embeddings": original},
+        "linear": {"factor": factor},
+        "ntk": {"scaling": "none", "base": plain["base"] * factor ** (dim / (dim - 2))},
+        "dynamic": {"factor": factor, "max_position_embeddings": original},
+    }
+    after = replace(encoding, parameters={**plain, "scaling": chosen, **scalings[chosen]})
     measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
     return Extension(found.file, length, chosen, reason, original, factor, encoding, after, measured, tuple(notes))
-
-
-def _original_length(model: Any, encoding: Encoding) -> int:
-    """Positions without any scaling: what the scaling says it starts from, else the model's context."""
-    stated = encoding.parameters.get("original_max_position_embeddings")
-    if stated is None and not isinstance(model, (ModelEncodings, Encoding)):
-        stated = describe(model).encodings().context
-        if stated is not None and encoding.parameters["scaling"] == "linear":  # whose positions are the stretched ones
-            stated /= encoding.parameters["factor"]
-    if stated is None:
-        rule = "it does not say for how many positions it was trained"
-        raise ParameterError("model", "without max_position_embeddings", rule, "add that key to its config")
-    return int(stated)
-
-
-def _scaled(encoding: Encoding, method: str, factor: float, original: int) -> Encoding:
-    plain = {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
-    scaling: dict[str, Any] = {"scaling": method, "factor": factor}
-    if method == "ntk":
-        dim = Rope(1, **plain).rotary_dim
-        scaling = {"scaling": "none", "base": plain["base"] * factor ** (dim / (dim - 2))}
-    elif method != "linear":
-        start = "original_max_position_embeddings" if method == "yarn" else "max_position_embeddings"
-        scaling[start] = original
-    return replace(encoding, parameters={**plain, **scaling})

@@ -98,30 +98,6 @@ DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_te
 """Scalings, rotations, grids and mistakes, a row each."""
 
 
-def _model_cases(names: Iterable[str]) -> Iterator[Case]:
-    for name in names:
-        model = load_model(name)
-        for encoding in model.ropes():
-            if encoding.no_table:
-                continue
-            label = "-".join(filter(None, (os.path.basename(name), encoding.layer_type.replace("/", "-"))))
-            tests = f"frequencies of {model.file} before any call"
-            yield _case(f"frequencies-{label}", tests, encoding.frequency_rope())
-            rope = encoding.rope(None, positions=FAR_AND_NEAR)
-            yield _case(f"model-{label}", f"cos and sin of {model.file}", rope)
-
-
-def _rotation_cases() -> Iterator[Case]:
-    """Inputs are whole numbers over powers of two: exact in every dtype."""
-    for name, row in DATA["rotations"].items():
-        rope: Any = Rope(**row["parameters"], dtype="float64")
-        before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0
-        tensors = {"before": before, "after": apply(before, rope, **applied_settings(row["settings"]))}
-        farthest = float(row["settings"].get("offset", 0)) + max(row["shape"])
-        tests = f"queries or keys before and after: {row['tests']}"
-        yield Case(f"rotate-{name}", tests, tensors, rope, row["settings"], largest_position=farthest)
-
-
 def applied_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What `apply` takes; JSON has lists for arrays."""
     return {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
@@ -140,20 +116,18 @@ MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
 }
 
 
-def _mistake_cases() -> Iterator[Case]:
-    tests = "a known mistake: this must be rejected, for this reason"
+def _mistakes() -> Iterator[tuple[str, Any, Mapping[str, Array], tuple[Mapping[str, Any], ...]]]:
+    """What a mistake is called, what was meant, the tables that were made, and the edits between them."""
     for name, row in DATA["mistakes"].items():
         scheme: Any = scheme_named(row["scheme"])(**row["right"], dtype="float64")
         told = {key: value for key, value in row["wrong"].items() if value is not None}
-        edits = [scheme.edit(key, getattr(scheme, key), value) for key, value in told.items()]
         made = replace(scheme, **row["wrong"]).tables()
         shown = {key: array for key, array in made.items() if key not in scheme.derived_tensors}
-        yield Case(f"mistake-{name}", tests, shown, scheme, edits=tuple(edits))
+        yield name, scheme, shown, tuple(scheme.edit(key, getattr(scheme, key), value) for key, value in told.items())
     scheme = Rope(seq_len=64, dim=32, dtype="float64")
     tables = scheme.tables()
     for name, (edit, change) in MISTAKEN_TABLES.items():
-        cos, sin = change(tables["cos"], tables["sin"])
-        yield Case(f"mistake-{name}", tests, {"cos": cos, "sin": sin}, scheme, edits=(edit,))
+        yield name, scheme, dict(zip(("cos", "sin"), change(tables["cos"], tables["sin"]), strict=True)), (edit,)
 
 
 def cases(models: Iterable[str] = ()) -> Iterator[Case]:
@@ -163,10 +137,24 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
         near_and_far = {"positions": POSITIONS} if row["parameters"].get("positions") == "near and far" else {}
         scheme = scheme_named(row["scheme"])(**{**row["parameters"], **near_and_far})
         yield _case(row["name"], row["tests"], scheme)
-    yield from _model_cases(named or (name for name in DATA["presets"] if name in presets()))
-    if not named:
-        yield from _rotation_cases()
-        yield from _mistake_cases()
+    for name in named or (name for name in DATA["presets"] if name in presets()):
+        model = load_model(name)
+        for encoding in (each for each in model.ropes() if not each.no_table):
+            label = "-".join(filter(None, (os.path.basename(name), encoding.layer_type.replace("/", "-"))))
+            tests = f"frequencies of {model.file} before any call"
+            yield _case(f"frequencies-{label}", tests, encoding.frequency_rope())
+            rope = encoding.rope(None, positions=FAR_AND_NEAR)
+            yield _case(f"model-{label}", f"cos and sin of {model.file}", rope)
+    for name, row in () if named else DATA["rotations"].items():
+        scheme, settings = Rope(**row["parameters"], dtype="float64"), row["settings"]
+        before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0  # exact in every dtype
+        tensors = {"before": before, "after": apply(before, scheme, **applied_settings(settings))}
+        farthest = float(settings.get("offset", 0)) + max(row["shape"])
+        tests = f"queries or keys before and after: {row['tests']}"
+        yield Case(f"rotate-{name}", tests, tensors, scheme, settings, largest_position=farthest)
+    for name, scheme, shown, edits in () if named else _mistakes():
+        tests = "a known mistake: this must be rejected, for this reason"
+        yield Case(f"mistake-{name}", tests, shown, scheme, edits=edits)
 
 
 def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("json",)) -> list[dict[str, Any]]:
@@ -253,7 +241,13 @@ def answer_checks(folder: str, answers: str, tolerance: Tolerance | None) -> lis
     entries = _entries(folder)
     by_case: dict[str, dict[str, Array]] = {}
     for name, array in load(answers).items():
-        case, tensor = _split(name, entries, answers)
+        names = [name.rpartition(mark)[::2] for mark in ("/", ".", ":")]
+        case, tensor = next(((case, tensor) for case, tensor in names if case in entries), (name, ""))
+        if name in entries:
+            shapes = entries[name]["tensors"]
+            case, tensor = name, max(shapes, key=lambda key: (key == "after", math.prod(shapes[key])))
+        elif not tensor:
+            raise FileError(answers, f"has {quoted(name)}, which is no case of the suite", nearest(name, entries))
         by_case.setdefault(case, {})[tensor] = array
     runs = {case: partial(_verify_answer, folder, entries[case], arrays, tolerance) for case, arrays in by_case.items()}
     return [Check(case, run, group=answers) for case, run in runs.items()]
@@ -268,17 +262,6 @@ def _entries(folder: str) -> dict[str, Entry]:
         raise failure(path, problem) from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileError(path, "is not the index of a golden suite", "pecli golden -o FOLDER writes one") from None
-
-
-def _split(name: str, entries: Mapping[str, Entry], path: str) -> tuple[str, str]:
-    if name in entries:
-        shapes = entries[name]["tensors"]
-        return name, "after" if "after" in shapes else max(shapes, key=lambda tensor: math.prod(shapes[tensor]))
-    for mark in ("/", ".", ":"):
-        case, _, tensor = name.rpartition(mark)
-        if case in entries:
-            return case, tensor
-    raise FileError(path, f"has {quoted(name)}, which is no case of the suite", nearest(name, entries))
 
 
 def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
@@ -303,7 +286,7 @@ def _verify_case(folder: str, entry: Entry) -> Verification:
         for file, path in paths.items()
         if not os.path.isfile(path) or sha256_of(path) != entry["files"][file]
     ]
-    scheme = _from_entry(entry)
+    scheme: Scheme = scheme_named(entry["scheme"])(**entry["parameters"])
     if changed:
         return Verification(entry["name"], scheme.name, (), tuple(changed))
     tensors = _tensors(folder, entry)
@@ -313,12 +296,12 @@ def _verify_case(folder: str, entry: Entry) -> Verification:
         rotated = apply(tensors["before"], scheme, **applied_settings(entry["settings"]))
         return _verify_answer(folder, entry, {"after": rotated}, None)
     tensors.pop("attention_factor", None)
-    return replace(verify(_alone(tensors), scheme, max_ulp=0), file=entry["name"], weak=())
+    return replace(_verified(tensors, scheme, Tolerance()), file=entry["name"], weak=())
 
 
-def _alone(tensors: Mapping[str, Array]) -> Any:
+def _verified(tensors: Mapping[str, Array], scheme: Scheme, tolerance: Tolerance) -> Verification:
     """Tensors by name; one as it is, which is then checked alone."""
-    return dict(tensors) if len(tensors) > 1 else next(iter(tensors.values()))
+    return verify(dict(tensors) if len(tensors) > 1 else next(iter(tensors.values())), scheme, tolerance)
 
 
 def _verify_mistake(entry: Entry, scheme: Scheme, tensors: Mapping[str, Array]) -> Verification:
@@ -338,16 +321,11 @@ def _verify_mistake(entry: Entry, scheme: Scheme, tensors: Mapping[str, Array]) 
 
 def _verify_answer(folder: str, entry: Entry, arrays: Mapping[str, Array], tolerance: Tolerance | None) -> Verification:
     """A port's tensors of one case, within the tolerance of their dtype unless another is asked for."""
-    scheme = _from_entry(entry)
+    scheme: Scheme = scheme_named(entry["scheme"])(**entry["parameters"])
     kinds = ["float32" if "settings" in entry else dtype_name(array.dtype) for array in arrays.values()]
     allowed = tolerance or Tolerance(atol=max(entry["tolerances"].get(kind, TOLERANCES["float32"]) for kind in kinds))
     if "settings" not in entry and "attention_factor" not in arrays:
-        return replace(verify(_alone(arrays), scheme, allowed), file=entry["name"])
+        return replace(_verified(arrays, scheme, allowed), file=entry["name"])
     golden = {name: array for name, array in _tensors(folder, entry).items() if name in arrays}
     found = diff(golden, dict(arrays), allowed)
     return Verification(entry["name"], scheme.name, found.tensors, found.diagnosis, weak=found.weak)
-
-
-def _from_entry(entry: Entry) -> Scheme:
-    kind: type[Scheme] = scheme_named(entry["scheme"])
-    return kind(**entry["parameters"])

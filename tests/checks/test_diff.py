@@ -7,26 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pecli
-from pecli.explain.edits import (
-    Channels,
-    Decimals,
-    Dtype,
-    Layout,
-    Mask,
-    Negated,
-    Parameter,
-    Repeated,
-    Rows,
-    RowShift,
-    RowsWrong,
-    Scaled,
-    Swapped,
-    Transposed,
-)
+from pecli.explain import edits
 from tests.checks.waves import LLAMA3, powers, waves, woven
 
 LENGTH, DIM = 200, 32
@@ -45,29 +30,29 @@ TABLE = woven(SIN, COS)
 SHUFFLED = np.random.default_rng(5).permutation(DIM)
 ROWS = np.random.default_rng(6).permutation(len(TABLE))
 MISTAKES = {
-    "interleaved read as halves": (TABLE, joined(SIN, COS), Layout("interleaved", "halves")),
-    "halves read as interleaved": (joined(SIN, COS), TABLE, Layout("halves", "interleaved")),
-    "swapped halves": (joined(SIN, COS), joined(COS, SIN), Swapped()),
-    "swapped pairs": (TABLE, woven(COS, SIN), Swapped()),
-    "swapped stack": (np.stack([SIN, COS]), np.stack([COS, SIN]), Swapped()),
-    "negated half": (joined(SIN, COS), joined(SIN, -COS), Negated("second")),
-    "negated channels": (TABLE, woven(-SIN, COS), Negated("first")),
-    "conjugated": (COS + 1j * SIN, COS - 1j * SIN, Negated("second")),
-    "negated": (TABLE, -TABLE, Negated("all")),
-    "transposed": (TABLE, TABLE.T, Transposed((1, 0))),
-    "a square, transposed": (TABLE[:DIM], TABLE[:DIM].T, Transposed((1, 0))),
-    "permuted": (TABLE, TABLE[:, SHUFFLED], Channels(tuple(SHUFFLED.tolist()))),
-    "reversed": (TABLE, TABLE[:, ::-1], Channels("reversed")),
-    "rows reversed": (TABLE, TABLE[::-1], Rows("reversed")),
-    "rows shuffled": (TABLE, TABLE[ROWS], Rows("permuted")),
+    "interleaved read as halves": (TABLE, joined(SIN, COS), edits.Layout("interleaved", "halves")),
+    "halves read as interleaved": (joined(SIN, COS), TABLE, edits.Layout("halves", "interleaved")),
+    "swapped halves": (joined(SIN, COS), joined(COS, SIN), edits.Swapped()),
+    "swapped pairs": (TABLE, woven(COS, SIN), edits.Swapped()),
+    "swapped stack": (np.stack([SIN, COS]), np.stack([COS, SIN]), edits.Swapped()),
+    "negated half": (joined(SIN, COS), joined(SIN, -COS), edits.Negated("second")),
+    "negated channels": (TABLE, woven(-SIN, COS), edits.Negated("first")),
+    "conjugated": (COS + 1j * SIN, COS - 1j * SIN, edits.Negated("second")),
+    "negated": (TABLE, -TABLE, edits.Negated("all")),
+    "transposed": (TABLE, TABLE.T, edits.Transposed((1, 0))),
+    "a square, transposed": (TABLE[:DIM], TABLE[:DIM].T, edits.Transposed((1, 0))),
+    "permuted": (TABLE, TABLE[:, SHUFFLED], edits.Channels(tuple(SHUFFLED.tolist()))),
+    "reversed": (TABLE, TABLE[:, ::-1], edits.Channels("reversed")),
+    "rows reversed": (TABLE, TABLE[::-1], edits.Rows("reversed")),
+    "rows shuffled": (TABLE, TABLE[ROWS], edits.Rows("permuted")),
     "one row late": (TABLE[1:], TABLE[:-1], None),
-    "two rows early": (TABLE[:-2], TABLE[2:], Parameter("offset", 0, 2)),
-    "shorter": (TABLE, TABLE[:150], Rows("cut", 150)),
-    "factor of a vector": (np.arange(1.0, 33), np.arange(1.0, 33) / 4, Scaled(0.25)),
-    "another dtype": (TABLE, TABLE.astype(np.float16), Dtype("float16")),
-    "wrapped": (TABLE, TABLE[np.arange(LENGTH) % 60], Rows("wrapped", 60)),
-    "rows wrong": (TABLE, np.where(np.arange(LENGTH)[:, None] == 5, np.float32(3), TABLE), RowsWrong((5,))),
-    "repeated": (TABLE, np.concatenate([TABLE, TABLE]), Repeated(0, 2)),
+    "two rows early": (TABLE[:-2], TABLE[2:], edits.Parameter("offset", 0, 2)),
+    "shorter": (TABLE, TABLE[:150], edits.Rows("cut", 150)),
+    "factor of a vector": (np.arange(1.0, 33), np.arange(1.0, 33) / 4, edits.Scaled(0.25)),
+    "another dtype": (TABLE, TABLE.astype(np.float16), edits.Dtype("float16")),
+    "wrapped": (TABLE, TABLE[np.arange(LENGTH) % 60], edits.Rows("wrapped", 60)),
+    "rows wrong": (TABLE, np.where(np.arange(LENGTH)[:, None] == 5, np.float32(3), TABLE), edits.RowsWrong((5,))),
+    "repeated": (TABLE, np.concatenate([TABLE, TABLE]), edits.Repeated(0, 2)),
 }
 
 
@@ -84,10 +69,10 @@ def test_a_mistake_is_named(mistake) -> None:
 
 
 def test_two_mistakes_are_named() -> None:
-    layout = Layout("interleaved", "halves")
-    for b, edits in ((joined(COS, SIN), {layout, Swapped()}), (-joined(SIN, COS), {layout, Negated("all")})):
+    layout = edits.Layout("interleaved", "halves")
+    for b, both in ((joined(COS, SIN), {layout, edits.Swapped()}), (-joined(SIN, COS), {layout, edits.Negated("all")})):
         (found,) = differ(TABLE, b).explanations
-        assert {*found.edits} == edits
+        assert {*found.edits} == both
         assert found.residual <= 1e-7
 
 
@@ -95,12 +80,12 @@ def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
     assert differ(TABLE, joined(SIN, COS) + noise).explanations == ()  # which leaves more than rounding
     (found,) = differ(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
-    assert found.edits == (Layout("interleaved", "halves"),)
+    assert found.edits == (edits.Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
 
 
 def test_how_values_were_stored_is_named() -> None:
-    stored = {Dtype("float16"): TABLE.astype(np.float16).astype(np.float32), Decimals(3): TABLE.round(3)}
+    stored = {edits.Dtype("float16"): TABLE.astype(np.float16).astype(np.float32), edits.Decimals(3): TABLE.round(3)}
     for edit, table in stored.items():
         (found,) = differ(TABLE, table).explanations
         assert found.edits == (edit,)
@@ -110,7 +95,7 @@ def test_how_values_were_stored_is_named() -> None:
 def test_exchanged_tensors_are_named() -> None:
     result = differ({"cos": COS, "sin": SIN}, {"cos": SIN, "sin": COS})
     (found,) = result.explanations
-    assert (found.edits, found.tensors) == ((Swapped(),), ("cos", "sin"))
+    assert (found.edits, found.tensors) == ((edits.Swapped(),), ("cos", "sin"))
 
 
 def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
@@ -119,16 +104,15 @@ def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
     keys, distance = slopes * j[:1], -slopes * np.abs(i - j)
     causal, lowest = (np.where(j > i, np.float32(mask), distance) for mask in (-np.inf, -1e9))
     rows = [
-        (keys, keys - slopes * 39, RowShift()),
-        (causal, lowest, Mask("-1e+09")),
-        (distance, -distance, Negated("all")),  # which softmax does not ignore
+        (keys, keys - slopes * 39, edits.RowShift()),
+        (causal, lowest, edits.Mask("-1e+09")),
+        (distance, -distance, edits.Negated("all")),  # which softmax does not ignore
     ]
     for a, b, edit in rows:
         (found,) = differ(a, b).explanations
         assert (found.edits, found.residual) == ((edit,), 0)
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(4, 40), st.integers(2, 12), st.sampled_from([1.0, 1e-3]))
 def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
     draw = np.random.default_rng(seed)
@@ -142,7 +126,7 @@ def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
 def test_another_base_is_named_without_any_spec() -> None:
     cos, sin = waves(LENGTH, powers(500000.0, DIM)).values()
     (found,) = differ(TABLE, woven(sin, cos)).explanations
-    assert found.edits == (Parameter("base", 10000.0, 500000.0),)
+    assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
 
 
@@ -177,9 +161,9 @@ def test_projections_whose_pairs_lie_otherwise(heads, dim) -> None:
     weight = np.random.default_rng(0).standard_normal((heads * dim, 24)).astype(np.float32)
     moved = weight.reshape(heads, dim // 2, 2, 24).swapaxes(1, 2).reshape(weight.shape)
     (one,) = differ(weight, moved).explanations
-    assert one.edits == (Layout(f"interleaved in heads of {dim}", f"halves in heads of {dim}"),)
+    assert one.edits == (edits.Layout(f"interleaved in heads of {dim}", f"halves in heads of {dim}"),)
     (back,) = differ(moved, weight).explanations
-    assert back.edits == (Layout(f"halves in heads of {dim}", f"interleaved in heads of {dim}"),)
+    assert back.edits == (edits.Layout(f"halves in heads of {dim}", f"interleaved in heads of {dim}"),)
     assert one.residual == back.residual == 0
 
 
@@ -192,7 +176,7 @@ def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
     assert pecli.diff({"x": a, "y": b}, {"y": b, "x": a}).passed
     found = pecli.diff(a, b)
     assert found.explanations == pecli.diff(a, tmp_path / "b.npy").explanations
-    assert [each.edits for each in found.explanations] == [(Layout("interleaved", "halves"),)]
+    assert [each.edits for each in found.explanations] == [(edits.Layout("interleaved", "halves"),)]
     assert (found.a, found.b) == ("", "")
     with pytest.raises(TypeError, match="array is of dtype object; a table holds numbers"):
         pecli.diff(np.array([None]), a)
@@ -202,7 +186,10 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
     golden = tmp_path / "golden.npz"
     pecli.save(golden, pecli.Rope(300, 64, base=500_000.0))
     dump = waves(300, powers(1e4, 64))
-    for a, b, edit in ((golden, dump, Parameter("base", 5e5, 1e4)), (dump, golden, Parameter("base", 1e4, 5e5))):
+    for a, b, edit in (
+        (golden, dump, edits.Parameter("base", 5e5, 1e4)),
+        (dump, golden, edits.Parameter("base", 1e4, 5e5)),
+    ):
         (found,) = pecli.diff(a, b, pecli.Tolerance(atol=1e-6)).explanations
         assert (found.edits, found.tensors) == ((edit,), ("cos", "sin"))
 

@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 
 import pecli
 from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
+from tests.tools.attack import verdict
 
 LENGTH, DIM, BASE = 12, 16, 500000.0
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": BASE}
@@ -234,3 +235,11 @@ def test_tables_that_are_interleaved_when_they_are_used() -> None:
         config = {"model_type": family, "partial_rotary_factor": 1.0, **shape}
         assert pecli.verify(both(interleaved), config, atol=ATOL).passed
         assert pecli.verify(both(halves), config, atol=ATOL).passed == (family != "cohere")
+
+
+MANY = [pytest.param(range(1000 * k + 100, 1000 * k + 600), marks=pytest.mark.thorough) for k in range(6)]
+
+
+@pytest.mark.parametrize("seeds", [range(20), *MANY])
+def test_verdicts_of_random_dumps(seeds: range) -> None:
+    assert [problem for seed in seeds if (problem := verdict(seed)[1])] == []

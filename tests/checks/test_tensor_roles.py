@@ -36,12 +36,6 @@ def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
     assert len(named) == len(roles())
 
 
-def test_layer_types_in_names() -> None:
-    kinds = ["", "attention", "full_attention", "sliding_attention"]
-    assert layer_named("rotary_emb.full_attention_inv_freq", kinds) == "full_attention"
-    assert layer_named("rotary_emb.inv_freq", kinds) is None
-
-
 @pytest.mark.parametrize(
     ("name", "layers"),
     [
@@ -49,10 +43,11 @@ def test_layer_types_in_names() -> None:
         ("swa/cos", "sliding_attention"),
         ("cos_global", "full_attention"),
         ("rotary_emb.inv_freq", None),
+        ("rotary_emb.full_attention_inv_freq", "full_attention"),
         ("localised.cos", None),
         ("local.and.global.cos", None),
     ],
 )
-def test_other_words_for_layers(name: str, layers: str | None) -> None:
-    assert layer_named(name, ["full_attention", "sliding_attention"]) == layers
+def test_layer_types_in_names(name: str, layers: str | None) -> None:
+    assert layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers
     assert layer_named(name, ["vision", ""]) is None

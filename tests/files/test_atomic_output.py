@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -27,12 +28,6 @@ from tests.files.conftest import ENVIRONMENT
 def put(path: object, data: bytes = b"new") -> None:
     with open_output(str(path)) as output:
         output.write(data)
-
-
-def interrupted(path: str, error: type[BaseException]) -> None:
-    with open_output(path) as output:
-        output.write(b"half")
-        raise error
 
 
 def names(folder: Path) -> list[str]:
@@ -80,25 +75,20 @@ def test_a_link_stays_and_its_target_is_replaced(folder: Path, old: bytes | None
     assert names(folder / "store") == ["real.bin"]
 
 
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("old", [None, b"old"])
-def test_after_an_exception_all_is_as_before(folder: Path, error: type[BaseException], old: bytes | None) -> None:
+def test_all_is_as_before_until_the_end_and_after_an_exception(folder: Path, old: bytes | None) -> None:
+    before = [] if old is None else ["a.bin"]
     if old is not None:
         Path("a.bin").write_bytes(old)
-    with pytest.raises(error):
-        interrupted("a.bin", error)
-    assert names(folder) == ([] if old is None else ["a.bin"])
-    assert old is None or Path("a.bin").read_bytes() == old
-
-
-def test_the_old_file_is_there_until_the_new_one_is_complete(folder: Path) -> None:
-    Path("a.bin").write_bytes(b"old")
-    with open_output("a.bin") as output:
-        output.write(b"new")
-        assert Path("a.bin").read_bytes() == b"old"
-        (temporary,) = [name for name in names(folder) if name != "a.bin"]
-        assert temporary.startswith(".a.bin.")
-        assert temporary.endswith(".tmp")
+    for error in (RuntimeError, KeyboardInterrupt, SystemExit):
+        with suppress(error), open_output("a.bin") as output:
+            output.write(b"half")
+            (temporary,) = [name for name in names(folder) if name != "a.bin"]
+            assert (temporary.startswith(".a.bin."), temporary.endswith(".tmp")) == (True, True)
+            assert old is None or Path("a.bin").read_bytes() == old
+            raise error
+        assert names(folder) == before
+        assert old is None or Path("a.bin").read_bytes() == old
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,7 @@ print(*[line.split()[1] for line in open("/proc/self/status") if line.startswith
 """
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_large_hostile_header_takes_little_memory(kind: str) -> None:
     Path("hostile").write_bytes(packed(BOMBS[kind]()[:MIB16]))

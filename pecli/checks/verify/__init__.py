@@ -257,12 +257,15 @@ def _by_token(
     with file:
         file.check()
         tables = {name: array[None] if array.ndim < 3 else array for name, array in file.tensors.items()}
+    per_batch = any(array.shape[:2] == seen.shape for array in tables.values())
     places = ids[:, seen] if len(ids) > 1 else ids[0, seen]
+    places = places if per_batch or rows.ids is None else rows.ids  # the same for a whole batch, or refused
     place = replace(check.keywords["place"], own={"positions": PLACES["positions"].check("positions", places)})
     tokens = {name: array[seen] if array.shape[:2] == seen.shape else array for name, array in tables.items()}
     found = replace(check(tokens, **options, place=place), file=label)
     waves = [array for role in ("cos", "sin") for name, array in tables.items() if role_of(name) == role]
-    if found.passed or not options["reasons"] or len(waves) != 2 or waves[0].shape != waves[1].shape:
+    solvable = per_batch and len(waves) == 2 and waves[0].shape == waves[1].shape
+    if found.passed or not options["reasons"] or not solvable:
         return found
     from pecli.checks.verify.rotated import verify_rotated
 

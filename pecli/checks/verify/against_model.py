@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.compare import Comparison
-from pecli.checks.reading import Reading, best_reading
+from pecli.checks.reading import PLURALS, Reading, best_reading
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.targets import Place, model_targets
@@ -59,9 +59,15 @@ def verify_model(
         read = search.found()
         checked = [search.checked(name, reading, allowed) for name, reading in read]
         known = [reading for _, reading in read if reading is not None]
+        ways: dict[str, set[str]] = {}  # in which columns are doubled, by layers
+        for each in known:
+            if each.encoding is not None and each.name in PLURALS and each.form.doubled and each.is_plausible:
+                ways.setdefault(each.encoding.layer_type, set()).add(DOUBLINGS[each.form.doubled])
+        both = "cos and sin are doubled in two ways: no rotation takes both"
+        problems = [f"{layers} {both}".strip() for layers, found in ways.items() if len(found) > 1]
         kinds = {reading.encoding.scheme for reading in known if reading.encoding} or {one.scheme for one in encodings}
         scheme = ", ".join(sorted(kinds))
-        answer = conclusion(label, scheme, checked, allowed, _doubled_otherwise(known), search.tensors, reasons=reasons)
+        answer = conclusion(label, scheme, checked, allowed, problems, search.tensors, reasons=reasons)
         if not answer.passed and not answer.explanations and any(map(search.may_be_rotated, search.tensors.values())):
             answer = replace(answer, diagnosis=(*answer.diagnosis, QUERIES))
         return answer
@@ -187,18 +193,6 @@ class _Search:
 
     def _named(self, name: str) -> str | None:
         return layer_named(name.replace("visual", "vision"), self.layer_types)
-
-
-def _doubled_otherwise(readings: Sequence[Reading]) -> Iterator[str]:
-    """Cosines and sines of the same layers, each right, that no rotation can use together."""
-    ways: dict[str, dict[str, str]] = {"cos": {}, "sin": {}}
-    for each in readings:
-        if each.encoding is not None and each.name in ways and each.form.doubled and each.is_plausible:
-            ways[each.name][each.encoding.layer_type] = DOUBLINGS[each.form.doubled]
-    for layers, cos in ways["cos"].items():
-        sin = ways["sin"].get(layers, cos)
-        if cos != sin:
-            yield f"{layers} cos is doubled as {cos}, sin as {sin}: no rotation takes both".strip()
 
 
 def _is_number(array: Array) -> bool:

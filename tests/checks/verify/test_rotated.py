@@ -169,16 +169,6 @@ def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     assert pecli.verify(along_heads, LLAMA, before=q, seq_axis=2, atol=1e-5).passed
 
 
-def test_heads_that_are_not_apart_are_refused_as_apply_refuses_them(pecli_cli, tmp_path) -> None:
-    np.save(tmp_path / "q.npy", queries(2, 32, 512))
-    lines = [
-        pecli_cli("verify", tmp_path / "q.npy", "--before", tmp_path / "q.npy", "--model", LLAMA),
-        pecli_cli("apply", "rope", tmp_path / "q.npy", "--model", LLAMA, "-o", tmp_path / "out.npy"),
-    ]
-    assert lines[0].err == lines[1].err
-    assert [each.code for each in lines] == [2, 2]
-
-
 def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_path) -> None:
     before = {"q": queries(1, 4, 24, 128), "k": queries(1, 2, 24, 128)}
     rotation = turns(24)
@@ -214,7 +204,7 @@ def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
 
 def test_options_of_a_rotation_need_one(pecli_cli, tmp_path) -> None:
     np.save(tmp_path / "x.npy", queries(4, 128))
-    for option in ("--seq-axis", "--attention-mask", "--shift"):
+    for option in ("--seq-axis", "--shift"):
         alone = pecli_cli("verify", tmp_path / "x.npy", "--model", LLAMA, option, "1")
         assert (alone.code, "it is about queries and keys" in alone.err) == (2, True)
     both = ("--before", tmp_path / "x.npy", "--model", LLAMA)

@@ -164,10 +164,8 @@ def test_a_failed_result_is_false() -> None:
         assert right
     for wrong in (pecli.verify(tables, OTHER), pecli.diff(tables, others), pecli.identify(noise)):
         assert not wrong
-    for model in ("llama-2-7b", "qwen2.5-7b"):
-        found = pecli.runtimes(model, 4096)
-        assert bool(found) == found.agree
-        assert repr(found).startswith(f"<RuntimeComparison {'passed' if found.agree else 'failed'}: ")
+    found = pecli.runtimes("llama-2-7b", 64)
+    assert (bool(found), repr(found)[:27]) == (found.agree, "<RuntimeComparison passed: ")
 
 
 def test_raise_if_failed_says_what_the_command_prints() -> None:
