@@ -115,17 +115,12 @@ def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices,
     """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are."""
     shape = [size for size in one.values.shape if size != 1]
     values = one.values.reshape([-1, *shape[2:]] if len(shape) == 4 else shape)  # a batch beside the heads
-    if values.ndim == 2 and prior is not None and prior.heads == 1:
-        yield values[None], one.rows, ()
-    elif values.ndim == 2:
+    if values.ndim == 2:
         yield values[:, None, :], np.array([values.shape[1] - 1]), ()
         if prior is None or values.shape[1] == prior.heads:
             yield values.T[:, None, :], np.array([values.shape[0] - 1]), (kinds.Transposed((1, 0)),)
-    elif values.ndim == 3:
-        if values.shape[1] <= values.shape[2]:
-            yield values, one.rows, ()
-        if one.whole and values.shape[0] == values.shape[1] != values.shape[2]:
-            yield values.transpose(2, 0, 1), np.arange(len(values)), (kinds.Transposed((1, 2, 0)),)
+    elif values.ndim == 3 and values.shape[1] <= values.shape[2]:
+        yield values, one.rows, ()
 
 
 def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:

@@ -18,18 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices, widened
+from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import AxisBlock, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Errors, Explanation
-from pecli.explain.recipe_search import constructed, tables_of
+from pecli.explain.edits import Explanation
+from pecli.explain.recipe_search import constructed, distance, scheme_errors
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
-from pecli.explain.time_limit import check_time
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
 FEW_ROWS = 8  # rows of a scheme that are made before all are
@@ -86,23 +85,14 @@ def _is_whole(some: Sequence[Sample]) -> bool:
 
 def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Scheme], float]) -> Iterator[Explanation]:
     """The first scheme whose tables are these, but for what float32 angles are off by; a few rows rule out most."""
-    samples = judge.samples
-    length = next(iter(samples.values())).shape[-2]
-    few = np.unique(np.linspace(0, length - 1, FEW_ROWS).astype(np.intp))
     for scheme in schemes:
-        check_time()
-        names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
-        every = list(zip(samples.values(), (tables_of(scheme)[name] for name in names), strict=True))
-        if any(table.shape != one.shape for one, table in every):  # an odd number of columns
-            continue
-        limit = limit_of(scheme)
-        if any(np.abs(one.values[few] - widened(table.pick(few))).max() > limit for one, table in every):
-            continue
-        off = np.concatenate([one.values - widened(table.array()) for one, table in every], axis=-1)
-        errors = Errors(off, np.concatenate([one.values for one in samples.values()], axis=-1), limit)
-        if (right := judge(Explanation((), scheme, tuple(samples), errors))) is not None:
-            yield right
-            return
+        names = (scheme.single_array().name,) if len(judge.samples) == 1 else ("cos", "sin")
+        samples, limit = dict(zip(names, judge.samples.values(), strict=True)), limit_of(scheme)
+        if distance(scheme, samples, FEW_ROWS).largest <= limit:
+            errors = scheme_errors(scheme)(samples)._replace(drift=limit)
+            if (right := judge(Explanation((), scheme, tuple(judge.samples), errors))) is not None:
+                yield right
+                return
 
 
 def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
@@ -177,7 +167,7 @@ def _grid_parameters(
             one, *others = coordinates.values[axis]
             spacing = float(others[0] - one) if others else 1.0  # of one place, nothing is measured
             measured.append(_measured([block for block in blocks if block.axis == axis], table, spacing, style))
-        yield from ({"grid": grid, **numbers} for numbers in _numbers(style, blocks, grid, measured))
+        yield from ({"grid": grid, **numbers} for numbers in _numbers(style, grid, measured))
 
 
 def _by_place(part: Complex, place: Indices, limit: float) -> Complex | None:
@@ -198,20 +188,15 @@ def _measured(blocks: Sequence[AxisBlock], table: Any, spacing: float, style: Gr
         moving
     ]
     known = (angle > 1e-4) & (angle < 2.5)
-    if style.law or style.mixed:  # rising: beyond the first that turns too far, all do
-        known = np.logical_and.accumulate(known)
     if np.count_nonzero(known) < 2:
         return None
     unit = abs(spacing) * (2 * math.pi if style.in_turns else 1.0)
-    if style.law == "linear":
-        slope, level = np.polyfit(exponents[known], angle[known], 1)
-        return 1 + slope / level, unit / level
     slope, level = np.polyfit(exponents[known], np.log(angle[known]), 1)
     return math.exp(-slope), unit / math.exp(level)
 
 
 def _numbers(
-    style: GridStyle, blocks: Sequence[AxisBlock], grid: Sequence[int], measured: Sequence[tuple[float, float] | None]
+    style: GridStyle, grid: Sequence[int], measured: Sequence[tuple[float, float] | None]
 ) -> Iterator[dict[str, Any]]:
     """The base, or the sizes that positions were resampled from, where points are not where the style has them."""
 
@@ -225,10 +210,6 @@ def _numbers(
     scales = plain([old * rates.get(axis, 1.0) for axis, old in zip("thw", default, strict=True)][-len(grid) :])
     yield from ({"grid_scale": (scale,)} for scale in dict.fromkeys(scales))
     yield {"grid_scale": scales}
-    if style.factors:
-        ratios = [(measured[block.axis] or (style.base,))[0] / style.base for block in blocks]
-        factors = plain([ratio ** (1 - 2 / block.channels) for ratio, block in zip(ratios, blocks, strict=True)])
-        yield from ({"axis_factors": factors, **more} for more in ({}, {"grid_scale": scales}))
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
