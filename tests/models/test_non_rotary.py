@@ -132,7 +132,7 @@ def test_learned_tables_of_vision_towers() -> None:
 DESCRIBED = [
     ({"model_type": "aimv2_vision_model", "is_native": True, **VISION}, "1024 patches × 1152 that is sinusoidal"),
     ({"model_type": "longt5", **SIZES}, "relative positions of its own kind"),
-    ({"model_type": "internvl_vision", **VISION, "use_absolute_position_embeddings": False}, "no key names one"),
+    ({"model_type": "internvl_vision", **VISION, "use_absolute_position_embeddings": False}, "the model has none"),
 ]
 
 
