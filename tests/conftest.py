@@ -14,11 +14,23 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.dont_write_bytecode = False  # dozens of processes are started, each of which would compile the package again
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from pecli.cli.app import run  # noqa: E402
+
+SAME_EXAMPLES = settings(
+    deadline=None,
+    derandomize=True,  # the same examples every time
+    database=None,
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.register_profile("pecli", SAME_EXAMPLES)
+settings.register_profile("thorough", SAME_EXAMPLES, max_examples=1000)  # by `--hypothesis-profile thorough`
+settings.load_profile("pecli")
 
 
 @pytest.hookimpl(tryfirst=True)

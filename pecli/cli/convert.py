@@ -77,7 +77,7 @@ def convert(
     if json:
         about: dict[str, Any] = {"file": loaded.path, "output": written, "moved": list(made.moves), "cast": made.cast}
         about |= {"tensors": len(made.arrays), "assumed": assumed, "score_change": change}
-        screen.say_json({**about, "proves": None if change is None else _proof(made)})
+        screen.say_json({**about, "checked": None if change is None else {"proves": _proof(made)}})
     elif not quiet:
         lines = [f"assumed: {assumed['text']}"] if assumed else []
         if change is not None:

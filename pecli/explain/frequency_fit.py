@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats, Indices
 from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
@@ -28,14 +28,16 @@ from pecli.explain.frequency_laws import (
     USUAL_MISFIT,
     Curve,
     Fit,
-    Geometric,
     Law,
+    WaveScheme,
+    expected_amplitude,
     fitted,
     fitted_pair,
-    geometric,
+    law_edits,
+    neighbours,
+    scheme_of,
 )
 from pecli.explain.sample import BASES, digits, plainest, precision, rounding
-from pecli.explain.sinusoid_schemes import WaveScheme, expected_amplitude, law_edits, neighbours, scheme_of
 from pecli.explain.wave_measurement import DRIFT
 
 TIMESTEPS = 1000.0  # what diffusion models multiply positions from 0 to 1 by
@@ -106,6 +108,43 @@ def _steps(curve: Curve, half: float) -> Iterator[tuple[float, float]]:
             yield float(step / known[last]), float(error / known[last])
 
 
+class Geometric(NamedTuple):
+    """ln f = level − step · i, with errors."""
+
+    level: float
+    step: float
+    level_error: float
+    step_error: float
+
+
+def geometric(curve: Curve) -> Geometric | None:
+    """The geometric law by weighted least squares; channels that turn more than half a circle per row, and others that
+    do not fit, left out.
+    """
+    known = np.flatnonzero(curve.known & (curve.frequency > 0))
+    if len(known) < 2:
+        return None
+    logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
+    slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
+    step = -float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
+    found = _line(known[slow], logs[slow], errors[slow])._replace(
+        step=step, level=float(np.median(logs[slow] + step * known[slow]))
+    )
+    for _ in range(6):
+        off = np.abs(logs - found.level + found.step * known)
+        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, found.level_error), 1.5 * float(np.median(off)) + 1e-12)
+        if use.sum() < 2:
+            return None
+        found = _line(known[use], logs[use], errors[use])
+    return found
+
+
+def _line(x: Indices, y: Floats, error: Floats) -> Geometric:
+    """The line through some points, by least squares, and the errors of both."""
+    (slope, level), covariance = np.polyfit(x, y, 1, w=1 / np.maximum(error, 1e-15), cov="unscaled")
+    return Geometric(float(level), -float(slope), *np.sqrt(np.diag(covariance)[::-1]).tolist())
+
+
 def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:
     """A base that is not plain may be a plain one, stretched by NTK scaling with a plain factor."""
     said = f"base {base:.9g} without scaling is the same table, and so is dynamic scaling with that factor"
@@ -156,9 +195,6 @@ def fit_laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
     straight = geometric(curve)
     found = list(_fit_geometric(curve, half, straight, scales=scales)) if straight is not None else []
     yield from found
-    if straight is None and curve.known.sum() == 1 and abs(curve.frequency[0] - 1) <= MAX_MISFIT * curve.error[0]:
-        one = Law(count, half)
-        yield Fit(one, float(curve.misfit(one.frequencies())), 0.5, ("only one channel varies; base undetermined",))
     if not scales and all(fit.misfit >= USUAL_MISFIT for fit in found):  # none is needed where a plain law does
         yield from fit_blends(curve, half)
 
@@ -256,7 +292,6 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
 MIN_FREQUENCIES = 4  # that every number of an explanation has to explain
 MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest frequency is what memory happened to hold
 MIN_RECOGNISED = 6
-MIN_IMPROVEMENT = 8.0  # how many times smaller than the difference from the prior the residual has to be
 ENOUGH = 3.0  # standard errors, root mean square, that a vector may be off its law
 ROUNDING_NOISE = 0.6  # of half a step: the root mean square of what rounding leaves
 INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
@@ -340,12 +375,6 @@ def _proposed(
         scheme = scheme_of(law, 0, 1, expected_amplitude(None, law))
     else:
         scheme = scheme_of(law, prior.offset, prior.length, prior.amplitude, prior.form, prior.rotary)
-        if told and law.count == prior.law.count:
-            change, misfit = (
-                np.sqrt(np.mean((each / error) ** 2)) for each in (prior.law.frequencies() - values, left)
-            )
-            if change < MIN_IMPROVEMENT * min(misfit, 1.0):
-                return
     if prior or scheme is not None:
         yield Explanation(
             (*edits, *told), scheme, names, Errors(left, values, 4 * error), fit.cost - len(told), fit.open

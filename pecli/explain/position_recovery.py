@@ -18,18 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices, widened
+from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import AxisBlock, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Errors, Explanation
-from pecli.explain.recipe_search import constructed, tables_of
+from pecli.explain.edits import Explanation
+from pecli.explain.recipe_search import constructed, distance, scheme_errors
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
-from pecli.explain.time_limit import check_time
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
 FEW_ROWS = 8  # rows of a scheme that are made before all are
@@ -86,23 +85,14 @@ def _is_whole(some: Sequence[Sample]) -> bool:
 
 def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Scheme], float]) -> Iterator[Explanation]:
     """The first scheme whose tables are these, but for what float32 angles are off by; a few rows rule out most."""
-    samples = judge.samples
-    length = next(iter(samples.values())).shape[-2]
-    few = np.unique(np.linspace(0, length - 1, FEW_ROWS).astype(np.intp))
     for scheme in schemes:
-        check_time()
-        names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
-        every = list(zip(samples.values(), (tables_of(scheme)[name] for name in names), strict=True))
-        if any(table.shape != one.shape for one, table in every):  # an odd number of columns
-            continue
-        limit = limit_of(scheme)
-        if any(np.abs(one.values[few] - widened(table.pick(few))).max() > limit for one, table in every):
-            continue
-        off = np.concatenate([one.values - widened(table.array()) for one, table in every], axis=-1)
-        errors = Errors(off, np.concatenate([one.values for one in samples.values()], axis=-1), limit)
-        if (right := judge(Explanation((), scheme, tuple(samples), errors))) is not None:
-            yield right
-            return
+        names = (scheme.single_array().name,) if len(judge.samples) == 1 else ("cos", "sin")
+        samples, limit = dict(zip(names, judge.samples.values(), strict=True)), limit_of(scheme)
+        if distance(scheme, samples, FEW_ROWS).largest <= limit:
+            errors = scheme_errors(scheme)(samples)._replace(drift=limit)
+            if (right := judge(Explanation((), scheme, tuple(judge.samples), errors))) is not None:
+                yield right
+                return
 
 
 def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
@@ -194,9 +184,8 @@ def _measured(blocks: Sequence[AxisBlock], table: Any, spacing: float, style: Gr
     """The base of an axis and what its positions are divided by, as the angles between neighbouring points say."""
     moving = [block.law != "still" for block in blocks for _ in block.indices][: table.shape[1]]
     angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)[moving]) * np.sign(spacing)
-    exponents = np.array([float(i / block.denominator) for block in blocks for i in block.indices])[: len(moving)][
-        moving
-    ]
+    exponents = np.array([float(i / block.denominator) for block in blocks for i in block.indices])
+    exponents = exponents[: len(moving)][moving]
     known = (angle > 1e-4) & (angle < 2.5)
     if style.law or style.mixed:  # rising: beyond the first that turns too far, all do
         known = np.logical_and.accumulate(known)
@@ -216,7 +205,7 @@ def _numbers(
     """The base, or the sizes that positions were resampled from, where points are not where the style has them."""
 
     def plain(values: Sequence[float]) -> tuple[float, ...]:
-        return tuple(plainest(value, 1e-3 * value) for value in values)
+        return tuple(plainest(value, 1e-3 * abs(value)) for value in values)
 
     sizes, default = (1, *grid)[-3:], style.grid_scale or (1.0, 1.0, 1.0)
     rates = {axis: each[1] for axis, each in zip(style.sorted_axes, measured, strict=True) if each is not None}

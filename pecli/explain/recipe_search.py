@@ -22,9 +22,9 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Parameter, Recipe, Runtime
+from pecli.explain.frequency_laws import WaveScheme
 from pecli.explain.sample import BASES, Sample, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
-from pecli.explain.sinusoid_schemes import WaveScheme
 from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16

@@ -17,18 +17,19 @@ from pecli.explain import edits as kinds
 from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
+from pecli.explain.frequency_laws import WaveScheme, wave_scheme
 from pecli.explain.sample import Sample, grain, precision, rms
-from pecli.explain.sinusoid_readings import Reading, padded
-from pecli.explain.sinusoid_schemes import WaveScheme, wave_scheme
+from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.sinusoid_search import explain_readings
 from pecli.explain.time_limit import limited
-from pecli.explain.wave_measurement import Waves, agreeing_places
 
 MAX_RESIDUAL = 0.05  # of the values after: a quotient that is further off is no rotation of these pairs
 EXPLAINED = 1e-3  # of the error, the residual of a known mistake
 NEARER = 0.7  # of the error, what a mistake may leave that is no more than rounding
 MAX_HEADS, MAX_ROWS = 16, 96  # of queries or keys that tell mistakes apart
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
+UNKNOWN = -(1 << 62)  # stands for the position of a row that no position explains
+MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in units of the largest frequency
 UNITS = 4  # of the last place of the largest channel, that a rotation may lose
 LAYOUTS = ("halves", "interleaved")
 
@@ -180,9 +181,7 @@ def _mixed(rotating: str, table: str, a: Floats, b: Floats, cos: Floats, sin: Fl
 def explain_rotation(
     before: Floats, after: Floats, plan: HeadRotation, atol: float = 0.0, dtype: str = "float32"
 ) -> list[Explanation]:
-    """Why queries or keys (…, positions, channels) are not rotated as a scheme says; each sequence by itself where
-    they are not all alike.
-    """
+    """Why queries or keys (…, positions, channels) are not rotated as a scheme says."""
     prior = wave_scheme(plan.rope, ("cos", "sin"))
     finite = all(np.isfinite(each).all() for each in (before, after))
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
@@ -196,13 +195,6 @@ def explain_rotation(
             return [part]
         if (found := both.by_quotient(prior)) is not None and found.mistakes:
             return [found]
-        if before.ndim > 3 and len(before) > 1:
-            each = [explain_rotation(one, other, plan, atol, dtype) for one, other in zip(before, after, strict=True)]
-            return [
-                replace(found[0], tensors=(f"sequence {k}",))
-                for k, found in enumerate(each)
-                if found and found[0].mistakes
-            ]
         return [part] if part is not None else []
     return []
 
@@ -281,7 +273,7 @@ class Rotated:
             edits = (kinds.Layout(_named(plan.layouts), _named(layouts)),) if layouts != plan.layouts else ()
             judge = Judge({"after": Sample("after", "float32", ratio.shape, ratio, self.rows)}, atol, "float32")
             reading = Reading((ratio.real, ratio.imag), self.rows, len(ratio), form, edits, ("after",), "float32")
-            for found in best(explain_readings([*padded(reading), reading], expected, judge)):
+            for found in best(explain_readings([reading], expected, judge)):
                 return found
         return None
 
@@ -311,16 +303,32 @@ class Rotated:
 
 
 def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) -> Iterator[Mistake]:
-    """Few rows that begin elsewhere, or rows of one position, going by the phases of the first."""
-    (ratio, _), frequency = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts), plan.frequencies()
-    step = int(len(rows) == 1 or np.abs(ratio - ratio[:1]).max() >= MAX_RESIDUAL * np.abs(ratio).max())
-    none = np.full(len(frequency), 1e-4)
-    waves = Waves(frequency, none, np.angle(ratio[0]), none, np.abs(ratio[0]), none, 0.0, 1, True)
-    for place in agreeing_places(waves, frequency, 0.0, 1, (0,), 0) if not step or len(rows) < FEW_ROWS else ():
-        if place.start >= 0 and place.start != plan.rope.offset:
-            moved, offset = plan.at(place.start), kinds.Parameter("offset", plan.rope.offset, place.start)
-            edit = offset if step else kinds.Rows("constant", place.start)
-            yield Mistake((edit,), moved.render(step=step), moved.rope if step else None)
+    """Few rows that begin elsewhere, or rows of one position."""
+    ratio, _ = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts)
+    places = solve(ratio, plan.frequencies(), rows + plan.rope.offset)
+    first = int(places[0])
+    if first >= 0 and len(rows) > 1 and not np.ptp(places):
+        yield Mistake((kinds.Rows("constant", first),), plan.at(first).render(step=0))
+    elif 0 <= first != plan.rope.offset and len(rows) < FEW_ROWS and not np.ptp(places - rows):
+        edit, moved = kinds.Parameter("offset", plan.rope.offset, first), plan.at(first)
+        yield Mistake((edit,), moved.render(), moved.rope)
+
+
+def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
+    """The position of each row (rows,) of directions (rows, pairs), the one nearest to the expected where slow pairs do
+    not tell; `UNKNOWN` where none fits.
+    """
+    size = np.abs(turned)
+    weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
+    places = expected.astype(np.float64)
+    for k in np.argsort(np.abs(frequencies)):  # each pair turns a little faster, and tells the position more sharply
+        left = np.angle(turned[:, k] * np.exp(-1j * places * frequencies[k]))
+        places += np.where(weight[:, k] > 0, left, 0.0) / (frequencies[k] or 1.0)
+    places = np.rint(places)
+    off = turned / np.where(size > 0, size, 1.0) - np.exp(1j * np.multiply.outer(places, frequencies))
+    allowed = MAX_MISMATCH * np.minimum(weight.max(axis=1, initial=0.0), 1) * weight.sum(axis=1)
+    fits = (np.abs(off) * weight).sum(axis=1) <= allowed
+    return np.where(fits, places, UNKNOWN).astype(np.int64)
 
 
 def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str]) -> tuple[Complex, float]:

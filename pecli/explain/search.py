@@ -25,6 +25,7 @@ from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
+from pecli.explain.frequency_laws import wave_scheme
 from pecli.explain.position_recovery import recognise_grid, recognise_positions
 from pecli.explain.recipe_search import (
     FEW_ROWS,
@@ -36,7 +37,6 @@ from pecli.explain.recipe_search import (
     tables_of,
 )
 from pecli.explain.sample import Sample, precision, sample, wide
-from pecli.explain.sinusoid_schemes import wave_scheme
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -23,7 +22,7 @@ from pecli.explain.wave_measurement import Place
 SAME = 0.05  # root mean square of a difference, relative to the values, below which noisy copies are the same
 MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
 DOUBLED = ("alone", "stacked", "pairs")  # arrangements of rotary tables, whose columns may be doubled
-MIN_WRAPPED = 12  # rows of a table that is looked at for padding, and for positions that start again
+MIN_WRAPPED = 12  # rows of a table that is looked at for positions that start again
 CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, relative to it
 TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
@@ -41,7 +40,6 @@ class Reading:
     tensors: tuple[str, ...]
     dtype: str  # of a scheme that makes them
     width: int = 0  # columns of the tensor that both functions were read from
-    wrong: Flags | None = None  # rows that are not to be explained: padding
 
     @property
     def channels(self) -> int:
@@ -59,26 +57,20 @@ class Reading:
         cos, sin = self.parts if cos_first else self.parts[::-1]
         return np.asarray(cos + 1j * sin)
 
-    @cached_property
-    def is_padding(self) -> Flags:
-        """Rows that are empty, or not to be explained."""
-        empty = empty_rows(self.parts)
-        return empty if self.wrong is None else empty | self.wrong
-
     @property
     def last(self) -> int:
-        """The last row that is not padding."""
-        return self.length - 1 - int(np.argmin(self.is_padding[::-1]))
+        """The last row that is not empty."""
+        return self.length - 1 - int(np.argmin(empty_rows(self.parts)[::-1]))
 
     def picked(self, most: int) -> Reading:
-        """Fewer rows: the longest run that is neither empty nor padding, and some others."""
-        bad = self.is_padding
+        """Fewer rows: the longest run that is not empty, and some others."""
+        bad = empty_rows(self.parts)
         starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
         runs = [int(np.argmax(np.r_[bad[start:], True])) for start in starts] if bad.any() else [0]
         first = int(starts[int(np.argmax(runs))]) if len(starts) else 0
         some = chosen(len(self.rows), self.channels * len(self.parts), first)
         some = some[~bad[some]][: most or None]
-        return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some], wrong=None)
+        return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some])
 
     def reversed(self) -> Reading:
         """With the channels in reverse order."""
@@ -186,23 +178,8 @@ def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
             return
 
 
-def padded(reading: Reading) -> Iterator[Reading]:
-    """The same without rows in front or behind that do not change, or are empty."""
-    table = np.concatenate(reading.parts, axis=1)
-    if len(table) < MIN_WRAPPED or len(reading.rows) < reading.length:
-        return
-    moves = np.sqrt(np.mean(np.diff(table, axis=0) ** 2, axis=1))
-    still, empty = moves < SAME * float(np.median(moves)), empty_rows([table])
-    for order, step in (("padded", 1), ("padded at the end", -1)):
-        count = max(int(np.argmin(each[::step])) if not each.all() else 0 for each in (still, empty))
-        if 0 < count < len(table) - 8:
-            wrong = (np.arange(len(table)) < count)[::step]
-            rows = np.maximum(np.arange(len(table)) - (count if step > 0 else 0), 0)
-            yield replace(reading, rows=rows, edits=(*reading.edits, Rows(order, count)), wrong=wrong)
-
-
 def all_readings(found: Mapping[str, Sample], expected: Form | None, channels: int = 0) -> Iterator[Reading]:
-    """Rows that wrap show at once, and come first; padding last. Readings with the expected channels before others."""
+    """Rows that wrap show at once, and come first. Readings with the expected channels before others."""
     if not any(np.ptp(one.values) for one in found.values()):
         return  # a constant is no wave
     plain = list(readings(found, expected))
@@ -216,8 +193,6 @@ def all_readings(found: Mapping[str, Sample], expected: Form | None, channels: i
         if np.median(fast) < np.median(slow) / 2:
             yield reading.reversed()
     yield from plain
-    for reading in plain[:2]:
-        yield from padded(reading)
 
 
 def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:

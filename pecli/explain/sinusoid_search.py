@@ -17,7 +17,16 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Recipe, Scaled, Swapped
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
-from pecli.explain.frequency_laws import MAX_MISFIT, NO_SCALING, Curve, Fit
+from pecli.explain.frequency_laws import (
+    MAX_MISFIT,
+    NO_SCALING,
+    Curve,
+    Fit,
+    WaveScheme,
+    expected_amplitude,
+    law_edits,
+    scheme_of,
+)
 from pecli.explain.recipe_search import explain_reading, reading_samples
 from pecli.explain.sample import BASES, Sample, digits, plainest
 from pecli.explain.sinusoid_readings import (
@@ -30,7 +39,6 @@ from pecli.explain.sinusoid_readings import (
     same_reading,
     signs_and_order,
 )
-from pecli.explain.sinusoid_schemes import WaveScheme, expected_amplitude, law_edits, scheme_of
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
@@ -241,7 +249,7 @@ class Proposal:
         drift = self.drift(reading.rows) * float(np.sqrt(np.mean(self.frequency**2)))
         level = float(np.sqrt(np.mean(self.measured.waves.noise**2)))
         wrong = left > np.maximum(4 * level + drift + 1e-6 * self.amplitude, atol)
-        return np.flatnonzero(wrong if reading.wrong is None else wrong & ~reading.wrong)
+        return np.flatnonzero(wrong)
 
     def errors(
         self, samples: Mapping[str, Sample], wrong: Indices, computed: Explanation | None, *, drifts: bool
@@ -253,8 +261,7 @@ class Proposal:
             return Errors(np.full(1, math.inf), np.zeros(1))
         if computed is not None and callable(computed.errors):
             return computed.errors(reading_samples(reading, self.measured.prior, computed.scheme))
-        known = own.rows[wrong] if own.wrong is None else own.rows[np.union1d(wrong, np.flatnonzero(own.wrong))]
-        right = ~np.isin(reading.rows, known)
+        right = ~np.isin(reading.rows, own.rows[wrong])
         phases = np.multiply.outer(np.abs(reading.rows[right] + self.place.start), np.abs(self.frequency))
         drift = abs(self.amplitude) * FLOAT32_PHASE * phases if drifts else 0.0
         return Errors(self.left(reading)[right], reading.values(self.measured.cos_first)[right], drift)

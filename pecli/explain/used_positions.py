@@ -1,8 +1,7 @@
 """Which positions rotated queries and keys were rotated by, solved row by row, told in runs, and named.
 
 The quotient of pairs after and before is a direction per row and frequency; the position is the integer at which all
-frequencies agree. Rows that follow on from the one before are checked at once, so that only the first row of a run is
-searched for.
+frequencies agree.
 """
 
 from __future__ import annotations
@@ -14,67 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Floats, Indices, widened
+from pecli.engine.arrays import Array, Indices, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.explain.edits import Edit, Explanation, Parameter, Positions
 from pecli.explain.forms import halved
 from pecli.explain.recipe_search import constructed
-from pecli.explain.rotation import HeadRotation, Rotated
+from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, solve
 from pecli.explain.sample import rms
-from pecli.explain.time_limit import check_time, limited
+from pecli.explain.time_limit import limited
 
-UNKNOWN = -(1 << 62)  # stands for the position of a row that no position explains
-MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in units of the largest frequency
 MIN_ERROR = 0.02  # of the values, by which a head is rotated wrongly
-MARGIN = 4096  # positions beyond the expected ones that are searched
-MAX_CANDIDATES = 1 << 15
 SAMPLED_ROWS, MAX_HEADS = 128, 2  # that tell which heads are wrong, and by which positions
-MAX_RUNS = 64  # of a sequence; with more there is no pattern to tell
 SHOWN_RUNS = 6
-
-
-def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
-    """The position of each row (rows,) of directions (rows, pairs); `UNKNOWN` where none fits."""
-    size = np.abs(turned)
-    unit = turned / np.where(size > 0, size, 1.0)
-    weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
-    places = np.full(len(unit), UNKNOWN)
-    low, high = int(expected.min(initial=0)), int(expected.max(initial=0))
-    span = min(MARGIN + high - low, MAX_CANDIDATES // 2)
-    candidates = np.arange(low - span, high + span + 1)
-    waves: Complex | None = None
-    start = 0
-    for _ in range(MAX_RUNS):
-        if start == len(unit):
-            break
-        rest = np.arange(len(unit) - start)
-        first = places[start - 1] if start else 0
-
-        def run(place: int, step: int, start: int = start, rest: Indices = rest) -> tuple[int, int, int]:
-            return _fitting(unit[start:], weight[start:], frequencies, place + step * rest), place, step
-
-        guesses = ((int(expected[start]), 1), (first + 1, 1), (first, 0), (0, 1), (1, 0))
-        length, place, step = max((run(*guess) for guess in guesses), key=lambda found: found[0])
-        if not length:
-            check_time()
-            waves = np.exp(-1j * np.outer(candidates, frequencies)) if waves is None else waves
-            scores = (waves * (unit[start] * weight[start])).sum(axis=1).real
-            length, place, step = max(run(int(candidates[scores.argmax()]), step) for step in (0, 1))
-        places[start : start + length] = place + step * rest[:length]
-        start += max(1, length)
-    return places
-
-
-def _fitting(unit: Complex, weight: np.ndarray, frequencies: Floats, places: Indices) -> int:
-    """How many rows from the first on are at these places."""
-    for rows in (1, 64, len(unit)):
-        some = slice(0, rows)
-        off = np.abs(unit[some] - np.exp(1j * np.multiply.outer(places[some], frequencies))) * weight[some]
-        allowed = MAX_MISMATCH * np.minimum(weight[some].max(axis=1), 1) * weight[some].sum(axis=1)
-        wrong = np.flatnonzero(off.sum(axis=1) > allowed)
-        if len(wrong):
-            return int(wrong[0])
-    return len(unit)
 
 
 def runs(places: Indices) -> str:
@@ -185,7 +135,10 @@ def _proposals(both: Rotated, places: Indices, seen: np.ndarray) -> Iterator[tup
     before, after = x[0] + 1j * x[1], y[0] + 1j * y[1]
     turned = (after * before.conj()).sum(axis=0) / np.maximum((np.abs(before) ** 2).sum(axis=0), 1e-300)
     frequencies, owners = plan.frequencies(), np.array(rope.pair_axes)
-    used = np.array([solve(turned[:, owners == k], frequencies[owners == k], axis) for k, axis in enumerate(places)])
+    used, shift = np.array(places), np.zeros_like(places[0])
+    for k in sorted(range(len(places)), key=lambda k: np.abs(frequencies[owners == k]).min()):
+        used[k] = solve(turned[:, owners == k], frequencies[owners == k], places[k] + shift)
+        shift = np.where(used[k] == UNKNOWN, 0, used[k] - places[k])  # an axis of fast pairs alone is off as others are
     padding = int(seen.argmax())
     if (used == places)[:, seen].all():
         return

@@ -160,9 +160,14 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
     (a, b), _ = _least_squares((cos, sin), x)
     amplitude, phase = np.hypot(a, b), np.arctan2(-b, a)
     slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
-    if slow.any() and not slow.all():
+    if slow.any() and not slow.all():  # channels that do not turn once: their amplitude is that of the others
         amplitude[slow] = shared = float(np.median(amplitude[~slow]))
-        frequency[slow], phase[slow] = _slow(x[:, slow], at - centre, shared, frequency[slow], phase[slow])
+        for _ in range(12):
+            cos, sin = _waves(at - centre, frequency[slow], phase[slow])
+            slope = -shared * sin
+            (move, turn), _ = _least_squares((slope * (at - centre)[:, None], slope), x[:, slow] - shared * cos)
+            frequency[slow] += np.clip(move, -0.5 / at[-1], 0.5 / at[-1])
+            phase[slow] += np.clip(turn, -0.5, 0.5)
     unit, slope = _waves(at - centre, frequency, phase)
     noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
     found = _with_errors(frequency, phase, amplitude, noise, at, centre, both=False)
@@ -217,24 +222,6 @@ def _from_sums(x: Floats) -> Floats:
         doubt = np.where(better, unsure, doubt)
         lag *= 2
     return np.asarray(frequency)
-
-
-def _slow(x: Floats, at: Floats, amplitude: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
-    """Frequency and phase of channels that do not turn once, their amplitude being that of the others: least squares
-    from the free fit, and from a line through the arc cosines; the better of the two.
-    """
-    angle = np.arccos(np.clip(x / amplitude, -1, 1)) * np.where(x[-1] > x[0], -1.0, 1.0)
-    tries = []
-    for f, p in ((frequency, phase), (at @ angle / (at**2).sum(), angle.mean(axis=0))):
-        for _ in range(12):
-            cos, sin = _waves(at, f, p)
-            slope = -amplitude * sin
-            (move, turn), _ = _least_squares((slope * at[:, None], slope), x - amplitude * cos)
-            f, p = f + np.clip(move, -0.5 / at[-1], 0.5 / at[-1]), p + np.clip(turn, -0.5, 0.5)
-        left = ((x - amplitude * _waves(at, f, p)[0]) ** 2).sum(axis=0)
-        tries.append((np.nan_to_num(left, nan=np.inf), f, p))
-    first = tries[0][0] <= tries[1][0]
-    return np.where(first, tries[0][1], tries[1][1]), np.where(first, tries[0][2], tries[1][2])
 
 
 def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] | None:

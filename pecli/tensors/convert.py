@@ -202,14 +202,17 @@ class Converted:
             if move is None:
                 block = rows[part]
             else:
-                block = rows[move.order[part]] if move.axis == 0 else rows[part][:, move.order]
+                block = rows[move.order[part]] if move.axis == 0 else np.take(rows[part], move.order, axis=1)
             out[...] = block if dtype is None else round_to(widened(block), dtype)
 
         return replace(table, dtype=dtype or table.dtype, fill=fill)
 
     def array(self, name: str) -> Array:
         """The same in memory; what does not change is what was given."""
-        return self.table(name).array() if name in self.moves or name in self.cast else self.arrays[name]
+        if name in self.cast:
+            return self.table(name).array()
+        move = self.moves.get(name)
+        return self.arrays[name] if move is None else np.take(self.arrays[name], move.order, axis=move.axis)
 
     def check(self) -> float:
         """How far attention scores change, relative to the largest; infinite where there are no numbers.

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pecli.checks.compare import compare_arrays, ulps_apart
@@ -224,7 +224,6 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
     return np.where(draw.random(COUNT) < share, special, values)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     st.sampled_from(DTYPES),
     st.integers(0, 2**32),

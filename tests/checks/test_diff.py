@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pecli
@@ -113,7 +113,6 @@ def test_biases_are_compared_up_to_what_softmax_ignores() -> None:
         assert (found.edits, found.residual) == ((edit,), 0)
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(4, 40), st.integers(2, 12), st.sampled_from([1.0, 1e-3]))
 def test_noise_is_explained_by_nothing(seed, length, width, size) -> None:
     draw = np.random.default_rng(seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from pecli.engine.schemes import BIAS_RECIPE, RECIPES
@@ -11,14 +10,6 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import STYLES, Sinusoidal
-
-quick = settings(
-    deadline=None,
-    max_examples=40,
-    derandomize=True,  # the same examples every time
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 def any_of(*values: object) -> st.SearchStrategy:

@@ -22,7 +22,6 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table, table_of, thread_count, work_through
 from pecli.errors import KindError
 from tests.engine import strategies
-from tests.engine.strategies import quick
 from tests.oracle import DTYPES
 
 LARGE = [
@@ -52,7 +51,6 @@ def tables_of(scheme) -> list[Table]:
 
 
 @given(strategies.schemes(), st.integers(1, 70), st.sampled_from(["1", "8"]), st.data())
-@quick
 def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(monkeypatch, scheme, rows, threads, data):
     for table in tables_of(scheme):
         whole = table.array().tobytes()

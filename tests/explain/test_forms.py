@@ -35,6 +35,7 @@ def test_noise_is_allowed_for_where_it_is_said() -> None:
     nearly_empty = np.full((7, 1), 1e-4)
     assert Form("halves", padded=True).split(np.concatenate([COS, SIN, nearly_empty], axis=1), 0.05) is not None
     assert Form("alone", "halves").split(np.concatenate([COS, SIN], axis=1), 0.05) is None
+    assert Form("alone", padded=True).split(np.ones((4, 3))) is None
 
 
 def test_layouts_are_what_their_names_say() -> None:
@@ -45,8 +46,3 @@ def test_layouts_are_what_their_names_say() -> None:
     assert Form("pairs").join(COS, SIN).shape == (7, 3, 2)
     assert Form("complex").join(COS, SIN)[3, 1] == COS[3, 1] + 1j * SIN[3, 1]
     assert Form("stacked").join(COS, SIN).shape == (2, 7, 3)
-
-
-def test_columns_that_differ_are_not_doubled() -> None:
-    assert Form("alone", "halves").split(np.concatenate([COS, SIN], axis=1)) is None
-    assert Form("alone", padded=True).split(np.ones((4, 3))) is None

@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.explain.used_positions import UNKNOWN, runs, situation, solve
+from pecli.explain.rotation import UNKNOWN, solve
+from pecli.explain.used_positions import runs, situation
 
 INVERSE = 10000.0 ** (-np.arange(32) / 32)
 PADDED = np.r_[np.zeros(9, int), np.arange(15)]

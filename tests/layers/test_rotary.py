@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pecli.engine.schemes.rope import Rope
@@ -49,7 +49,6 @@ class TestRotary:
             np.testing.assert_allclose(out[:, b], tables["sin"][:, i], rtol=0, atol=bound)
 
     @both_layouts
-    @settings(max_examples=20, deadline=None)
     @given(ids=st.lists(st.integers(0, 500), min_size=1, max_size=12))
     def test_position_ids_choose_rows(self, interleaved, ids):
         x, layer = random(2, len(ids), 6), RotaryPosEmbedding(interleaved=interleaved)

@@ -15,7 +15,7 @@ from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests import oracle
-from tests.engine.strategies import dtypes, quick
+from tests.engine.strategies import dtypes
 
 ALL = ("float32", "float16", "bfloat16", "float64")
 
@@ -57,7 +57,6 @@ def test_pairs_are_the_single_parts_side_by_side(width, dtype):
 
 
 @given(st.integers(1, 700), st.integers(1, 5000), st.integers(0, 2**40 - 50), st.integers(0, 49), dtypes)
-@quick
 def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, dtype):
     """Nor on how long the table was said to be."""
     whole = fill(make(width, 50), "cos", first, 50, width, dtype)

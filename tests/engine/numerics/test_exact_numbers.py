@@ -24,7 +24,6 @@ from pecli.engine.numerics import (
     undecided,
 )
 from pecli.errors import ParameterError
-from tests.engine.strategies import quick
 from tests.oracle import DTYPES, FORMATS, bits, rational, rounded
 
 BITS = (64, 160, 320)
@@ -113,7 +112,6 @@ def exact(value: DoubleDouble) -> list[Fraction]:
 
 
 @given(moderate, moderate)
-@quick
 def test_sums_and_products_have_no_error(a, b):
     x, y = np.array([a]), np.array([b])
     assert exact(exact_sum(x, y)) == [Fraction(a) + Fraction(b)]

@@ -91,6 +91,7 @@ def test_normal_is_the_inverse_distribution_function():
         true = [normal_quantile(Fraction(float(x))) for x in u]
         errors = [float(abs(arb(float(x)) - t).upper()) for x, t in zip(learned.normal(u), true, strict=True)]
     assert max(e / max(abs(float(t)), 1e-3) for e, t in zip(errors, true, strict=True)) <= 1e-15
+    assert [learned.normal(u[k : k + 1]).item() for k in range(len(u))] == learned.normal(u).tolist()
 
 
 def test_log():

@@ -18,7 +18,6 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from tests.engine import strategies
-from tests.engine.strategies import quick
 
 SMALL = {
     "sinusoidal": {"seq_len": 3, "dim": 4},
@@ -35,7 +34,6 @@ def test_registry_and_names():
 
 
 @given(strategies.schemes())
-@quick
 def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
     text = json.dumps(scheme.spec(), sort_keys=True, allow_nan=False)
     again = Scheme.from_spec(json.loads(text))
