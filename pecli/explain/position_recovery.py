@@ -167,7 +167,7 @@ def _grid_parameters(
             one, *others = coordinates.values[axis]
             spacing = float(others[0] - one) if others else 1.0  # of one place, nothing is measured
             measured.append(_measured([block for block in blocks if block.axis == axis], table, spacing, style))
-        yield from ({"grid": grid, **numbers} for numbers in _numbers(style, grid, measured))
+        yield from ({"grid": grid, **numbers} for numbers in _numbers(style, blocks, grid, measured))
 
 
 def _by_place(part: Complex, place: Indices, limit: float) -> Complex | None:
@@ -196,7 +196,7 @@ def _measured(blocks: Sequence[AxisBlock], table: Any, spacing: float, style: Gr
 
 
 def _numbers(
-    style: GridStyle, grid: Sequence[int], measured: Sequence[tuple[float, float] | None]
+    style: GridStyle, blocks: Sequence[AxisBlock], grid: Sequence[int], measured: Sequence[tuple[float, float] | None]
 ) -> Iterator[dict[str, Any]]:
     """The base, or the sizes that positions were resampled from, where points are not where the style has them."""
 
@@ -210,6 +210,10 @@ def _numbers(
     scales = plain([old * rates.get(axis, 1.0) for axis, old in zip("thw", default, strict=True)][-len(grid) :])
     yield from ({"grid_scale": (scale,)} for scale in dict.fromkeys(scales))
     yield {"grid_scale": scales}
+    if style.factors:
+        ratios = [(measured[block.axis] or (style.base,))[0] / style.base for block in blocks]
+        factors = plain([ratio ** (1 - 2 / block.channels) for ratio, block in zip(ratios, blocks, strict=True)])
+        yield from ({"axis_factors": factors, **more} for more in ({}, {"grid_scale": scales}))
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
