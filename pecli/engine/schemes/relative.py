@@ -102,7 +102,8 @@ class Relative(Scheme):
     weights: Annotated[PositionList | None, _WEIGHTS] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index")
+        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index"),
+        "bias_rows": ("relative_attention_bias", "relative_position_bias_table", "relative_bias_table"),
     }
     applied_as = "relative"
     picture_kinds = ("heatmap", "curves")
@@ -131,6 +132,11 @@ class Relative(Scheme):
         if self.weights is not None and (self.style == "deberta" or self.weights.shape[:-1] != (count,)):
             rule = "its embeddings make no bias alone" if self.style == "deberta" else f"they must be ({count}, heads)"
             raise self.wrong("weights", f"of the {self.style} style, {rule}")
+
+    @property
+    def numbers(self) -> int:
+        """How many there are: rows of the learned biases."""
+        return (self.buckets or 0) if self.grid is None else (2 * self.grid[0] - 1) * (2 * self.grid[1] - 1)
 
     @property
     def length(self) -> int:
