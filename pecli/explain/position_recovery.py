@@ -184,13 +184,17 @@ def _measured(blocks: Sequence[AxisBlock], table: Any, spacing: float, style: Gr
     """The base of an axis and what its positions are divided by, as the angles between neighbouring points say."""
     moving = [block.law != "still" for block in blocks for _ in block.indices][: table.shape[1]]
     angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)[moving]) * np.sign(spacing)
-    exponents = np.array([float(i / block.denominator) for block in blocks for i in block.indices])[: len(moving)][
-        moving
-    ]
+    exponents = np.array([float(i / block.denominator) for block in blocks for i in block.indices])
+    exponents = exponents[: len(moving)][moving]
     known = (angle > 1e-4) & (angle < 2.5)
+    if style.law or style.mixed:  # rising: beyond the first that turns too far, all do
+        known = np.logical_and.accumulate(known)
     if np.count_nonzero(known) < 2:
         return None
     unit = abs(spacing) * (2 * math.pi if style.in_turns else 1.0)
+    if style.law == "linear":
+        slope, level = np.polyfit(exponents[known], angle[known], 1)
+        return 1 + slope / level, unit / level
     slope, level = np.polyfit(exponents[known], np.log(angle[known]), 1)
     return math.exp(-slope), unit / math.exp(level)
 
@@ -201,7 +205,7 @@ def _numbers(
     """The base, or the sizes that positions were resampled from, where points are not where the style has them."""
 
     def plain(values: Sequence[float]) -> tuple[float, ...]:
-        return tuple(plainest(value, 1e-3 * value) for value in values)
+        return tuple(plainest(value, 1e-3 * abs(value)) for value in values)
 
     sizes, default = (1, *grid)[-3:], style.grid_scale or (1.0, 1.0, 1.0)
     rates = {axis: each[1] for axis, each in zip(style.sorted_axes, measured, strict=True) if each is not None}
