@@ -112,6 +112,8 @@ def test_columns_of_tables_move(tmp_path: Path, pecli_cli) -> None:
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
     words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
     assert "the spec of the file no longer holds" in pecli_cli(*words, "-o", tmp_path / "b.npy").out
+    assert pecli_cli(*words, "-q", "-o", tmp_path / "b.safetensors").code == 0
+    assert "carries no pecli spec" in pecli_cli("verify", tmp_path / "b.safetensors").err
     halves = pecli.Sinusoidal(9, 8, layout="halves").tables()["pe"]
     assert np.array_equal(np.load(tmp_path / "b.npy"), halves)
     assert np.array_equal(convert(pecli.Sinusoidal(9, 8).tables()["pe"], *TO_HALVES), halves)
