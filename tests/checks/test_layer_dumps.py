@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.checks.waves import powers
+from tests.oracle import turned
 
 LENGTH, PAIRS = 24, 16
-
-
-def rotated(x: np.ndarray, base: float, layout: str) -> np.ndarray:
-    angles = np.arange(LENGTH)[:, None] * base ** (-np.arange(PAIRS) / PAIRS)
-    pairs = x.reshape(*x.shape[:-1], -1, 2) if layout == "interleaved" else np.stack(np.split(x, 2, -1), -1)
-    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
-    parts = np.stack([turned.real, turned.imag], -1)
-    return parts.reshape(x.shape) if layout == "interleaved" else np.concatenate([parts[..., 0], parts[..., 1]], -1)
 
 
 def run(wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before", "after")) -> dict[str, np.ndarray]:
@@ -25,7 +19,8 @@ def run(wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before"
     for layer in range(3):
         for name in "qk":
             x = np.random.default_rng([layer, ord(name)]).normal(size=(2, 4, LENGTH, 2 * PAIRS))
-            after = rotated(x, base if layer >= wrong else 10000.0, layout)
+            frequencies = powers(base if layer >= wrong else 10000.0, 2 * PAIRS)
+            after = turned(x, np.outer(np.arange(LENGTH), frequencies), layout)
             for side, value in zip(sides, (x, after), strict=True):
                 dump[f"model.layers.{layer}.{name}.{side}"] = value.astype(np.float32)
     return dump

@@ -162,7 +162,9 @@ inspect x.npy --cols 1:2:3 | --cols is '1:2:3'
 inspect many.npy --rows : --cols : | --rows is
 plot rope --kind wavelength | one of heatmap, curves,
 plot alibi --kind wavelengths -o x.png | alibi has no such picture; take one of heatmap
-plot rope -o x.gif | .png, .svg, .pdf
+plot rope -o x.gif | .png, .svg, .pdf; pecli plot --kind circle makes a .gif
+plot rope --kind circle | not drawn in a terminal
+plot rope --kind circle --against rope -o x.gif | one scheme
 plot rope -o no/x.png | does not exist | 3
 plot ropee | a scheme is one of sinusoidal | 3
 plot missing.npy | missing.npy: does not exist | 3

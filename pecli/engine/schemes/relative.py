@@ -91,7 +91,8 @@ class Relative(Scheme):
     grid: Annotated[GridSize | None, GridParameter("swin: rows and columns of a window")] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index")
+        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index"),
+        "bias_rows": ("relative_attention_bias", "relative_position_bias_table", "relative_bias_table"),
     }
     applied_as = "relative"
     picture_kinds = ("heatmap", "curves")
@@ -116,6 +117,11 @@ class Relative(Scheme):
             if self.max_distance <= exact + (self.style == "deberta"):
                 rule = f"it must be more than the {exact} distances that {self.buckets} buckets tell apart"
                 raise self.wrong("max_distance", rule)
+
+    @property
+    def numbers(self) -> int:
+        """How many there are: rows of the learned biases."""
+        return (self.buckets or 0) if self.grid is None else (2 * self.grid[0] - 1) * (2 * self.grid[1] - 1)
 
     @property
     def length(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.oracle import turned
 
 HEADS, LENGTH, DIM = 4, 24, 64
 MASK = np.array([[1] * LENGTH, [0] * 9 + [1] * (LENGTH - 9)])
@@ -44,10 +45,7 @@ def rotated(x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np
     rows = np.asarray(places, float)
     angles = rows[owner].T * inverse if owner is not None else rows[..., None] * inverse
     angles = angles[:, None] if angles.ndim == 3 else angles
-    pairs = x.reshape(*x.shape[:-1], -1, 2) if layout == "interleaved" else np.stack(np.split(x, 2, -1), -1)
-    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
-    parts = np.stack([turned.real, turned.imag], -1)
-    return parts.reshape(x.shape) if layout == "interleaved" else np.concatenate([parts[..., 0], parts[..., 1]], -1)
+    return turned(x, angles, layout)
 
 
 STALE = np.tile(PLAIN, (2, HEADS, 1))
@@ -134,7 +132,7 @@ NEOX = {"model_type": "gpt_neox", "hidden_size": HEADS * 256, "num_attention_hea
 REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray], str]] = {
     "unsloth#3699": (config(), PADDED, lambda x: rotated(x, PLAIN), "left padding is ignored"),
     "transformers#22161": (
-        NEOX, PADDED, lambda x: np.concatenate([rotated(x[..., :DIM], PLAIN), x[..., DIM:]], -1),
+        NEOX, PADDED, lambda x: rotated(x, PLAIN),
         "left padding is ignored"),
     "LlamaFactory#7318": (config(), {"positions": PACKED}, lambda x: rotated(x, PLAIN), "positions are not reset"),
     "llama.cpp#3825": (config(), {"shift": -8}, lambda x: rotated(x, 0 * PLAIN - 3), "moved by -3, not -8"),
@@ -158,9 +156,7 @@ def test_reports_of_wrong_positions(report: str) -> None:
 
 def test_a_cache_moved_in_too_many_channels() -> None:
     cache = np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, 256)).astype(np.float32)
-    angles = 5 * 10000.0 ** (-np.arange(128) / 128)
-    turned = (cache[..., :128] + 1j * cache[..., 128:]) * np.exp(1j * angles)
-    moved = np.concatenate([turned.real, turned.imag], -1).astype(np.float32)
+    moved = turned(cache, 5 * 10000.0 ** (-np.arange(128) / 128)).astype(np.float32)
     result = pecli.verify(moved, NEOX, before=cache, shift=5, atol=1e-4)
     assert "rotary dimension is 256 (the spec says 64)" in result.diagnosis[0]
 
