@@ -92,7 +92,7 @@ def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
         if holds(expected, used, padding):
             return text
     by = int(used[-1] - expected[-1])
-    return f"all {abs(by):,} too {'far' if by > 0 else 'low'}" if (used - expected == by).all() else ""
+    return f"all {abs(by):,} too {'far' if by > 0 else 'low'}" if by and (used - expected == by).all() else ""
 
 
 def explain_positions(
