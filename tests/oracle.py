@@ -329,3 +329,15 @@ def get_slopes(heads: int, max_bias: Fraction = Fraction(8)) -> list[Fraction]:
         return [first * (i + 1) for i in range(heads)]
     closest = 2 ** math.floor(power)
     return get_slopes(closest, max_bias) + get_slopes(2 * closest, max_bias)[0::2][: heads - closest]
+
+
+def turned(x: np.ndarray, angles: np.ndarray, layout: str = "halves", factor: float = 1.0) -> np.ndarray:
+    """The textbook rotation, in float64: as many pairs as there are angles, as complex numbers; the rest stays."""
+    half = angles.shape[-1]
+    first, second = slice(half), slice(half, 2 * half)
+    if layout == "interleaved":
+        first, second = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
+    pairs = (x[..., first] + 1j * x[..., second].astype(np.float64)) * factor * np.exp(1j * angles)
+    out = x.astype(np.float64)
+    out[..., first], out[..., second] = pairs.real, pairs.imag
+    return out

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from flint import arb
 
-from pecli.engine.schemes import scheme_named
 from pecli.golden import write
 from tests import oracle
 from tests.oracle import frequencies, rational
@@ -81,24 +82,128 @@ def test_golden_rotary_numbers_are_those_of_arb_all_of_them(suite: Path) -> None
     assert compared > 10_000
 
 
-def test_golden_spellings_are_the_tables_in_every_dtype(suite: Path) -> None:
-    """The schemes themselves are compared with other projects and with Arb in their own tests."""
-    kinds = set()
-    for entry in entries(suite).values():
-        if entry["name"].startswith(("mistake-", "rotate-", "frequencies-", "model-")):
-            continue
-        kinds.add(entry["scheme"])
-        scheme = scheme_named(entry["scheme"])(**entry["parameters"])
-        for name, texts in tensors(suite, entry["name"]).items():
-            if "int" in texts:
-                np.testing.assert_array_equal(texts["int"], scheme.tables()[name].reshape(-1))
-                continue
-            for dtype in ("float64", "float32", "float16", "bfloat16"):
-                spelled = np.array(texts["decimal" if dtype == "float64" else dtype], np.float64)
-                table = scheme.in_dtype(dtype).tables()[name].reshape(-1)
-                np.testing.assert_array_equal(*(each.astype(oracle.DTYPES[dtype]) for each in (spelled, table)))
-            assert [float.fromhex(text) for text in texts["hex"]] == [float(value) for value in texts["decimal"]]
-    assert kinds == {"rope", "sinusoidal", "alibi", "relative"}
+class HalfTurns(NamedTuple):
+    """An angle in units of π, whose waves that are multiples of a half are those (Niven: no others are rational)."""
+
+    value: arb
+
+    def sin(self) -> arb:
+        return self._settled(self.value.sin_pi())
+
+    def cos(self) -> arb:
+        return self._settled(self.value.cos_pi())
+
+    def _settled(self, wave: arb) -> arb:
+        return arb(round(float(2 * wave))) / 2 if (2 * wave).contains_integer() else wave
+
+
+def inverse(pairs: int, base: float) -> list[arb]:
+    """base^(−i/pairs), of which the first is exactly 1."""
+    return [rational(base) ** (arb(-k) / pairs) if k else arb(1) for k in range(pairs)]
+
+
+def grid_angles(style: str, given: Mapping[str, Any]) -> list[list[Any]]:
+    """The angles at each point of a grid, rows before columns, as each project's convention has them."""
+    sizes, pairs = given["grid"], given["dim"] // (4 if given["scheme"] == "sinusoidal" else 2)
+    points = list(itertools.product(*map(range, sizes)))
+    laws = [inverse(pairs // (1 if given["scheme"] == "sinusoidal" else len(sizes)), given["base"])] * len(sizes)
+    if style == "qwen2-vl":  # blocks of 2 × 2, one after the other
+        points.sort(key=lambda point: (point[0] // 2, point[1] // 2, *point))
+    elif style == "pixtral":
+        laws = [inverse(pairs, given["base"])[first::2] for first in (0, 1)]
+    elif style in ("dinov3", "detr"):  # in half turns: from −1 to 1 between the edges, or a share of the size
+        places = [[Fraction(2 * p + 1, size) - 1 for p in range(size)] for size in sizes]
+        if style == "detr":
+            places = [[(p + 1) / (size + Fraction(1, 10**6)) for p in range(size)] for size in sizes]
+        points = list(itertools.product(*places))
+    unit = HalfTurns if style in ("dinov3", "detr") else arb
+    scale = 2 if unit is HalfTurns else 1
+    return [
+        [unit(scale * rational(place) * value) for place, law in zip(point, laws, strict=True) for value in law]
+        for point in points
+    ]
+
+
+def grid_frequencies(style: str, given: Mapping[str, Any]) -> list[arb]:
+    """Radians per unit of each axis."""
+    dim, count = given["dim"], len(given["grid"])
+    if style == "pixtral":
+        return inverse(dim // 2, given["base"])[::2] + inverse(dim // 2, given["base"])[1::2]
+    return [(2 * arb.pi() if style == "dinov3" else 1) * f for f in inverse(dim // (2 * count), given["base"])] * count
+
+
+def waves(angles: list[Any], order: str) -> list[arb]:
+    """Sines and cosines of rows (h) and columns (w): the parts of a row in order, or each sine with its cosine."""
+    half = len(angles) // 2
+    parts = {"h": angles[:half], "w": angles[half:], "a": angles}
+    if order == "pairs":
+        return [wave for angle in angles for wave in (angle.sin(), angle.cos())]
+    return [angle.sin() if word[0] == "s" else angle.cos() for word in order.split() for angle in parts[word[1]]]
+
+
+ORDERS = {"mae": "sw cw sh ch", "vit-mae": "sh ch sw cw", "timm": "sa ca", "detr": "pairs"}
+
+
+def sinusoidal_rows(given: Mapping[str, Any]) -> list[arb]:
+    dim, half, interleaved = given["dim"], given["dim"] // 2, given["layout"] == "interleaved"
+    over = arb(dim) / 2 if interleaved else half - rational(given["freq_shift"])
+    law = [rational(given["base"]) ** (-k / over) if k else arb(1) for k in map(arb, range(-(-dim // 2)))]
+    order = "pairs" if interleaved else "ca sa" if given["cos_first"] else "sa ca"
+    turned = [[rational(place) * rational(given["scale"]) * value for value in law] for place in given["positions"]]
+    return [rational(given["amplitude"]) * value for angles in turned for value in waves(angles, order)[:dim]]
+
+
+def biases(given: Mapping[str, Any]) -> list[arb]:
+    """Infinite where a causal mask hides a key."""
+    found, each = [], range(given["seq_len"])
+    for slope in slopes(given["heads"]):
+        if given["form"] == "key":
+            found += [slope * key for key in each]
+        else:
+            hidden = given["form"] == "causal"
+            found += [arb("-inf") if hidden and k > q else -slope * abs(q - k) for q in each for k in each]
+    return found
+
+
+def slopes(heads: int) -> list[arb]:
+    return [arb(2) ** rational(-exponent) for exponent in oracle.get_slopes(heads)]
+
+
+def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path) -> None:
+    compared = {"grid-rope": 0, "grid-sinusoidal": 0, "sinusoidal": 0, "alibi": 0, "table": 0}
+    for name, entry in entries(suite).items():
+        given, spelled = {**entry.get("parameters", {}), "scheme": entry.get("scheme")}, tensors(suite, name)
+        kind, style = next((kind for kind in compared if name.startswith(kind)), ""), given.get("style")
+        checks: dict[str, Callable[[], list[arb]]] = {}
+        if kind == "grid-rope":
+            checks["inv_freq"] = lambda style=style, given=given: grid_frequencies(style, given)
+            checks["cos"] = lambda style=style, given=given: [a.cos() for row in grid_angles(style, given) for a in row]
+            checks["sin"] = lambda style=style, given=given: [a.sin() for row in grid_angles(style, given) for a in row]
+        elif kind == "grid-sinusoidal":
+            checks["pe"] = lambda style=style, given=given: [
+                value for row in grid_angles(style, given) for value in waves(row, ORDERS[style])
+            ]
+        elif kind == "sinusoidal":
+            checks["pe"] = lambda given=given: sinusoidal_rows(given)
+        elif kind == "alibi":
+            checks["slopes"] = lambda given=given: slopes(given["heads"])
+            if "bias" in spelled:
+                seen = [value.is_finite() for value in biases(given)]
+                for texts in (texts for key, texts in spelled["bias"].items() if key not in ("shape", "hex")):
+                    assert [value != "-inf" for value in texts] == seen
+                bias = {key: [*itertools.compress(texts, seen)] for key, texts in spelled["bias"].items()}
+                exact(lambda given=given: [value for value in biases(given) if value.is_finite()], bias)
+        elif kind == "table" and given.get("layout") in ("halves", "interleaved"):
+            for part, key in itertools.product(("cos", "sin"), ("decimal", "float32", "float16", "bfloat16")):
+                rows = np.array(spelled[part][key]).reshape(spelled[part]["shape"])
+                compact = np.array(tensors(suite, "table-default")[part][key]).reshape(len(rows), -1)
+                doubled = [compact, compact] if given["layout"] == "halves" else [np.repeat(compact, 2, axis=1)]
+                np.testing.assert_array_equal(rows, np.concatenate(doubled, axis=1))
+            compared[kind] += 1
+        for tensor, make in checks.items():
+            exact(make, spelled[tensor])
+            compared[kind] += 1
+    assert compared == {"grid-rope": 12, "grid-sinusoidal": 4, "sinusoidal": 8, "alibi": 20, "table": 2}
 
 
 def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
@@ -213,7 +318,6 @@ def test_golden_runner_in_rust_fails_where_float32_does(suite: Path, tmp_path: P
     assert ran(tmp_path / "runner", suite, "--mistake")[-1] == "0 passed, 6 failed"
 
 
-@pytest.mark.thorough
 def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
     needs("cc")
     write(str(tmp_path), formats=("h",))
@@ -226,7 +330,6 @@ def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
     assert min(float(line.split()[-5]) for line in wrong) > 0.1
 
 
-@pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no sh")
 def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_path: Path) -> None:
     def lines(*more: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pecli.cli import Exit, SchemeGroup, answer, command_of, examples, made_by, 
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.views import counting, drift
-from pecli.views.pictures import figure
+from pecli.views.pictures import figure_files
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
 EXAMPLES = {
@@ -62,7 +62,7 @@ def _audit(kind: type[Scheme], **values: Any) -> int:
         ways = ("output", "details", "json", "quiet", "no_progress")
         about = made_by(["audit", first.name], {name: values[name] for name in values if name not in ways})
         about["specs"] = [part.spec() for part in parts.values()]
-        figure.save(drift.audit_picture(audits), path, about=about)
+        figure_files.save(drift.audit_picture(audits), path, about=about)
     found = {name: result.as_json() for name, result in audits.items()}
     described = found[""] if "" in found else {**scheme.spec(), "layers": found}
     show = partial(drift.show_audit, audits, details=values["details"])

@@ -7,7 +7,7 @@ from pecli.checks.extend import extend as extended
 from pecli.cli import Exit, answer, command, options
 from pecli.errors import ParameterError
 from pecli.views import drift
-from pecli.views.pictures import figure
+from pecli.views.pictures import figure_files
 
 _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
 
@@ -37,6 +37,6 @@ def extend(
         raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")
     found = extended(model, to, method, layer_type=layer_type)
     if output is not None:
-        figure.save(drift.extension_picture(found), output)
+        figure_files.save(drift.extension_picture(found), output)
     answer(found, drift.show_extension, json, quiet, output=output)
     return Exit.DONE

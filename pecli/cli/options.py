@@ -93,7 +93,7 @@ class _PictureFile(Parameter):
     """A path whose suffix is checked before any work."""
 
     def check(self, name: str, value: Any) -> Any:
-        from pecli.views.pictures.figure import check_suffix
+        from pecli.views.pictures.figure_files import check_suffix
 
         return check_suffix(value) and value
 

@@ -14,6 +14,7 @@ from pecli.files import open_tensors
 from pecli.models.find import NamedModel, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
+from pecli.views.pictures.figure_files import check_suffix, save
 from pecli.views.pictures.kinds import KINDS
 from pecli.views.pictures.panels import PlotRequest, Subject
 
@@ -32,7 +33,7 @@ _WHAT += " for rope --model MODEL; and more of them after --against."
 @command(
     options.argument("what", "FILE…|SCHEME…|MODEL…", _WHAT, several=True),
     options.text("--kind -k", "NAME", f"{', '.join(KINDS)}; see below. (default: heatmap)", choices=tuple(KINDS)),
-    options.picture("Write a figure, else draw in the terminal:", ""),
+    options.output("Write a figure, else draw in the terminal: .png, .svg or .pdf; of circles a .gif, too.", ""),
     options.text("--channels", "INTEGER,…", "Channels, pairs or heads to draw."),
     options.text("--label", "TEXT", "Name a curve or panel; once for each, in order.", several=True),
     options.text("--title", "TEXT", "Override the title.", _LOOK),
@@ -63,12 +64,15 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
     if kind is not None:
         figures.check(kind)
     if output is None:
+        if kind == "circle":
+            raise ParameterError("kind", kind, "it is not drawn in a terminal", "write it to a file with -o x.gif")
         for name in ("size", "dpi", "dark", "cmap"):
             if given[name] not in (None, False):
                 said = "given" if given[name] is True else given[name]
                 raise ParameterError(name, said, "it only applies with -o", "add -o x.png")
         request = PlotRequest(channels=channels)
     else:
+        check_suffix(output, moving=kind == "circle")
         if wide * high * max(dots, 100) ** 2 > MAX_PIXELS:
             rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
             raise ParameterError("dpi", dots, rule, "make it smaller")
@@ -85,7 +89,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
             look = {"dark": given["dark"], "cmap": given["cmap"]}
             made = figure.render(picture, size=inches, dpi=dots, **look)
             about = figures.about(command_line(["plot", *what], {"kind": kind, **given}), subjects)
-            boxes = figure.save(made, output, dots, about)
+            boxes = save(made, output, dots, about)
             if not quiet:
                 if boxes:
                     missing = f"the font of figures has no {boxes}"

@@ -8,7 +8,7 @@ from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, answer, command, options
 from pecli.engine.runtimes import RUNTIMES
 from pecli.views import drift
-from pecli.views.pictures import figure
+from pecli.views.pictures import figure_files
 
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
 _ERROR = f"An absolute error that does not count as a deviation. (default: {DRIFT:g})"
@@ -40,6 +40,6 @@ def runtimes(
     chosen = [NAME.check("runtime", name) for name in runtime or RUNTIMES]
     found = compare(model, length, layer_type=layer_type, names=chosen, tolerance=tolerance)
     if output is not None:
-        figure.save(drift.runtimes_picture(found), output)
+        figure_files.save(drift.runtimes_picture(found), output)
     answer(found, drift.show_runtimes, json, quiet, output=output)
     return Exit.CHECK_FAILED if strict and not found.agree else Exit.DONE

@@ -61,7 +61,8 @@ def explain_bias(judge: Judge, prior: Alibi | None, name: str) -> list[Explanati
     rules = tuple(dict.fromkeys((prior.rule if prior else "paper", "paper", "naive")))
     for bias in _slopes_alone(one) if name == "slopes" else _biases(one, prior):
         bias = bias.once()
-        if len(bias.slopes) > MAX_HEADS or np.count_nonzero(bias.slopes > 2 * bias.errors) < 2:
+        sloping = np.count_nonzero(bias.slopes > 2 * bias.errors)
+        if len(bias.slopes) > MAX_HEADS or sloping < (2 if prior is None else 1):
             continue
         check_time()
         for permuted, scaled in product((False, True), repeat=2):
@@ -115,12 +116,16 @@ def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices,
     """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are."""
     shape = [size for size in one.values.shape if size != 1]
     values = one.values.reshape([-1, *shape[2:]] if len(shape) == 4 else shape)  # a batch beside the heads
-    if values.ndim == 2:
+    if values.ndim == 2 and prior is not None and prior.heads == 1 and len(values) == len(one.rows):
+        yield values[None], one.rows, ()
+    elif values.ndim == 2:
         yield values[:, None, :], np.array([values.shape[1] - 1]), ()
         if prior is None or values.shape[1] == prior.heads:
             yield values.T[:, None, :], np.array([values.shape[0] - 1]), (kinds.Transposed((1, 0)),)
     elif values.ndim == 3 and values.shape[1] <= values.shape[2]:
         yield values, one.rows, ()
+    elif values.ndim == 3 and one.whole and values.shape[0] == values.shape[1]:
+        yield values.transpose(2, 0, 1), np.arange(len(values)), (kinds.Transposed((1, 2, 0)),)
 
 
 def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:

@@ -167,7 +167,7 @@ def _grid_parameters(
             one, *others = coordinates.values[axis]
             spacing = float(others[0] - one) if others else 1.0  # of one place, nothing is measured
             measured.append(_measured([block for block in blocks if block.axis == axis], table, spacing, style))
-        yield from ({"grid": grid, **numbers} for numbers in _numbers(style, grid, measured))
+        yield from ({"grid": grid, **numbers} for numbers in _numbers(style, blocks, grid, measured))
 
 
 def _by_place(part: Complex, place: Indices, limit: float) -> Complex | None:
@@ -184,24 +184,28 @@ def _measured(blocks: Sequence[AxisBlock], table: Any, spacing: float, style: Gr
     """The base of an axis and what its positions are divided by, as the angles between neighbouring points say."""
     moving = [block.law != "still" for block in blocks for _ in block.indices][: table.shape[1]]
     angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)[moving]) * np.sign(spacing)
-    exponents = np.array([float(i / block.denominator) for block in blocks for i in block.indices])[: len(moving)][
-        moving
-    ]
+    exponents = np.array([float(i / block.denominator) for block in blocks for i in block.indices])
+    exponents = exponents[: len(moving)][moving]
     known = (angle > 1e-4) & (angle < 2.5)
+    if style.law or style.mixed:  # rising: beyond the first that turns too far, all do
+        known = np.logical_and.accumulate(known)
     if np.count_nonzero(known) < 2:
         return None
     unit = abs(spacing) * (2 * math.pi if style.in_turns else 1.0)
+    if style.law == "linear":
+        slope, level = np.polyfit(exponents[known], angle[known], 1)
+        return 1 + slope / level, unit / level
     slope, level = np.polyfit(exponents[known], np.log(angle[known]), 1)
     return math.exp(-slope), unit / math.exp(level)
 
 
 def _numbers(
-    style: GridStyle, grid: Sequence[int], measured: Sequence[tuple[float, float] | None]
+    style: GridStyle, blocks: Sequence[AxisBlock], grid: Sequence[int], measured: Sequence[tuple[float, float] | None]
 ) -> Iterator[dict[str, Any]]:
     """The base, or the sizes that positions were resampled from, where points are not where the style has them."""
 
     def plain(values: Sequence[float]) -> tuple[float, ...]:
-        return tuple(plainest(value, 1e-3 * value) for value in values)
+        return tuple(plainest(value, 1e-3 * abs(value)) for value in values)
 
     sizes, default = (1, *grid)[-3:], style.grid_scale or (1.0, 1.0, 1.0)
     rates = {axis: each[1] for axis, each in zip(style.sorted_axes, measured, strict=True) if each is not None}
@@ -210,6 +214,10 @@ def _numbers(
     scales = plain([old * rates.get(axis, 1.0) for axis, old in zip("thw", default, strict=True)][-len(grid) :])
     yield from ({"grid_scale": (scale,)} for scale in dict.fromkeys(scales))
     yield {"grid_scale": scales}
+    if style.factors:
+        ratios = [(measured[block.axis] or (style.base,))[0] / style.base for block in blocks]
+        factors = plain([ratio ** (1 - 2 / block.channels) for ratio, block in zip(ratios, blocks, strict=True)])
+        yield from ({"axis_factors": factors, **more} for more in ({}, {"grid_scale": scales}))
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:

@@ -21,6 +21,7 @@ from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
 from pecli.views import check_results, drift
 from pecli.views.pictures import figure, kinds, subjects
+from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.report import drawn_picture, html_of
 
@@ -58,7 +59,7 @@ def plot(
         picked = kind or kinds.default_kind(found)
         picture = kinds.titled(kinds.fitting(picked, found), request, picked, title)
     made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
-    made._repr_png_ = partial(figure.encoded, made)  # notebooks show other figures only through pyplot
+    made._repr_png_ = partial(encoded, made)  # notebooks show other figures only through pyplot
     return cast("Figure", made)
 
 
@@ -89,18 +90,18 @@ def html(value: Any) -> str:
 def png(value: Any) -> bytes | None:
     """A picture of a scheme, a model, of what was identified, or of errors by position; None where there is none."""
     if isinstance(value, Audit):
-        return figure.encoded(drift.audit_picture({"": value}))
+        return encoded(drift.audit_picture({"": value}))
     if isinstance(value, RuntimeComparison):
-        return figure.encoded(drift.runtimes_picture(value))
+        return encoded(drift.runtimes_picture(value))
     if isinstance(value, ModelEncodings):
         drawn = subjects.of_model(value, value.file)
-        return figure.encoded(drawn_picture(drawn, "wavelengths")[1]) if drawn else None
+        return encoded(drawn_picture(drawn, "wavelengths")[1]) if drawn else None
     if isinstance(value, Identification):
         value = value.matches[0].scheme if value.matches else None
     if not isinstance(value, Scheme):
         return None
     drawn = [subject._replace(tables=tuple(map(_first_rows, subject.tables))) for subject in subjects.of_scheme(value)]
-    return figure.encoded(drawn_picture(drawn, None)[1])
+    return encoded(drawn_picture(drawn, None)[1])
 
 
 def _first_rows(table: Table) -> Table:

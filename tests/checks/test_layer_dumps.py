@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.checks.waves import powers
+from tests.oracle import turned
 
 LENGTH, PAIRS = 24, 16
-
-
-def rotated(x: np.ndarray, base: float, layout: str) -> np.ndarray:
-    angles = np.arange(LENGTH)[:, None] * base ** (-np.arange(PAIRS) / PAIRS)
-    pairs = x.reshape(*x.shape[:-1], -1, 2) if layout == "interleaved" else np.stack(np.split(x, 2, -1), -1)
-    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
-    parts = np.stack([turned.real, turned.imag], -1)
-    return parts.reshape(x.shape) if layout == "interleaved" else np.concatenate([parts[..., 0], parts[..., 1]], -1)
 
 
 def run(wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before", "after")) -> dict[str, np.ndarray]:
@@ -25,7 +19,8 @@ def run(wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before"
     for layer in range(3):
         for name in "qk":
             x = np.random.default_rng([layer, ord(name)]).normal(size=(2, 4, LENGTH, 2 * PAIRS))
-            after = rotated(x, base if layer >= wrong else 10000.0, layout)
+            frequencies = powers(base if layer >= wrong else 10000.0, 2 * PAIRS)
+            after = turned(x, np.outer(np.arange(LENGTH), frequencies), layout)
             for side, value in zip(sides, (x, after), strict=True):
                 dump[f"model.layers.{layer}.{name}.{side}"] = value.astype(np.float32)
     return dump
@@ -59,3 +54,17 @@ def test_what_no_rotation_explains() -> None:
     result = pecli.diff(a, b, atol=1e-4)
     assert result.diagnosis[0].startswith("layer 1 is the first that departs")
     assert "rotation" not in " ".join(result.diagnosis)
+
+
+def test_what_is_no_dump_of_a_run() -> None:
+    a, b = (run(9, 1.0, "halves", ("weight", "bias")) for _ in range(2))
+    b["model.layers.1.q.bias"] = a["model.layers.1.q.bias"] + 1
+    assert "first that departs" not in " ".join(pecli.diff(a, b, atol=1e-4).diagnosis)
+
+
+@pytest.mark.parametrize("odd", [np.zeros((4, 0, 8)), np.full((4, 6), np.nan), np.ones((4, 6), complex)])
+def test_what_has_no_rotation_is_not_looked_at(odd: np.ndarray) -> None:
+    names = ("layers.0.q.before", "layers.0.q.after", f"layers.{'9' * 5000}.q.before", "layers.1.q.before")
+    a = {**dict.fromkeys(names, np.ones((4, 6))), "layers.1.q.before": odd, "layers.1.q.after": odd}
+    result = pecli.diff(a, {**a, "layers.1.q.after": odd.astype("c16") + 1, "layers.0.q.after": np.zeros((4, 6))})
+    assert any(line.startswith("layer 0 is the first") for line in result.diagnosis)

@@ -16,6 +16,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain import edits as vocabulary
 from pecli.explain.edits import Edit, Layout, Negated, Parameter, Rows
+from tests.oracle import turned
 
 Tables = dict[str, np.ndarray]
 Planted = tuple[Tables, tuple[Edit, ...]]
@@ -250,20 +251,6 @@ def alike(found: tuple[Edit, ...], planted: tuple[Edit, ...]) -> bool:
 LENGTH = 256
 
 
-def rotated(x: np.ndarray, inv: np.ndarray, positions: np.ndarray, layout: str, height: float) -> np.ndarray:
-    """The textbook rotation of the first 2 · len(inv) channels; positions (L,), or (…, L) for each sequence."""
-    half = len(inv)
-    angle = positions[..., None] * inv
-    cos, sin = height * np.cos(angle), height * np.sin(angle)
-    first, second = (slice(0, half), slice(half, 2 * half))
-    if layout == "interleaved":
-        first, second = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
-    out = x.copy()
-    out[..., first] = x[..., first] * cos - x[..., second] * sin
-    out[..., second] = x[..., second] * cos + x[..., first] * sin
-    return out
-
-
 def rotations(rope: Any, layout: str, x: np.ndarray) -> Iterator[tuple[str, np.ndarray, Edit]]:
     """x rotated with mistakes, and the edits that name them; the first one is right."""
     inv, height = np.array(rope.frequencies().floats()), rope.attention_factor_value()
@@ -272,12 +259,12 @@ def rotations(rope: Any, layout: str, x: np.ndarray) -> Iterator[tuple[str, np.n
     theta = 10000.0 if rope.base != 10000 else 500000.0
 
     def made(positions: Any = 0, inv: np.ndarray = inv, layout: str = layout, height: float = height) -> np.ndarray:
-        return rotated(x, inv, np.arange(LENGTH) + positions, layout, height)
+        return turned(x, (np.arange(LENGTH) + positions)[..., None] * inv, layout, height)
 
     def frequencies(**changes: Any) -> np.ndarray:
         return np.array(replace(rope, **changes).frequencies().floats())
 
-    by_head = rotated(x.swapaxes(-2, -3), inv, np.arange(x.shape[-3]), layout, height).swapaxes(-2, -3)
+    by_head = turned(x.swapaxes(-2, -3), np.outer(np.arange(x.shape[-3]), inv), layout, height).swapaxes(-2, -3)
     left_padding = np.maximum(np.arange(LENGTH) - np.array([[[0]], [[9]]]), 0) - np.arange(LENGTH)
     yield "right", made(), Edit()
     yield "offset 1", made(1), Parameter("offset", 0, 1)

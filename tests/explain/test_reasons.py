@@ -145,6 +145,18 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     ),
     "a row of a bias": ({"bias": edited(bias(), ((3, 10), 0))}, ALIBI, "bias: only row 10 differs"),
     "distance": ({"bias": bias(DISTANCE + 1)}, ALIBI, "distances are off by one: i − j + 1, not i − j"),
+    "distance of a head": (-DISTANCE[None] / 256 - 1 / 256, pecli.Alibi(1, 64), "distances are off by one: i − j + 1"),
+    "slope of a head": (-DISTANCE / 16, pecli.Alibi(1, 64), "max_bias is 4 (the spec says 8)"),
+    "distance of heads that are last": (
+        bias(DISTANCE + 1).transpose(1, 2, 0),
+        ALIBI,
+        "transposed, and distances are off",
+    ),
+    "slopes, heads last": (
+        np.multiply.outer(DISTANCE, -(SLOPES**2)),
+        ALIBI,
+        "transposed, and max_bias is 16 (the spec says 8)",
+    ),
     "heads": ({"bias": bias()[[1, 0, 2, 3, 5, 4, 6, 7]]}, ALIBI, "heads are in another order (1, 0, 2, 3, 5, 4, 6, 7)"),
     "beta_fast and beta_slow swapped": (
         brief(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT),

@@ -15,7 +15,8 @@ from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError, ParameterError
 from pecli.views import check_results
 from pecli.views.pictures import palettes, terminal_render
-from pecli.views.pictures.figure import encoded, render
+from pecli.views.pictures.figure import render
+from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.mistakes import comparison_picture, error_picture
 from pecli.views.pictures.panels import Chart, Picture
 from pecli.views.screen import Terminal

@@ -64,6 +64,30 @@ def test_failures_are_coloured_and_figures_reports_and_layers_show_themselves() 
     assert repr(pecli.SinusoidalPosEmbedding()) == "SinusoidalPosEmbedding()"
 
 
+CELLS = """import pecli
+pecli.Rope(64, 16)
+pecli.load_model("llama-3.1-8b")
+pecli.verify({"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}, pecli.Rope(64, 16))
+pecli.identify(pecli.Rope(64, 16).tables()["cos"])
+pecli.audit(pecli.Rope(64, 16))
+pecli.runtimes("gpt-oss-20b", 64)
+pecli.plot("llama-3.1-8b", kind="wavelengths")
+pecli.report("gpt2")
+pecli.AlibiBias(8)"""
+
+
+def test_a_notebook_of_ten_cells() -> None:
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line) for line in CELLS.splitlines()])
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    shown = [{kind for output in cell.outputs for kind in output.get("data", {})} for cell in notebook.cells]
+    assert shown[0] == set()
+    assert all("text/html" in kinds for kinds in (*shown[1:7], shown[8]))
+    assert "image/png" in shown[7]
+    assert notebook.cells[9].outputs[0].data["text/plain"] == "AlibiBias(num_heads=8)"
+
+
 @pytest.mark.parametrize(
     ("what", "kind"),
     [

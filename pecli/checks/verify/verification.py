@@ -23,6 +23,9 @@ if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
 
 COPIES_DIFFER = "its copies differ"
 ADVICE = ("reproduce with", "apart from", "verify with", "the last place")  #: how lines begin that name no tensor
+MAX_WAVE = 2.0  #: the largest value of cosines and sines, attention factors included
+MAX_PROBED = 256  #: rows that are looked at for waves
+MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
 MAX_ROUNDING_ULP = 4  #: units of the last place that other programs' sines and powers lose, where all else is right
 MAX_ROWS = 1 << 20  #: of the longest table that is tried where this one does not show a mistake
 PROBES = 16  #: rows of the second half of a table, which show most mistakes
@@ -121,7 +124,7 @@ def conclusion(
     checked: Sequence[Checked],
     tolerance: Tolerance,
     problems: Iterable[str] = (),
-    present: Iterable[str] = (),
+    present: Mapping[str, Array] | None = None,
     *,
     may_be_weak: bool = True,
     reasons: bool = True,
@@ -144,7 +147,7 @@ def conclusion(
                 lines.append(f"{layers}{mark}{line}" if layers else line)
     results = tuple(each.result for each in checked)
     known = {each.tensor for each in checked}
-    unchecked = tuple(name for name in present if name not in known)
+    unchecked = {name: array for name, array in (present or {}).items() if name not in known}
     answer = Verification(
         path,
         scheme,
@@ -153,12 +156,24 @@ def conclusion(
         tuple(dict.fromkeys(lines)),
         {each.result.name: each.words for each in checked if each.words},
         tuple(why),
-        unchecked=unchecked,
+        unchecked=tuple(unchecked),
     )
     if not answer.passed or not may_be_weak:
         return answer
     weak = [*weak_checks(_by_scheme(checked), tolerance), *(each.doubtful for each in checked if each.doubtful)]
+    weak += [f"{name} looks like a table, and no name says of what" for name in unchecked if _is_table(unchecked[name])]
     return replace(answer, weak=tuple(weak))
+
+
+def _is_table(array: Array) -> bool:
+    """Whether numbers look like the waves of a positional table."""
+    if array.dtype.kind not in "fcV" or array.ndim < 2 or not 0 < array.shape[-1] <= MAX_WIDTH or not array.size:
+        return False
+    from pecli.checks.statistics import has_waves
+
+    rows = widened(array.real[(0,) * (array.ndim - 2)][:MAX_PROBED])
+    rows = rows[:, np.ptp(rows, axis=0) > 0]
+    return bool(rows.size and np.abs(rows).max() <= MAX_WAVE) and has_waves(rows)
 
 
 def _by_scheme(checked: Iterable[Checked]) -> Tables:

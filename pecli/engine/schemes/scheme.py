@@ -366,7 +366,7 @@ class Scheme(ABC):
     @property
     def picture_kinds(self) -> tuple[str, ...]:
         """The kinds of pictures that show it."""
-        waves = () if self.inverse_frequencies() is None else ("wavelengths", "decay")
+        waves = () if self.inverse_frequencies() is None else ("wavelengths", "decay", "circle")
         return (*TABLE_PICTURES, *waves)
 
     def contexts(self, context: int | None = None) -> dict[float, str]:

@@ -1,4 +1,4 @@
-"""Pictures as matplotlib figures, in files: the same picture is the same bytes everywhere.
+"""Pictures as matplotlib figures: the same picture is the same bytes everywhere.
 
 matplotlib's Figure is used as it is, without pyplot, and nothing of a user's matplotlibrc counts. Each panel has axes
 of its own; the constrained layout makes room for every label.
@@ -6,12 +6,8 @@ of its own; the constrained layout makes room for every label.
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import warnings
-from collections.abc import Mapping, Sequence
-from io import BytesIO
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +15,16 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.errors import ParameterError, nearest
-from pecli.files.output import open_output
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
 from pecli.views.pictures.panels import MAX_VALUE, Chart, HeatmapPanel, Panel, Picture, fitted, typeset
-from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 FONT = "DejaVu Sans"
-SUFFIXES = ("png", "svg", "pdf")
-_INK, _PAPER, _FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
+INK, PAPER, FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
 """Text, background and lines that only help the eye: each light and dark."""
 _STYLE = {
     "figure.titlesize": "large",
@@ -64,19 +57,6 @@ MARKERS = "os^Dv<>p"  #: Of points that no line joins, open ones, so that those 
 BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other
 
 
-def check_suffix(path: str) -> str:
-    """The format that a path's suffix asks for; refused before any work is done.
-
-    >>> check_suffix("rope.PNG")
-    'png'
-    """
-    suffix = os.path.splitext(path)[1]
-    if suffix[1:].lower() in SUFFIXES:
-        return suffix[1:].lower()
-    known = ", ".join("." + name for name in SUFFIXES)
-    raise ParameterError("output", path or "''", f"the suffix of a picture must be one of {known}")
-
-
 def render(
     picture: Picture,
     *,
@@ -107,7 +87,7 @@ def render(
     for down, row in enumerate(rows):
         for right, panel in enumerate(row):
             inches = width / (1 if _is_alone(row) else across), height * shares[down] / sum(shares)
-            axes = made.add_subplot(places[down, right])
+            axes = made.add_subplot(places[down, right], projection="polar" if panel.polar else None)
             title = fitted(panel.title, inches[0] / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
             if isinstance(panel, Chart):
                 _draw_chart(axes, panel, "\n".join(title), (inches[0] / scale, inches[1] / scale), dark)
@@ -167,9 +147,9 @@ def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
     settings.update(
         {
             **_STYLE,
-            **dict.fromkeys(ink, _INK[dark]),
-            **dict.fromkeys(paper, _PAPER[dark]),
-            "grid.color": _FAINT[dark],
+            **dict.fromkeys(ink, INK[dark]),
+            **dict.fromkeys(paper, PAPER[dark]),
+            "grid.color": FAINT[dark],
             "font.size": 10.0 * scale,
             "axes.prop_cycle": cycler(color=colours * 2, linestyle=dashes),
         }
@@ -258,7 +238,9 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
             style = {"linestyle": "-", "color": _rgb(palettes.step(k, len(chart.curves), dark=dark))}
         if curve.reference:
             style = {"linestyle": ":", "color": grey}
-        if not chart.joined:
+        if chart.polar:
+            style = {"linestyle": "", "marker": ".", "markersize": 3}
+        elif not chart.joined:
             style = {"linestyle": "", "marker": MARKERS[k % len(MARKERS)], "fillstyle": "none"}
         handles += axes.plot(*envelope(_drawable(curve.x), _drawable(curve.y), MAX_POINTS), **style)
         for x, y in curve.marks:
@@ -284,6 +266,12 @@ def _set_axes(axes: Any, chart: Chart, height: float) -> None:
     """Names, numbers and ends of the axes; a name that is too long ends at its comma."""
     axes.grid(True)
     axes.set_axisbelow(True)
+    if chart.polar:
+        axes.set(xticks=[], yticks=[])
+        low, high = chart.curves[0].y[[0, -1]].tolist()
+        axes.set_ylim(low, high + 1)
+        axes.set_rorigin(low - (high - low + 1) / 3)  # so that one turn does not hide the one before
+        return
     fits = len(chart.y) < (height - 1) * LETTERS_PER_INCH
     axes.set(xlabel=chart.x, ylabel=chart.y if fits else chart.y.partition(",")[0])
     axes.margins(x=0.01 if chart.joined else 0.03)
@@ -329,64 +317,3 @@ def _add_legend(axes: Any, handles: Sequence[Any], names: Sequence[str], title: 
         borderaxespad=0.2,
         borderpad=0,
     )
-
-
-def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> str:
-    """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete.
-
-    `about` goes with it as one line of JSON: the command and the specs that it was drawn from. Returns the characters
-    that the font lacks, for which boxes stand; an .svg holds the text and leaves it to others.
-    """
-    from matplotlib.font_manager import findfont, get_font
-    from matplotlib.text import Text
-
-    kind = check_suffix(path)
-    data = encoded(figure, kind, dpi, about)
-    with open_output(path) as output:
-        output.write(data)
-    if kind == "svg":
-        return ""
-    font = get_font(findfont(FONT))
-    letters = {letter for text in figure.findobj(Text) if text.get_visible() for letter in text.get_text()}
-    return "".join(sorted(c for c in letters if c.isprintable() and not font.get_char_index(ord(c))))
-
-
-_METADATA: dict[str, tuple[tuple[str, ...], str]] = {
-    "png": (("Software",), "pecli"),
-    "svg": (("Date", "Creator"), "Description"),
-    "pdf": (("CreationDate", "Creator", "Producer"), "Subject"),
-}
-"""By format: the entries that are left out, so that the same figure is the same bytes, and the one for `about`."""
-
-
-def encoded(figure: Figure, kind: str = "png", dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
-    """The bytes of a figure; in its texts, what no font shows and XML cannot hold is escaped: names come from files,
-    and may hold anything.
-    """
-    from matplotlib.text import Text
-
-    for text in figure.findobj(Text):
-        shown = "\n".join(map(escaped, text.get_text().split("\n")))
-        if shown != text.get_text():
-            text.set_text(shown)
-    omitted, place = _METADATA[kind]
-    metadata: dict[str, str | None] = dict.fromkeys(omitted)
-    if about is not None:
-        metadata[place] = json.dumps(about, sort_keys=True)
-    data = BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of characters that the font lacks, each time that a text is measured
-        figure.savefig(data, format=kind, dpi=dpi, metadata=metadata)
-    return data.getvalue()
-
-
-def svg(figure: Figure, prefix: str) -> str:
-    """A light figure as a part of an HTML page: its colours are the page's variables, its ids begin with the prefix."""
-    text = encoded(figure, "svg").decode()
-    text = re.sub(r"<metadata>.*?</metadata>|<style type=.*?</style>", "", text[text.index("<svg") :], flags=re.S)
-    text = re.sub(r'(id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}", text)
-    named = {"ink": _INK[0], "paper": _PAPER[0], "faint": _FAINT[0], "quiet": "#666666"}
-    named |= {f"c{k}": "#{:02x}{:02x}{:02x}".format(*colour) for k, colour in enumerate(palettes.CURVES)}
-    for name, colour in named.items():
-        text = text.replace(colour, f"var(--{name})")
-    return text.strip()

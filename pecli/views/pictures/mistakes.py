@@ -133,6 +133,6 @@ def show(tensors: Sequence[Comparison]) -> None:
 
 def save(path: str, checked: Sequence[Any], about: Mapping[str, Any]) -> None:
     """What was expected, what was found, and the difference, in a file."""
-    from pecli.views.pictures import figure
+    from pecli.views.pictures import figure, figure_files
 
-    figure.save(figure.render(comparison_picture(checked)), path, about=about)
+    figure_files.save(figure.render(comparison_picture(checked)), path, about=about)

@@ -98,6 +98,7 @@ class HeatmapPanel:
     """A matrix whose values are colours."""
 
     share: ClassVar[float] = 1.0  #: See `Chart`
+    polar: ClassVar[bool] = False
     title: str
     values: Floats
     rows: str = "position"
@@ -157,6 +158,7 @@ class Chart:
     bands: Sequence[Band] = ()
     joined: bool = True  #: Whether there is a line through the points
     ordered: bool = False  #: Whether the curves are steps of one thing, and their colours too
+    polar: bool = False  #: Whether x is an angle and y the distance from the middle; a terminal has no such charts
     share: float = 1.0  #: Of the height of the other panels in a figure; below 1, a terminal leaves it out
 
 

@@ -29,7 +29,8 @@ from pecli.files.output import open_output
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
 from pecli.views.pictures import kinds
-from pecli.views.pictures.figure import render, svg
+from pecli.views.pictures.figure import render
+from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme

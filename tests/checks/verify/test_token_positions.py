@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.oracle import turned
 
 HEADS, LENGTH, DIM = 4, 24, 64
 MASK = np.array([[1] * LENGTH, [0] * 9 + [1] * (LENGTH - 9)])
@@ -44,10 +45,7 @@ def rotated(x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np
     rows = np.asarray(places, float)
     angles = rows[owner].T * inverse if owner is not None else rows[..., None] * inverse
     angles = angles[:, None] if angles.ndim == 3 else angles
-    pairs = x.reshape(*x.shape[:-1], -1, 2) if layout == "interleaved" else np.stack(np.split(x, 2, -1), -1)
-    turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
-    parts = np.stack([turned.real, turned.imag], -1)
-    return parts.reshape(x.shape) if layout == "interleaved" else np.concatenate([parts[..., 0], parts[..., 1]], -1)
+    return turned(x, angles, layout)
 
 
 STALE = np.tile(PLAIN, (2, HEADS, 1))
@@ -134,7 +132,7 @@ NEOX = {"model_type": "gpt_neox", "hidden_size": HEADS * 256, "num_attention_hea
 REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray], str]] = {
     "unsloth#3699": (config(), PADDED, lambda x: rotated(x, PLAIN), "left padding is ignored"),
     "transformers#22161": (
-        NEOX, PADDED, lambda x: np.concatenate([rotated(x[..., :DIM], PLAIN), x[..., DIM:]], -1),
+        NEOX, PADDED, lambda x: rotated(x, PLAIN),
         "left padding is ignored"),
     "LlamaFactory#7318": (config(), {"positions": PACKED}, lambda x: rotated(x, PLAIN), "positions are not reset"),
     "llama.cpp#3825": (config(), {"shift": -8}, lambda x: rotated(x, 0 * PLAIN - 3), "moved by -3, not -8"),
@@ -158,9 +156,7 @@ def test_reports_of_wrong_positions(report: str) -> None:
 
 def test_a_cache_moved_in_too_many_channels() -> None:
     cache = np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, 256)).astype(np.float32)
-    angles = 5 * 10000.0 ** (-np.arange(128) / 128)
-    turned = (cache[..., :128] + 1j * cache[..., 128:]) * np.exp(1j * angles)
-    moved = np.concatenate([turned.real, turned.imag], -1).astype(np.float32)
+    moved = turned(cache, 5 * 10000.0 ** (-np.arange(128) / 128)).astype(np.float32)
     result = pecli.verify(moved, NEOX, before=cache, shift=5, atol=1e-4)
     assert "rotary dimension is 256 (the spec says 64)" in result.diagnosis[0]
 
@@ -197,6 +193,57 @@ def test_tables_per_batch(pecli_cli, tmp_path) -> None:
     assert pecli_cli(*words, "--atol", "1e-6").code == 1
     with pytest.raises(pecli.ParameterError, match="give `before`, too"):
         pecli.verify(ignored, config(), shift=1)
+
+
+def test_what_a_mask_hides_is_not_passed() -> None:
+    """Each of these passed, once."""
+    q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    with pytest.raises(pecli.ParameterError, match="no token at all"):
+        pecli.verify(q + 1, config(), before=q, attention_mask=0 * MASK, atol=1e-3)
+    for tokens in ({}, {"shift": 5}, {"attention_mask": MASK}):
+        assert "no finite numbers" in str(pecli.verify(q * np.nan, config(), before=q * np.nan, atol=1e-3, **tokens))
+        assert pecli.verify(0 * q, config(), before=0 * q, atol=1e-3, **tokens).weak
+    padded = np.where(MASK[:, None, :, None] == 0, np.nan, q)
+    assert pecli.verify(rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4)
+    lone = np.stack([0 * MASK[0], MASK[0]])
+    result = pecli.verify(q + 1, config(), before=q, attention_mask=lone, atol=1e-3)
+    assert not result
+    with pytest.raises(pecli.ParameterError, match="holds no numbers"):
+        pecli.verify(q[:0], config(), before=q[:0])
+    x, weight = q[:, 0], np.random.default_rng(3).normal(size=(LENGTH, DIM)).astype(np.float32)
+    with pytest.raises(pecli.ParameterError, match="real"):
+        pecli.verify(x + weight, weight + 5j, before=x, atol=1e-3)
+    assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3)
+
+
+def test_positions_one_too_far_beside_padding() -> None:
+    q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
+    result = pecli.verify(rotated(q, COUNTED + MASK), config(), before=q, attention_mask=MASK, atol=1e-4)
+    assert len(result.diagnosis) == 2
+    assert all("all 1 too far" in line for line in result.diagnosis)
+
+
+def test_the_layout_that_is_given_is_the_one_expected() -> None:
+    q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
+    for layout, other in (("halves", "interleaved"), ("interleaved", "halves")):
+        options = {"before": q, "layout": layout, "atol": 1e-6}
+        assert pecli.verify(rotated(q, PLAIN, layout), config(), **options)
+        assert not pecli.verify(rotated(q, PLAIN, other), config(), **options)
+
+
+def test_as_many_tokens_as_heads() -> None:
+    q = np.random.default_rng(2).normal(size=(2, 3, HEADS, DIM))
+    mask = np.array([[0] + [1] * (HEADS - 1), [1] * HEADS])
+    places = np.maximum(mask.cumsum(-1) - 1, 0)
+    assert pecli.verify(rotated(q, places), config(), before=q, attention_mask=mask, atol=1e-6)
+
+
+def test_a_mask_needs_tables_per_batch() -> None:
+    inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
+    angles = PLAIN[:, None] * inverse
+    for tables in ({"cos": np.cos(angles), "sin": np.sin(angles)}, np.stack([np.cos(angles), np.sin(angles)])):
+        with pytest.raises(pecli.ParameterError, match="attention_mask is of shape"):
+            pecli.verify(tables, config(), attention_mask=MASK, atol=1e-6)
 
 
 def test_one_layer_is_stale() -> None:

@@ -144,6 +144,14 @@ def test_tensors_that_belong_to_no_table_are_named(pecli_cli, tmp_path) -> None:
         assert (found.passed, found.unchecked) == (True, ("junk",))
     words = "rope", "--seq-len", 300, "--dim", 16, "--verify", tmp_path / "t.npz", "--atol", 1e-6
     assert pecli_cli(*words).out.splitlines()[-1] == "  not checked: junk"
+    tables, weights = waves(300, powers(10000.0, 16)), np.random.default_rng(0).normal(0, 0.02, (300, 16))
+    weights[:, 3] = 0  # a channel that died
+    (tmp_path / "c.json").write_text(json.dumps(config))
+    strict = "verify", tmp_path / "t.npz", "--config", tmp_path / "c.json", "--atol", 1e-6, "--strict"
+    for name, junk, code in (("w", weights, 0), ("foo", tables["sin"][None] / 2, 1)):  # a sine whose name says nothing
+        np.savez(tmp_path / "t.npz", **tables, **{name: junk})
+        assert pecli_cli(*strict).code == code, name
+    assert pecli_cli(*words, "--json").json["weak"] == ["foo looks like a table, and no name says of what"]
 
 
 def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:

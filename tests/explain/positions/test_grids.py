@@ -41,6 +41,9 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
         Rope(grid=(2, 8, 4), dim=96, style="hunyuan-video"),
         Rope(grid=(5, 9), dim=32, style="dinov3", base=50.0, layout="halves"),
         Rope(grid=(7, 7), dim=64, style="eva", grid_base=(16.0,)),
+        Rope(grid=(16, 12), dim=16, style="pixel", base=7.0),
+        Rope(grid=(3, 4, 5), dim=32, style="ltx", base=3000.0),
+        Rope(grid=(3, 4, 5), dim=32, style="cosmos", axis_factors=(1.0, 1.7, 2.5)),
     ],
 )
 def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
@@ -48,7 +51,14 @@ def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
     made, wanted = match.tables(), scheme.tables()
     for name in wanted.keys() & {"pe", "cos", "sin", "index"}:
         np.testing.assert_allclose(made[name], wanted[name], rtol=0, atol=1e-5)
-    assert getattr(match, "base", 0) == getattr(scheme, "base", 0)
+    for name in ("base", "axis_factors"):
+        assert getattr(match, name, 0) == getattr(scheme, name, 0)
+
+
+def test_a_grid_too_coarse_for_its_base_raises_nothing() -> None:
+    """Neighbouring points are turns apart, and a line through what is left of angles says that the base is negative."""
+    tables = Rope(grid=(4, 6), dim=32, style="pixel", base=37.0).tables()
+    assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches == ()
 
 
 def test_a_plain_table_is_no_list_of_positions() -> None:

@@ -24,8 +24,8 @@ BESIDE = {
 }
 TABLES = {"heatmap", "curves", "similarity"}
 FITTING = {
-    "sinusoidal": TABLES | {"wavelengths", "decay"},
-    "rope": TABLES | {"wavelengths", "decay"},
+    "sinusoidal": TABLES | {"wavelengths", "decay", "circle"},
+    "rope": TABLES | {"wavelengths", "decay", "circle"},
     "alibi": {"heatmap", "curves", "decay", "slopes"},
     "learned-init": TABLES,
 }

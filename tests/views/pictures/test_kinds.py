@@ -204,7 +204,11 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
     np.testing.assert_allclose(weights[np.isfinite(weights)], expected[expected >= frequencies.MIN_WEIGHT], rtol=1e-12)
 
 
-def test_slopes_are_the_paper_s() -> None:
+def test_circles_turn_once_in_a_wavelength_and_slopes_are_the_paper_s() -> None:
+    fast, slow = made("circle", pecli.Rope(97, 12), request=PlotRequest(channels=(0, 5))).panels
+    np.testing.assert_allclose(fast.curves[0].x, np.arange(97.0), rtol=1e-12)
+    np.testing.assert_allclose(slow.curves[0].x, np.arange(97) * 10000 ** (-5 / 6), rtol=1e-12)
+    np.testing.assert_array_equal(slow.curves[0].y, np.arange(97.0))
     (chart,) = made("slopes", pecli.Alibi(8)).panels
     assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
     assert not chart.joined

@@ -30,6 +30,7 @@ KINDS: dict[str, Kind] = {
     "similarity": Kind(tables.similarity, "cosine similarity of all positions with each other"),
     "patch": Kind(tables.patch, "of a table on a grid, the similarity of one patch to all others"),
     "decay": Kind(frequencies.decay, "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
+    "circle": Kind(frequencies.circle, "pairs of channels turning with the position; they move in a .gif", picks=True),
     "slopes": Kind(frequencies.slopes, "ALiBi's slopes, head by head"),
 }
 

@@ -1,5 +1,5 @@
 """What follows from frequencies and slopes: wavelengths beside the contexts that they have to span, which explains
-scaling; scores and weights by distance.
+scaling; scores and weights by distance, pairs as they rotate.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pecli.views.pictures.panels import (
     Picture,
     PlotRequest,
     Subject,
+    check_panels,
     chosen,
     names_of,
 )
@@ -38,6 +39,7 @@ LIMITS = {
 below which it is stretched; with what counts where they are not given.
 """
 MAX_POINTS = 1200
+MAX_POSITIONS, MAX_TURNS = 2000, 8.0  #: Positions of a spiral, and turns of the pairs that are chosen for one
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn
 MANY_HEADS, FEW_HEADS = 8, 3  #: Heads that are chosen of one subject, and of each of several
 DEFAULT_KEYS = 1024  #: Keys that a query sees where nobody says how many
@@ -282,3 +284,23 @@ def slopes(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 
 def _slopes(subject: Subject) -> Floats:
     return widened(next(table for table in subject.tables if table.name == "slopes").array())
+
+
+def circle(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """A spiral per pair: where it points over the table, from the first position in the middle to the last."""
+    if len(subjects) > 1:
+        raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
+    (subject,) = subjects
+    frequencies, length = angular_frequencies(subject), int(getattr(subject.scheme, "seq_len", 1))
+    positions = subject.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
+    pairs = informative_pairs(frequencies, length, 6, MAX_TURNS)
+    if request.channels:
+        pairs = chosen(request, len(frequencies), 6, "pairs")
+    check_panels(len(pairs))
+    panels = []
+    for pair, frequency in zip(pairs, frequencies[pairs].tolist(), strict=True):
+        turns = frequency * max(1, length - 1) / (2 * math.pi)
+        words = f"{turns:,.0f} turns" if turns >= 100 else f"{turns:.2g} turns" if turns else "does not rotate"
+        spiral = Curve("", positions * frequency, positions)
+        panels.append(Chart(f"pair {pair}: {words}", [spiral], "angle", "position", joined=False, polar=True))
+    return Picture("pairs turning with the position", panels, min(3, len(panels)))
