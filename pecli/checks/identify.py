@@ -151,7 +151,7 @@ def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     if all(array.dtype.kind in "iu" and 0 < array.size <= MAX_FULL_READ for array in group.values()):
         whole = max(int(np.abs(array.astype(np.int64)).max()) for array in group.values())
         if all(whole in STEPS.get(dtype_name(array.dtype), ()) for array in group.values()):
-            yield {name: (array / whole).astype(np.float32) for name, array in group.items()}
+            yield {name: (array.astype(np.float64) / whole).astype(np.float32) for name, array in group.items()}
     yield group
     if any(1 in array.shape for array in group.values()):
         yield {name: np.squeeze(array) for name, array in group.items() if array.size > 1}

@@ -126,7 +126,7 @@ class Reading:
     @property
     def has_equal_copies(self) -> bool:
         """Whether all that stands for one table is the same."""
-        one_copy = {name: found for name, (_, found) in self.pairs().items()}
+        one_copy = {name: widest(found) for name, (_, found) in self.pairs().items()}
         every = zip(self.names, self.parts, strict=True)
         return all(
             bool(((-part.found if part.negated else part.found) == one_copy[name]).all()) for name, part in every
