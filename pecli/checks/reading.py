@@ -127,10 +127,8 @@ class Reading:
     def has_equal_copies(self) -> bool:
         """Whether all that stands for one table is the same."""
         one_copy = {name: widest(found) for name, (_, found) in self.pairs().items()}
-        every = zip(self.names, self.parts, strict=True)
-        return all(
-            bool(((-part.found if part.negated else part.found) == one_copy[name]).all()) for name, part in every
-        )
+        every = [(one_copy[name], part) for name, part in zip(self.names, self.parts, strict=True)]
+        return all(bool((widest(part.found) == (-one if part.negated else one)).all()) for one, part in every)
 
     def explained(self) -> tuple[Scheme | None, dict[str, AnyArray]]:
         """One copy of what was found, by the names of a scheme that makes such tables, and the scheme."""
