@@ -92,12 +92,6 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
 
 
 @cache
-def class_parts() -> dict[str, tuple[str, dict[str, Any]]]:
-    """The text model of each larger one at class defaults: its model_type, and what it has otherwise than its class."""
-    return dict(stored("class_parts.json"))
-
-
-@cache
 def _classes() -> dict[str, ClassDefaults]:
     rows = stored("class_defaults.json").items()
     return {name: ClassDefaults(config, values, name, frozenset(*more)) for name, (config, values, *more) in rows}

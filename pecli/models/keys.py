@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from pecli.errors import FileError, nearest, quoted
 MAX_WHOLE = 2**40
 
 
+@cache
 def stored(name: str) -> Any:
     """What a file of data in this folder holds."""
     return json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
@@ -80,7 +81,13 @@ def _numbers(value: Any) -> list[float] | None:
     return [float(each) if isinstance(each, float) else each for each in value]
 
 
+def _texts(value: Any) -> list[str] | None:
+    return [*value] if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value) else None
+
+
 def _pair(value: Any) -> tuple[int, ...] | None:
+    if isinstance(value, Mapping):
+        value = (value.get("height"), value.get("width"))
     sizes = tuple(_whole(each) or 0 for each in (value if isinstance(value, (list, tuple)) else (value, value)))
     return sizes if len(sizes) == 2 and all(sizes) else None
 
@@ -176,13 +183,8 @@ class Keys:
 
     def words(self, name: str) -> list[str]:
         """A list of texts; empty where the key is absent."""
-        value = self.data.get(name)
-        self.mark(name)
-        if value is None:
-            return []
-        if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-            raise self.wrong(name, "it must be a list of texts")
-        return list(value)
+        found = self._read((name,), _texts, "it must be a list of texts")
+        return found.value if found else []
 
     def needed(self, found: Value | None, what: str) -> Value:
         """A value that there is no going on without."""
@@ -224,7 +226,7 @@ class Keys:
 
 POSITIONS = re.compile(
     r"rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor|max_period"
-    r"|ntk|sinusoid|rel_pos|relative|wavelen|no_?pe_|fope"
+    r"|ntk|sinusoid|rel_pos|relative|wavelen|no_?pe_|fope|xpos|(^|_)rpe(_|$)|interpolation_factor|extrapolation"
 )
 """What names of keys about positions have in them."""
 _OTHER_MATTERS = """

@@ -115,7 +115,8 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
     own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)
-    return {"main": (bare, None), "compress": (replace(settings, data=own), compressed)}
+    places = {**settings.elsewhere, "attention_factor": "compressed layers have none"}
+    return {"main": (bare, None), "compress": (replace(settings, data=own, elsewhere=places), compressed)}
 
 
 def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cache
 from operator import floordiv
 from typing import Any
 
@@ -58,6 +57,9 @@ def _patches(keys: Keys) -> Value:
     counted = keys.whole("num_patches")
     if counted is not None and "image_size" not in keys:
         return counted
+    height, width = keys.whole("init_pos_emb_height"), keys.whole("init_pos_emb_width")
+    if height and width:
+        return Value(height.value * width.value, f"{height.source} · {width.source}")
     grid = _patch_grid(keys)
     found = Value(math.prod(grid.value), f"({grid.source})²")
     frames, tube = keys.whole("num_frames"), keys.whole("tubelet_size")
@@ -292,11 +294,13 @@ _NAMES: dict[Kind, str] = {
     Choice(
         "sinusoidal_embeddings", _XLM, Choice("sinusoidal_pos_embds", _XLM, Learned(dim=("emb_dim",)))
     ): "xlm flaubert",
-    patches(1): "vit clip_vision_model clip_vision dinov2 dinov2_with_registers vit_msn blip_vision_model "
+    patches(
+        1
+    ): "vit clip_vision_model clip_vision dinov2 dinov2_with_registers vit_msn blip_vision_model intern_vit_6b "
     "chinese_clip_vision_model altclip_vision_model owlvit_vision_model clipseg_vision_model metaclip_2_vision_model",
     patches(2): "deit",
     patches(): "siglip_vision_model siglip_vision siglip2_vision_model idefics3_vision smolvlm_vision ijepa "
-    "glm_image_vision phi4_multimodal_vision",
+    "glm_image_vision phi4_multimodal_vision minicpmv4_6_vision",
     patches(1, note=_TILES): "mllama_vision_model",
     Choice("use_absolute_position_embeddings", patches(1), NOTHING, default=True): "internvl_vision",
     Choice("is_native", Unsupported(_ROWS_AND_COLUMNS), patches()): "aimv2_vision_model aimv2",
@@ -339,8 +343,8 @@ _NAMES: dict[Kind, str] = {
     Choice("alibi", Biased(note=_FALCON, form="key", slope_dtype="bfloat16", scaled=True)): "falcon",
     Choice("num_hidden_layers", Biased(form="causal"), value=40): "baichuan",
     Choice("attn_config.alibi", Biased(form="key-last"), Choice("attn_config.rope", None, _MPT), default=True): "mpt",
-    NOTHING: "jamba kimi_linear mamba mamba2 falcon_mamba rwkv xlstm nemotron_h zamba vits resnet convnext convnextv2 "
-    "regnet bit mobilenet_v1 mobilenet_v2 efficientnet poolformer timm_backbone encodec dac",
+    NOTHING: "jamba kimi_linear mamba mamba2 falcon_mamba rwkv xlstm nemotron_h phi4flash glm5_next_text zamba vits "
+    "resnet convnext convnextv2 regnet bit mobilenet_v1 mobilenet_v2 efficientnet poolformer timm_backbone encodec dac",
 }
 _RELATIVE = "longt5 pix2struct deberta xlnet transfo_xl wav2vec2 hubert beit udop"
 _CHUNKS = "its encoder has sines and cosines of relative positions within chunks, projected by a layer"
@@ -348,6 +352,7 @@ _OWN_KINDS = {
     "fastspeech2_conformer": "its encoder and decoder have `pecli sinusoidal --relative` of hidden_size channels",
     "gemma3n_audio": _CHUNKS,
     "gemma4_audio": _CHUNKS,
+    **dict.fromkeys(("inkling_text", "inkling_mm_model"), "each token mixes a bias by distance from learned profiles"),
     "swinv2": "its windows have a bias by a small network of log-spaced coordinates, not a table",
     "wavlm": "its first layer has T5's buckets of relative positions, gated by the queries; a convolution comes before",
 }
@@ -360,7 +365,7 @@ FAMILIES: dict[str, Kind] = {
 _BESIDE: dict[Kind, str] = {
     Learned(rows=("num_position_embeddings",), name="patches"): "qwen3_vl_vision qwen3_vl_moe_vision qwen3_5_vision "
     "qwen3_5_moe_vision qwen3_omni_moe_vision qwen3_omni_moe_vision_encoder qwen4_exp_vision cohere_compass_vision",
-    patches(name="patches"): "glm4v_vision glm4v_moe_vision paddleocr_vl_vision",
+    patches(name="patches"): "glm4v_vision glm4v_moe_vision paddleocr_vl_vision moonvit",
     patches(1, name="patches"): "llama4_vision_model",
     Unsupported("a learned table by row and column of the image comes beside rope"): "kimi_k25_vision gemma4_vision",
 }
@@ -373,11 +378,6 @@ def beside(model_type: str | None, *, vision: bool) -> Kind | None:
     return next((BESIDE[name] for name in names if name in BESIDE), None)
 
 
-@cache
-def _class_tables() -> dict[str, list[list[Any]]]:
-    return dict(stored("class_tables.json"))
-
-
 def tables_of(model_type: str | None) -> Kind | None:
     """The tables of a model_type; None where its class has none, or is not known.
 
@@ -385,7 +385,7 @@ def tables_of(model_type: str | None) -> Kind | None:
     some more, or as an image has patches where that key is empty. Or it is a tensor that no scheme describes, [name,
     shape at class defaults].
     """
-    rows = _class_tables().get(plain_name(model_type), [])
+    rows = stored("class_tables.json").get(plain_name(model_type), [])
     ruled, others = [row for row in rows if len(row) == 4], [row for row in rows if len(row) == 2]
     named = ", ".join(f"{tensor} ({shape})" for tensor, shape in others)
     note = f"it has tables of positions that are none of pecli's schemes, at class defaults: {named}" if named else ""

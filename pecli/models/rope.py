@@ -34,6 +34,7 @@ WARNED_KEYS = {
     "dual_chunk_attention_config": "dual chunk attention takes positions within chunks once a context is longer",
     "rotary_scaling_factor": "the base grows with the length (dynamic NTK), which is not applied here",
     "use_dynamic_ntk": "the base grows with the length (dynamic NTK) beyond seq_length, which is not applied here",
+    "vision_chunk_size": "images have an encoder with learned tables of patches and tiles, which are not described",
     "use_logn_attn": "queries beyond seq_length n are multiplied by log(p)/log(n) at position p, outside the table",
 }
 """Keys that change positions or scores in ways that the encodings do not describe."""

@@ -9,7 +9,7 @@ import pytest
 
 import pecli
 from pecli.models.find import load_config, load_model
-from tests.models.facts import check, one
+from tests.models.facts import by_layer, check, one
 
 ORIGINAL = "original_max_position_embeddings"
 PARAMS = {"dim": 4096, "n_heads": 32, "n_layers": 32}
@@ -21,6 +21,9 @@ GPT_OSS = {"hidden_size": 2880, "head_dim": 64, "num_attention_heads": 64, "init
 YARN = {"factor": 16.0, ORIGINAL: 8192, "alpha": 1, "beta": 32}
 MLC = {"hidden_size": 4096, "num_attention_heads": 32}
 HYPHENS = {"hidden-size": 768, "num-attention-heads": 12, "pos-emb": "rotary", "rotary-pct": 0.25}
+LITGPT = {"n_embd": 4096, "n_head": 32, "rotary_percentage": 1.0, "rope_condense_ratio": 1, "rope_n_elem": 128}
+BLEND = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+MEGATRON = {"hidden_size": 4096, "num_attention_heads": 32, "kv_channels": 128, "position_embedding_type": "rope"}
 INTERLEAVED, HALVES = {"scheme": "rope", "layout": "interleaved"}, {"scheme": "rope", "layout": "halves"}
 LISTS = {"rope_scaling_short_factor": [1.0] * 64, "rope_scaling_long_factor": [2.0] * 64}
 
@@ -36,6 +39,60 @@ READ: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
         {"nope_layers": [15, 31], "source of nope_layers": "one layer in 16 (nope_layer_interval)"},
         "layers 15, 31 have no rope",
     ),
+    "Meta, Llama 4 with its temperature": (
+        {
+            **PARAMS,
+            "nope_layer_interval": 16,
+            "attn_temperature_tuning": True,
+            "attn_scale": 0.1,
+            "floor_scale": 8192.0,
+        },
+        {"attn_scale": 0.1, "floor_scale": 8192},
+        "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)",
+    ),
+    "Meta, Llama 4 without a blend": (
+        {**PARAMS, "use_scaled_rope": True, "rope_scaling_factor": 16.0, "rope_high_freq_factor": 1.0},
+        {**INTERLEAVED, "scaling": "llama3", "factor": 16.0, "high_freq_factor": 1.0, "low_freq_factor": 1.0},
+        "",
+    ),
+    "Meta, Llama 3.2 with images": ({**PARAMS, "vision_chunk_size": 560}, INTERLEAVED, "learned tables of patches"),
+    "litgpt, Llama 3.1": (
+        {**LITGPT, "rope_base": 500000, "rope_adjustments": {**BLEND, "original_max_seq_len": 8192}},
+        {**HALVES, "dim": 128, "base": 5e5, "scaling": "llama3", "factor": 8.0, ORIGINAL: 8192},
+        "",
+    ),
+    "litgpt, condensed": (
+        {**LITGPT, "rotary_percentage": 0.25, "rope_condense_ratio": 8},
+        {**HALVES, "partial_rotary_factor": 0.25, "scaling": "linear", "factor": 8.0},
+        "",
+    ),
+    "litgpt, a factor alone": ({**LITGPT, "rope_adjustments": {"factor": 8.0}}, {"scaling": "linear"}, ""),
+    "litgpt, YaRN": (
+        {**LITGPT, "rope_adjustments": {"factor": 8.0, "beta_fast": 32, "beta_slow": 1}},
+        {"scaling": "none"},
+        "beta_fast",
+    ),
+    "Megatron": (
+        {**MEGATRON, "rotary_base": 500000, "use_rope_scaling": True, "rope_scaling_factor": 8.0},
+        {**HALVES, "dim": 128, "base": 5e5, "scaling": "llama3", "factor": 8.0, ORIGINAL: 8192},
+        "",
+    ),
+    "Megatron, interpolated": (
+        {**MEGATRON, "rotary_percent": 0.5, "rotary_interleaved": True, "rotary_seq_len_interpolation_factor": 4},
+        {**INTERLEAVED, "partial_rotary_factor": 0.5, "scaling": "linear", "factor": 4.0},
+        "",
+    ),
+    "NeMo": (
+        {"model": {**MEGATRON, "rotary_percentage": 0.5, "seq_len_interpolation_factor": 2}},
+        {
+            **HALVES,
+            "partial_rotary_factor": 0.5,
+            "factor": 2.0,
+            "source of factor": "model.seq_len_interpolation_factor",
+        },
+        "",
+    ),
+    "Megatron, latent": ({**MEGATRON, "rotary_base": 1e4, "multi_latent_attention": True}, HALVES, "no model_type"),
     "Mistral": (
         {**PARAMS, "head_dim": 64, "yarn": {**YARN, "apply_scale": False}},
         {**INTERLEAVED, "dim": 64, "scaling": "yarn", "factor": 16.0, "beta_fast": 32.0, "attention_factor": 1.0},
@@ -100,6 +157,11 @@ READ: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
         {**HALVES, "dim": 128, "base": 5e5, "source of base": "model_config.position_embedding_base"},
         "",
     ),
+    "MLC, GPT-NeoX": (
+        {"model_type": "gpt_neox", "model_config": {**MLC, "position_embedding_base": 5e5}},
+        {"base": 5e5, "partial_rotary_factor": 0.25},
+        "",
+    ),
     "MLC, 0": ({"model_type": "llama", "model_config": {**MLC, "position_embedding_base": 0}}, {"base": 1e4}, None),
     "VILA": (
         {"model_type": "llava_llama", "llm_cfg": {"model_type": "qwen2", "head_dim": 128, "rope_theta": 1e6}},
@@ -132,6 +194,19 @@ def test_layers_and_parts_have_bases_of_their_own() -> None:
     model = load_config({**MOSHI, "positional_embedding": "rope", **depth})
     found = {(each.layer_type, each.part): (each.head_dim, each.parameters["base"]) for each in model}
     assert found == {("", ""): (128, 1e5), ("depformer", "depformer"): (64, 8.0)}
+    compressed = {"compress_rope_theta": 1.6e5, "original_seq_len": 65536, "rope_factor": 16}
+    model = load_config({"dim": 4096, "n_heads": 64, "head_dim": 512, "rope_head_dim": 64, **compressed})
+    assert {
+        each.layer_type: (each.parameters["base"], each.parameters["scaling"], each.trailing) for each in model
+    } == {
+        "main": (1e4, "none", True),
+        "compress": (1.6e5, "yarn", True),
+    }
+    tower = {"hidden_size": 1024, "num_attention_heads": 16, "rope_theta": 1e4, "image_size": 1024, "patch_size": 16}
+    assert by_layer({**PARAMS, "vision_encoder": tower})["vision"] == (64, 1e4, "none", "interleaved")
+    sizes = {"image_size": {"height": 336, "width": 336}, "patch_size": {"height": 14, "width": 14}}
+    found = by_layer({**PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
+    assert (found["vision"], found["vision.patches"]) == ((88, 1e4, "none", "interleaved"), ("learned", 577, 1408))
 
 
 @pytest.mark.parametrize("config", [{**NEOX, "pos_emb": "none"}, {**MOSHI, "positional_embedding": "none"}])

@@ -113,6 +113,13 @@ TOWERS = {  # beside rope, or instead of it; rows of the class token included
     "paddleocr_vl": ("paddleocr_vl_vision", {}, {"vision": None, "vision.patches": 1024}),
     "llama4": ("llama4_vision_model", {}, {"vision": None, "vision.patches": 1025}),
     "internvl": ("internvl_vision", {"image_size": [448, 448], "patch_size": [14, 14]}, {"vision": 1025}),
+    "kimi_vl": (
+        "moonvit",
+        {"init_pos_emb_height": 64, "init_pos_emb_width": 60},
+        {"vision": None, "vision.patches": 3840},
+    ),
+    "internvl_chat": ("intern_vit_6b", {}, {"vision": 1025}),
+    "minicpmv4_6": ("minicpmv4_6_vision", {}, {"vision": 1024}),
     "mllama": ("mllama_vision_model", {}, {"vision": 1025}),
     "phi4_multimodal": ("phi4_multimodal_vision", {}, {"vision": 1024}),
     "aimv2": ("aimv2_vision_model", {}, {"vision": 1024}),
@@ -131,8 +138,12 @@ def test_learned_tables_of_vision_towers() -> None:
 
 DESCRIBED = [
     ({"model_type": "aimv2_vision_model", "is_native": True, **VISION}, "1024 patches × 1152 that is sinusoidal"),
+    ({"model_type": "inkling_mm_model", "text_config": {"model_type": "inkling_text", **SIZES}}, "a bias by distance"),
+    ({"model_type": "llava_llama", "llm_cfg": "./llm"}, "llm_cfg is './llm', whose config.json says"),
+    ({"model_type": "telechat", **SIZES}, "model_type 'telechat' is unknown"),
+    ({"model_type": "phi4flash", **SIZES}, "the model has none"),
     ({"model_type": "longt5", **SIZES}, "relative positions of its own kind"),
-    ({"model_type": "internvl_vision", **VISION, "use_absolute_position_embeddings": False}, "no key names one"),
+    ({"model_type": "internvl_vision", **VISION, "use_absolute_position_embeddings": False}, "the model has none"),
 ]
 
 

@@ -70,6 +70,7 @@ class GridStyle:
     repeats_time: bool = False  #: each image of a video has the same rows
     law: str = ""  #: frequencies rise from 1 to the base, as "rising" powers or "linear"; else they fall from 1
     mixed: bool = False  #: the axes take turns at each frequency, after pairs of angle 0 where those do not share dim
+    alternating: bool = False  #: the axes take turns at each frequency, which falls from 1
     cut: bool = False  #: the last channels are left out where the axes have more than dim
     factors: tuple[float, ...] = ()  #: by which NTK stretches the base of each axis
     grid_base: tuple[float, ...] | None = None  #: where nothing is said; positions are rounded down then
@@ -88,6 +89,8 @@ class GridStyle:
             still = AxisBlock(0, dim - 2 * many * len(places), Fraction(1), law="still")
             rising = (AxisBlock(place, 2, Fraction(1 - many), k) for k in range(many) for place in places)
             return still, *rising
+        if self.alternating and channels is None and dim % 4 == 0:
+            return tuple(AxisBlock(place, 2, Fraction(dim, 4), k) for k in range(dim // 4) for place in places)
         if len(split) != len(self.axes):
             rule = f"the {self.name} style has the axes {', '.join(self.axes)}"
             raise ParameterError("axes", spelled(split), rule, "give the channels of each")
@@ -193,6 +196,7 @@ _ROTARY = (
     GridStyle("dinov3", "hw", _HALVES, base=100.0, coordinate="-1 to 1", in_turns=True),
     GridStyle("eva", "hw", _HALVES),
     GridStyle("sam2", "wh", _HALVES),
+    GridStyle("moonvit", "wh", _HALVES, alternating=True),
     GridStyle("qwen-image", "thw", _FLUX, coordinate="centred"),
     GridStyle("qwen-image-2.1", "thw", _FLUX, coordinate="centred", counted="thw"),
     GridStyle("flux2", "thwl", shares(*[Fraction(1, 4)] * 4), base=2000.0, counted="l"),

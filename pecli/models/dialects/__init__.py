@@ -22,6 +22,8 @@ _EXECUTORCH = (
 )
 _NEOX = ("pos_emb", "pipe_parallel_size", "model_parallel_size", "rotary_pct", "no_weight_tying", "gpt_j_residual")
 _MOSHI = ("positional_embedding", "depformer_dim", "max_period")
+_LITGPT = ("rotary_percentage", "rope_condense_ratio", "rope_adjustments")
+_MEGATRON = ("rotary_base", "rotary_percentage", "rotary_seq_len_interpolation_factor", "encoder_seq_length")
 _OLMO_TYPES = ("olmo", "hf_olmo", "llada", "mmada")
 _OLMO = ("rope", "alibi", "block_type", "layer_norm_type", "mlp_ratio", "mlp_hidden_size")
 
@@ -57,10 +59,13 @@ DIALECTS = (
     Dialect("diffusers.read", ("_class_name",), model_types=None),
     Dialect("own_code.mlc", has_one=(("model_config", "position_embedding_base"),), model_types=None),
     Dialect("own_code.gpt_oss", has_one=(("initial_context_length", "rope_ntk_alpha", "rope_ntk_beta"),)),
+    Dialect("own_code.deepseek4", ("dim", "rope_head_dim", "compress_rope_theta")),
     Dialect("own_code.deepseek", ("dim",), (_LATENT, _DEEPSEEK), lacks=("yarn",)),
     Dialect("own_code.executorch", ("dim", "n_heads"), (_EXECUTORCH,), lacks=("hidden_size", "kv_lora_rank")),
     Dialect("own_code.moshi", ("dim", "num_heads"), (_MOSHI,), model_types=None),
     Dialect("own_code.olmo", ("d_model", "n_heads"), (_OLMO,), ("rope_parameters",), _OLMO_TYPES, inside="model"),
+    Dialect("own_code.litgpt", ("n_embd", "n_head"), (_LITGPT,)),
+    Dialect("own_code.megatron", ("num_attention_heads",), (_MEGATRON,), lacks=("architectures",), inside="model"),
     Dialect("own_code.neox", ("hidden_size", "num_attention_heads"), (_NEOX,), lacks=("architectures",)),
     Dialect("own_code.meta", ("dim", "n_heads"), lacks=("hidden_size",)),
     Dialect("huggingface.read", model_types=None),

@@ -11,8 +11,8 @@ from typing import Any
 from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.encoding import Encoding
-from pecli.models.families import TEXTS, Family, class_defaults, class_parts, family_of, model_type_of
-from pecli.models.keys import NO_CLASS, Keys, plain_name
+from pecli.models.families import TEXTS, Family, class_defaults, family_of, model_type_of
+from pecli.models.keys import NO_CLASS, Keys, plain_name, stored
 from pecli.models.layer_types import EVIDENCE, HEADS, SETTINGS, SIZES, THETAS, WIDTHS
 from pecli.models.non_rotary import NOTHING, ROWS, Biased, Choice, Kind, Learned, Unsupported
 from pecli.models.rope import rope_encodings
@@ -66,9 +66,10 @@ def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
 
 
 def _text_of_class(part: Part) -> tuple[str, dict[str, Any]] | None:
-    """The text model that the class of a larger one has where the file has none."""
+    """The text model that the class of a larger one has where the file has none: its model_type, and what it has
+    otherwise than its own class."""
     is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
-    return class_parts().get(plain_name(part.model_type)) if is_bare else None
+    return stored("class_parts.json").get(plain_name(part.model_type)) if is_bare else None
 
 
 def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
@@ -77,8 +78,14 @@ def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> 
     kind = _kind_of(part.keys, part.model_type)
     if kind is None and (kind := non_rotary.tables_of(part.model_type)):
         warnings.extend(kind.notes(part.keys))
-    if not (kind and kind.note):  # which says it already
-        warnings.append("no positional encoding was found: no key names one")
+    if kind and kind.note:  # which says it already
+        return
+    reason = "no key names one" if kind is None else "the model has none"
+    if path := part.keys.word(*(name for name in TEXTS if isinstance(part.keys.data.get(name), str))):
+        reason = f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
+    elif kind is None and part.model_type and not family_of(part.model_type, vision=part.vision):
+        reason += f", and model_type {part.model_type[:60]!r} is unknown"
+    warnings.append(f"no positional encoding was found: {reason}")
 
 
 def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:

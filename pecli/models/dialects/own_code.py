@@ -41,7 +41,8 @@ def mlc(keys: Keys, warnings: list[str]) -> list[Encoding]:
     given = own.data.get("position_embedding_base")  # which counts as read where its value is taken
     theta = Value(given, own.full_name("position_embedding_base")) if given else None  # 0 stands for none
     model_type = None if "model_type" in own else keys.word("model_type")
-    return huggingface.read(own.translated({}, {"rope_theta": theta, "model_type": model_type}), warnings)
+    others = {"rope_theta": theta, "rotary_emb_base": theta, "model_type": model_type}
+    return huggingface.read(own.translated({}, others), warnings)
 
 
 GPT_OSS = {"rope_scaling_factor": 32.0, "initial_context_length": 4096, "rope_ntk_beta": 32.0, "rope_ntk_alpha": 1.0}
@@ -93,23 +94,37 @@ def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return _ropes(keys, "qk_rope_head_dim qk_nope_head_dim rope_theta", family, warnings, settings)
 
 
+def deepseek4(keys: Keys, warnings: list[str]) -> list[Encoding]:
+    """DeepSeek-V4's own: the last channels of a head rotate; layers that compress have YaRN, and a base for it."""
+    names = f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow"
+    settings = {"rope_type": Value("yarn", "as in DeepSeek-V4's code"), **_named(keys, names)}
+    family = Family("DeepSeek-V4's code", layout=INTERLEAVED, trailing=True)
+    reads, others = "head_dim rope_theta compress_rope_theta", _named(keys, "qk_rope_head_dim=rope_head_dim")
+    return _ropes(keys, reads, family, warnings, settings, others)
+
+
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
 """What `use_scaled_rope` stands for in Meta's code; the factor may be given."""
 
 
-def _llama3(keys: Keys, **given: Value | None) -> Settings:
-    """Llama 3.1's scaling where `use_scaled_rope` asks for it; some of its numbers may be given."""
-    if not keys.is_true("use_scaled_rope"):
+def _llama3(keys: Keys, flag: str = "use_scaled_rope", **given: Value | None) -> Settings:
+    """Llama 3.1's scaling where a flag asks for it; some of its numbers may be given."""
+    if not keys.is_true(flag):
         return {}
-    source = keys.full_name("use_scaled_rope")
+    source = keys.full_name(flag)
     found = {name: given.get(name) or Value(value, source) for name, value in LLAMA3.items()}
     return {"rope_type": Value("llama3", source), **found}
+
+
+TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_model"}
+"""Objects of params.json that hold a tower for images, and its model_type in transformers."""
 
 
 def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Meta's and Mistral's own params.json: `dim`, `n_heads`, pairs interleaved; Mistral's `yarn`, whose alpha and beta
     are the slow and the fast limit."""
-    settings = _llama3(keys, factor=keys.number("rope_scale_factor", "rope_scaling_factor"))
+    factor, high = keys.number("rope_scale_factor", "rope_scaling_factor"), keys.number("rope_high_freq_factor")
+    settings = _llama3(keys, factor=factor, high_freq_factor=high)
     if yarn := keys.section("yarn"):
         applies = yarn.flag("apply_scale")
         settings = {
@@ -119,13 +134,19 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
         }
     others = {"no_rope_layer_interval": keys.whole("nope_layer_interval"), "num_hidden_layers": keys.whole("n_layers")}
     family = Family("the code that params.json is for", layout=INTERLEAVED)
-    reads = "dim n_heads head_dim rope_theta qk_rope_head_dim qk_nope_head_dim"
+    reads = "dim n_heads head_dim rope_theta qk_rope_head_dim qk_nope_head_dim vision_chunk_size "
+    reads += "attn_temperature_tuning attn_scale floor_scale"
     found = _ropes(keys, reads, family, warnings, settings, others)
     tuned = keys.section("llama_4_scaling")
     if tuned and (beta := tuned.number("beta")):
         length = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value
         warnings.append(multiplied_queries(beta.value, length))
         found = [replace(each, extra={**each.extra, "llama_4_scaling_beta": beta.value}) for each in found]
+    for name, model_type in TOWERS.items():
+        if inner := keys.part(name):
+            data = {"vision_config": {"model_type": model_type, **inner.data}}
+            towers = huggingface.read(replace(keys, data=data, elsewhere={"vision_config": name}), warnings)
+            found += [replace(each, layout=each.layout and INTERLEAVED) for each in towers]
     return found
 
 
@@ -152,6 +173,38 @@ def executorch(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return _ropes(keys, reads, family, warnings, settings, others)
 
 
+def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
+    """litgpt's model_config.yaml: a ratio divides the positions, or adjustments are Llama 3.1's or a factor alone."""
+    keys = replace(keys, defaults=ClassDefaults("litgpt's Config", {"rotary_percentage": 0.25}))
+    settings: Settings = {}
+    adjusted, ratio = keys.section("rope_adjustments"), keys.number("rope_condense_ratio")
+    if adjusted and not adjusted.any("beta_fast", "beta_slow"):
+        kind = "llama3" if "low_freq_factor" in adjusted else "linear"
+        names = f"factor low_freq_factor high_freq_factor {ORIGINAL}=original_max_seq_len"
+        settings = {"rope_type": Value(kind, "rope_adjustments"), **_named(adjusted, names)}
+    elif ratio and ratio.value != 1:
+        settings = {"rope_type": Value("linear", ratio.source), "factor": ratio}
+    keys.mark("rope_n_elem", "rope_indices")
+    others = _named(keys, "partial_rotary_factor=rotary_percentage")
+    reads = "n_embd n_head head_size rope_base rope_local_base_freq rope_interleave"
+    return _ropes(keys, reads, Family("litgpt"), warnings, settings, others)
+
+
+def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
+    """Arguments of Megatron and NeMo, whose files have them in `model`; other encodings than rope as Hugging Face's."""
+    own = keys if "num_attention_heads" in keys else keys.part("model") or keys
+    kind = own.word("position_embedding_type")
+    if kind is None or kind.value != "rope" or own.is_true("multi_latent_attention"):
+        return huggingface.read(own, warnings)
+    ratio = own.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
+    settings = _llama3(own, "use_rope_scaling", factor=own.number("rope_scaling_factor"))
+    if ratio and not settings:
+        settings = {"rope_type": Value("linear", ratio.source), "factor": ratio}
+    names = "rope_theta=rotary_base rope_interleave=rotary_interleaved"
+    others = {**_named(own, names), "partial_rotary_factor": own.number("rotary_percent", "rotary_percentage")}
+    return _ropes(own, "hidden_size num_attention_heads kv_channels", Family("Megatron"), warnings, settings, others)
+
+
 def _known(keys: Keys, kind: Value, *kinds: str) -> str:
     if kind.value not in kinds:
         raise FileError(keys.path, f"{kind.source} is {kind.value[:40]!r}", f"known are {', '.join(kinds)}")
@@ -175,6 +228,8 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
     names = {name.removeprefix(prefix): name for name in keys.data if name.startswith(prefix)}
     inner = replace(keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=names)
     parts = {"": (keys, keys.word("positional_embedding") or Value("sin", "default of moshi's transformer"))}
+    if "positional_embedding" not in keys:
+        warnings.append("positional_embedding is not given: moshi's transformer then adds sines and cosines")
     if inside := inner.word("pos_emb", "positional_embedding"):
         parts["depformer"] = inner, inside
     found: list[Encoding] = []
