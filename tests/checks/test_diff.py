@@ -128,6 +128,8 @@ def test_another_base_is_named_without_any_spec() -> None:
     (found,) = differ(TABLE, woven(sin, cos)).explanations
     assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
+    noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
+    assert differ(noise, noise[:, [*range(8)] * 2]).explanations == ()  # channels twice are no order of channels
 
 
 def test_tensors_on_one_side_only_are_findings() -> None:

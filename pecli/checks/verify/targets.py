@@ -229,10 +229,16 @@ def _sinusoidal(encoding: Encoding, array: AnyArray, role: str | None, place: Pl
 def _relative(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     given: dict[str, Any] = {name: value for name, value in encoding.parameters.items() if name != "seq_len"}
     scheme = Relative(**given, seq_len=None if "grid" in given else array.shape[-1])
-    yield fixed({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
+    if role == "bias_rows":  # a row for each number, a column for each head
+        yield _values(role, array, (scheme.numbers, array.shape[-1]))
+    else:
+        yield fixed({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
 
 
 def _learned(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
-    shape = encoding.parameters["max_len"], encoding.parameters["dim"]
+    yield _values("weight", array, (encoding.parameters["max_len"], encoding.parameters["dim"]))
+
+
+def _values(name: str, array: AnyArray, shape: tuple[int, int]) -> Target:
     nothing = np.broadcast_to(np.zeros((), array.dtype), shape)
-    yield fixed({"weight": nothing}, words="values are learned; the shape is right")
+    return fixed({name: nothing}, words="values are learned; the shape is right")

@@ -230,6 +230,21 @@ def sinusoids(rows: int) -> np.ndarray:
     return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
 
 
+@pytest.mark.parametrize(
+    ("config", "name", "shape"),
+    [
+        ({"model_type": "t5", "d_model": 64}, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias", (32, 8)),
+        ({"model_type": "swin", "window_size": 7}, "layers.0.attention.self.relative_position_bias_table", (169, 4)),
+    ],
+)
+def test_biases_by_relative_position_are_checked_for_their_rows(config, name, shape) -> None:
+    values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    others = {"shared.weight": np.ones((4, 4), np.float32)}
+    assert pecli.verify({name: values, **others}, config)
+    for wrong in (values[1:], np.where(values > 1, np.nan, values)):
+        assert not pecli.verify({name: wrong, **others}, config)
+
+
 def test_sinusoidal_and_learned_side_by_side() -> None:
     config = {"model_type": "whisper", "d_model": 8, "max_source_positions": 10, "max_target_positions": 5}
     encoder, decoder = (f"model.{part}.embed_positions.weight" for part in ("encoder", "decoder"))
