@@ -223,6 +223,8 @@ def row_positions(
         if mask.dtype.kind not in "iub" or ((mask != 0) & (mask != 1)).any():
             given_as = f"of shape {mask.shape} and dtype {mask.dtype}"
             raise ParameterError("attention_mask", given_as, "it is 1 for tokens and 0 for padding")
+        if not mask.any():
+            raise ParameterError("attention_mask", f"of shape {mask.shape}", "it has no token at all")
         counted = np.maximum(np.cumsum(mask != 0, axis=-1) - 1, 0)
         return RowPositions(0, counted, "attention_mask", mask != 0)
     if positions is not None:

@@ -139,6 +139,8 @@ def test_another_base_is_named_without_any_spec() -> None:
     prefixed = [{"x.cos": one, "x.sin": other, "y": COS[:9]} for one, other in ((COS, SIN), (cos, sin))]
     (both,) = differ(*prefixed).explanations
     assert (both.edits, both.tensors) == (found.edits, ("x.cos", "x.sin"))
+    noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
+    assert differ(noise, noise[:, [*range(8)] * 2]).explanations == ()  # channels twice are no order of channels
 
 
 def test_tensors_on_one_side_only_are_findings() -> None:

@@ -67,15 +67,9 @@ def test_sums() -> None:
 @pytest.mark.parametrize(
     ("encoding", "options", "words"),
     [
-        ("gemma-3-12b", {}, "layer_type is missing"),
-        ("gpt2", {}, "its encoding is learned, not rope"),
-        ("llama-2-7b", {"offset": 1, "positions": range(6)}, "`positions` says where rows stand"),
-        ("llama-2-7b", {"positions": range(5)}, "L = 6 rows"),
-        ("llama-2-7b", {"shift": 1, "offset": 1}, "leave out one of them"),
         ("llama-2-7b", {"layout": "pairs"}, "it must be one of halves"),
         ("gpt-oss-20b", {}, "a head of gpt-oss-20b has 64 channels"),
         (pecli.Sinusoidal(6, 128), {"inverse": True}, "sinusoidal has no use for it"),
-        (np.ones((3, 128)), {}, "asks for rows up to 6 of 3"),
         (3, {}, "it must be a path, a preset"),
     ],
 )
