@@ -16,7 +16,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
 from pecli.checks.layer_dumps import first_departure
 from pecli.checks.model_forms import diff_forms
-from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
+from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, wave_readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -286,18 +286,11 @@ def _is_masked(array: AnyArray) -> bool:
 
 def _arranged(ours: AnyArray, theirs: AnyArray, lines: bool) -> Reading | None:
     """The second array as cosines and sines that the first holds, both in one array each, however arranged."""
-    widths = {size // times for size in ours.shape[-3:] for times in (1, 2, 4) if size and not size % times}
-    for width in sorted(widths, reverse=True):
-
-        def make(rows: int, width: int = width) -> tuple[None, dict[str, Array]]:
-            return None, dict.fromkeys(PLURALS, np.broadcast_to(np.zeros(()), (rows, width)))  # whatever the values
-
-        for found in readings(ours, Target((*PLURALS,), (None, width), make, waves=True)):
-            parts = {name: part.found for name, part in zip(PLURALS, found.parts, strict=False) if not part.copies}
-            if len(parts) == 2 and not found.is_near and found.is_plausible:
-                reading = best_reading(theirs, _both(parts), lines=lines)
-                if reading is not None and reading.is_near:
-                    return reading
+    for found in wave_readings(ours):
+        parts = {name: part.found for name, part in zip(PLURALS, found.parts, strict=False) if not part.copies}
+        reading = best_reading(theirs, _both(parts), lines=lines) if len(parts) == 2 else None
+        if reading is not None and reading.is_near:
+            return reading
     return None
 
 

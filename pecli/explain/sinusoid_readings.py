@@ -15,7 +15,7 @@ import numpy as np
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
-from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
+from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms, has_outlier
 from pecli.explain.sample import Sample, chosen, rms
 from pecli.explain.wave_measurement import Place
 
@@ -109,7 +109,8 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
 def _same(one: AnyArray, other: AnyArray) -> bool:
     """Whether two arrays are equal but for noise, where one may stand for several copies."""
     size = float(np.abs(one).mean()) + float(np.abs(other).mean())
-    return bool(rms(one - other) < SAME * size / 2) or not (one - other).any()
+    apart = one - other
+    return (bool(rms(apart) < SAME * size / 2) and not has_outlier(apart, size)) or not apart.any()
 
 
 def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
