@@ -209,6 +209,16 @@ def spelled(value: Any) -> str:
     return str(value)
 
 
+def brief(value: Any, most: int = 64) -> str:
+    """The same; of a long list its ends, where something else has it all.
+
+    >>> brief([1.0, 2.0, 3.0, 4.0, 5.5], 4)
+    '1,2,3,…,5.5 (5 numbers)'
+    """
+    parts = re.split("[,;]", text := spelled(value))
+    return f"{','.join(parts[:3])},…,{parts[-1]} ({len(parts)} numbers)" if len(parts) > most else text
+
+
 def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:
     """«did you mean 'halves'?», or nothing where no option is close; what the word begins is closest.
 

@@ -23,7 +23,7 @@ LAYOUTS = ("halves", "interleaved")
 MAX_RESIDUAL = 1e-2  #: of the values after, what the quotient of pairs may leave where all heads are rotated alike
 
 
-LAYER = re.compile(r"(?:layers?|blocks?|blk|\bh|\bl)[._-]?(\d+)", re.IGNORECASE)
+LAYER = re.compile(r"(?:layers?|blocks?|blk|\bh|\bl)[._-]?(\d{1,6})", re.IGNORECASE)
 MAX_NAMES = 4  #: tensors of a layer that a line names
 
 
@@ -39,7 +39,8 @@ def first_departure(
     """Which layer is the first that departs, if there are several, and what explains the rotation there."""
     layers = {number: [*of] for number, of in groupby(sorted(tensors, key=_layer), _layer)}
     departing = [number for number, of in layers.items() if number >= 0 and not all(each.passed for each in of)]
-    if len(layers.keys() - {-1}) < 2 or not departing:
+    around = {side for pair in SIDES for side in pair if any(side in each.name for each in tensors)}
+    if len(layers.keys() - {-1}) < 2 or not departing or not any({*pair} <= around for pair in SIDES):
         return []
     first = departing[0]
     wrong = [each.name for each in layers[first] if not each.passed]
@@ -67,7 +68,9 @@ def _rotations(runs: Sequence[tuple[Array, Array]]) -> Iterator[list[Floats]]:
     for layout in LAYOUTS:
         tables = []
         for before, after in runs:
-            if before.ndim < 2 or before.shape != after.shape or before.shape[-1] % 2:
+            if before.ndim < 2 or before.shape != after.shape or before.shape[-1] % 2 or not before.size:
+                return
+            if not all(side.dtype.kind != "c" and np.isfinite(widened(side)).all() for side in (before, after)):
                 return
             x, y = (np.array(halved(widened(side), layout)) for side in (before, after))
             start, end = (side[0] + 1j * side[1] for side in (x, y))

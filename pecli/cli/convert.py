@@ -7,11 +7,11 @@ from typing import Any
 
 from pecli.cli import Exit, command, option_name, options, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, listed
 from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.contents import carried_spec
 from pecli.files.output import KEY, OnBlock, is_stream
-from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_SCORE_CHANGE, PAIRS, Converted, converted
+from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_LISTED, PAIRS, Converted, ScoreCheck, converted
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
 from pecli.views import counting, screen
@@ -64,8 +64,8 @@ def convert(
         options.check_output(output, json=json)
     loaded = open_file(file)
     made = _converted(loaded, given)
-    change = made.check() if check else None
-    passed = change is None or change < MAX_SCORE_CHANGE
+    checked = made.check() if check else None
+    passed = checked is None or checked.passed
     is_whole = file in (loaded.path, "-")
     is_changed = bool(made.moves or made.cast) or not is_whole
     if output is not None and passed:
@@ -76,14 +76,14 @@ def convert(
     written, assumed = output if passed else None, _assumed(made)
     if json:
         about: dict[str, Any] = {"file": loaded.path, "output": written, "moved": list(made.moves), "cast": made.cast}
-        about |= {"tensors": len(made.arrays), "assumed": assumed, "score_change": change}
-        screen.say_json({**about, "checked": None if change is None else {"proves": _proof(made)}})
+        about |= {"tensors": len(made.arrays), "assumed": assumed, "score_change": checked and checked.change}
+        screen.say_json({**about, "checked": checked and _proof(made, checked)})
     elif not quiet:
         lines = [f"assumed: {assumed['text']}"] if assumed else []
-        if change is not None:
+        if checked is not None:
             verdict = "are the same" if passed else "are NOT the same, nothing was written"
-            lines.append(f"attention scores before and after {verdict}: max relative change {change:.1g}")
-            lines += [f"proved for {_proof(made)}"] if passed else []
+            lines.append(f"attention scores before and after {verdict}: max relative change {checked.change:.1g}")
+            lines += [f"proved for {_proof(made, checked)['proves']}"] if passed else []
         _show(made, written, lines, loses_spec=is_changed and KEY in loaded.metadata)
     return Exit.DONE if passed else Exit.CHECK_FAILED
 
@@ -155,10 +155,13 @@ def _assumed(made: Converted) -> dict[str, Any] | None:
     }
 
 
-def _proof(made: Converted) -> str:
-    """What a check that passed proves, and for which heads."""
+def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
+    """What a check proves, and for which heads."""
     heads = made.heads
     assert heads is not None
     confirmed = heads.model and "heads" not in heads.given
     whose = f"of {heads.model}" if confirmed else "given on the command line, which no model confirms"
-    return f"{screen.counted(len(made.moves), 'tensor')} with the {heads.heads} heads {whose}"
+    text = f"{screen.counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}"
+    if checked.unpaired:
+        text += f"; not checked, for lack of queries or keys beside them: {listed(checked.unpaired, MAX_LISTED)}"
+    return {"layers": checked.layers, "unpaired": checked.unpaired, "proves": text}

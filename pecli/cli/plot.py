@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from pecli.cli import Exit, command, command_line, options, print_note
-from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole
+from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
 from pecli.errors import FileError, ParameterError
 from pecli.files import open_tensors
 from pecli.models.find import NamedModel, find_model, named_model
@@ -54,6 +54,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
       pecli plot before.npy after.npy -o both.svg
       pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths
       pecli plot llama-2-7b llama-3.1-8b --kind wavelengths -o models.png
+      pecli plot vit.npy --kind patch --grid 14x14 --keep 1 -o patch.png
 
       What each kind shows:
 
@@ -128,6 +129,7 @@ def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack)
         if scheme := _scheme_words(part):
             found += _of_scheme(scheme, defaults)
             continue
+        part, on_grid = _on_grid(part)
         for word in part:
             if word.startswith("-") and word != "-":
                 rule = "files take no such option"
@@ -144,8 +146,20 @@ def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack)
                 raise FileError(word, problem.problem, advice) from None
             file.check()
             alike = [other for other in words if os.path.basename(other) == os.path.basename(word)]
-            found += plotted.of_file(word, file, word if len(set(alike)) > 1 else "")
+            files = plotted.of_file(word, file, word if len(set(alike)) > 1 else "")
+            found += [subject._replace(**on_grid) for subject in files]
     return plotted.labelled(found, names)
+
+
+def _on_grid(part: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Words without `--grid` and `--keep`, and what these say of files: on which grid their rows lie."""
+    words, found = list(part), {}
+    for name in ("grid", "keep"):
+        if f"--{name}" in words[:-1]:
+            place = words.index(f"--{name}")
+            found[name] = scheme_named("rope").parameters()[name].parse(name, words[place + 1])
+            del words[place : place + 2]
+    return words, found
 
 
 def _scheme_words(part: Sequence[str]) -> Sequence[str]:

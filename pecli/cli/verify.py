@@ -183,6 +183,9 @@ def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, a learned table, or the spec that it carries."""
     spec: Any = places.get("config") or places.get("model")
     if "table" in places:
+        for name in ("config", "model"):
+            if name in places:
+                raise ParameterError(name, places[name], "--table is what was added", "leave out one of them")
         if "before" not in places:
             rule = "it was added to what is given as --before"
             raise ParameterError("table", places["table"], rule, "give that, too")

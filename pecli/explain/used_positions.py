@@ -57,7 +57,9 @@ def _follows_on(places: Indices) -> bool:
 
 
 SITUATIONS: dict[str, Situation] = {
-    "left padding is ignored": lambda expected, used, padding: padding > 0 and _follows_on(used),
+    "left padding is ignored": lambda expected, used, padding: (
+        padding > 0 and _follows_on(used) and used[0] - expected[0] == padding
+    ),
     "nothing is rotated": lambda expected, used, padding: not used.any(),
     "every row is at one position": lambda expected, used, padding: (
         len(used) > 1 and not np.ptp(used) and bool(np.ptp(expected))
@@ -90,7 +92,7 @@ def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
         if holds(expected, used, padding):
             return text
     by = int(used[-1] - expected[-1])
-    return f"all {abs(by):,} too {'far' if by > 0 else 'low'}" if (used - expected == by).all() else ""
+    return f"all {abs(by):,} too {'far' if by > 0 else 'low'}" if by and (used - expected == by).all() else ""
 
 
 def explain_positions(
@@ -101,6 +103,8 @@ def explain_positions(
     """
     with limited():
         shown = np.flatnonzero(seen)
+        if not len(shown):
+            return []
         some = shown[np.unique(np.linspace(0, len(shown) - 1, SAMPLED_ROWS).astype(np.intp))]
         x, y = widened(before[:, some]), widened(after[:, some])
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -118,6 +118,9 @@ def converted(
     known = {name: value for name, value in known.items() if value is not False}
     heads = heads_of(model, layer_type, known)
     dtype = None if dtype is None else DTYPE.check("dtype", dtype)
+    for name, layout in (("source", source), ("target", target)):
+        if layout is not None:
+            PAIRS.check(name, layout)
     if (source is None) != (target is None):
         name = "from" if source is None else "to"
         raise ParameterError(name, "missing", "a conversion goes from one layout to another")
@@ -127,8 +130,7 @@ def converted(
             raise ParameterError("from", "missing", rule)
         return Converted(arrays, {}, "", "", None, dtype)
     side = 0 if heads else 1  # DeepSeek's weights make interleaved channels, its tables have halves
-    source = LAYOUTS[PAIRS.check("source", source)][side]
-    target = LAYOUTS[PAIRS.check("target", target)][side]
+    source, target = LAYOUTS[source][side], LAYOUTS[target][side]
     chosen = _chosen([Weight(name, array) for name, array in arrays.items()], label, heads, include)
     heads = heads and heads.completed(chosen)
     moves = {}
@@ -167,6 +169,18 @@ def _chosen(weights: Sequence[Weight], label: str, heads: Heads | None, include:
 
 def _listed(weights: Sequence[Weight]) -> str:
     return listed([f"{quoted(weight.name)} {weight.shape}" for weight in weights], MAX_LISTED)
+
+
+class ScoreCheck(NamedTuple):
+    """What a check of attention scores found."""
+
+    change: float  # the largest change, relative to the largest score; infinite where there are no numbers
+    layers: int
+    unpaired: list[str]  # tensors that moved and were not checked: their layers lack queries or keys
+
+    @property
+    def passed(self) -> bool:
+        return self.change < MAX_SCORE_CHANGE
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,18 +228,33 @@ class Converted:
         move = self.moves.get(name)
         return self.arrays[name] if move is None else np.take(self.arrays[name], move.order, axis=move.axis)
 
-    def check(self) -> float:
-        """How far attention scores change, relative to the largest; infinite where there are no numbers.
+    def check(self) -> ScoreCheck:
+        """How far attention scores change, over all layers of which there are both queries and keys.
 
         They are the same where every query and key, rotated in its new layout, is what it was, but for one order of
-        channels that all of them share: so each tensor can be checked alone.
+        channels that all of them share: so each tensor of a layer that moved as a whole can be checked alone.
         """
         if self.heads is None or not self.moves:
             advice = "give `from`, `to` and `heads`, or the model with `config`"
             raise ParameterError("check", "given", "scores are those of projections that move", advice)
+        moved = {weight.name: self.heads.named(weight) for weight in self.moved}
+        kinds: dict[str, set[str]] = {named.layer: set() for named in moved.values()}
+        for name, array in self.arrays.items():
+            named = moved.get(name) or projection(name)
+            if named is not None and name not in moved and named.layer in kinds:
+                rule = f"{quoted(name)} did not move, and other tensors of its layer did, so that scores change"
+                raise ParameterError("check", "given", rule, "name it with `include`, too")
+            if named is not None and name in moved and array.ndim == 2 and not named.norm:
+                kinds[named.layer] |= {named.kind}
+        paired = {layer for layer, found in kinds.items() if "qkv" in found or ("q" in found and len(found) > 1)}
+        if not paired:
+            rule = "there are no query and key weights that go together"
+            raise ParameterError("check", "given", rule, "convert unchecked")
+        checked = [name for name, named in moved.items() if named.layer in paired]
         with np.errstate(invalid="ignore", over="ignore"):
-            changes = [self._change(name, move, self.heads) for name, move in self.moves.items()]
-        return max(change if math.isfinite(change) else math.inf for change in changes)
+            changes = [self._change(name, self.moves[name], self.heads) for name in checked]
+        change = max(change if math.isfinite(change) else math.inf for change in changes)
+        return ScoreCheck(change, len(paired), [name for name in moved if name not in checked])
 
     def _change(self, name: str, move: Move, heads: Heads) -> float:
         """The largest change of a tensor's heads for random inputs, each rotated as at its position."""

@@ -57,7 +57,7 @@ _KINDS = {
     for word in table[kind].split()
 }
 _NAME = re.compile(
-    rf"(?:.*[._/])?(?P<word>{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
+    rf"(?P<layer>(?:.*[._/])?)(?P<word>{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
     r"(?P<suffix>(?:[._](?:weight|bias))?|\..*)",
     re.DOTALL,
 )
@@ -70,6 +70,7 @@ class Projection(NamedTuple):
     """What a name says of a tensor: `kind` is q, k, qkv, or latent (a key that all heads share, after other rows)."""
 
     kind: str
+    layer: str  # what the names of all projections of one attention layer begin with
     norm: bool = False
     order: str | None = None  # the order of fused rows, where the name implies it
 
@@ -87,7 +88,7 @@ def projection(name: str) -> Projection | None:
         return None
     kind, norm = _KINDS[found["word"]]
     order = BLOCKS if kind == "qkv" and _BLOCK_NAMES.search(name) else None
-    return Projection(kind, norm, order)
+    return Projection(kind, found["layer"].removesuffix("attn_"), norm, order)
 
 
 class FusedOrder(NamedTuple):
@@ -161,7 +162,7 @@ class Heads:
 
     def named(self, weight: Weight) -> Projection:
         """What the weight is by its name; without a telling name, fused where an order is given, else a query."""
-        return projection(weight.name) or Projection("qkv" if self.fused else "q")
+        return projection(weight.name) or Projection("qkv" if self.fused else "q", weight.name)
 
     def order(self, weight: Weight) -> str:
         said = self.fused if not self.model or "fused" in self.given else None

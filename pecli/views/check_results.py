@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, problems_of
 from pecli.checks.verify.verification import Verification
-from pecli.errors import FileError, PecliError, listed, number, spelled
+from pecli.errors import FileError, PecliError, brief, listed, number
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
@@ -218,24 +218,13 @@ def match_lines(match: Match) -> Iterator[str]:
     kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
     how = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
     yield f"{', '.join(match.tensors)}: {match.scheme.name}, {how}"
-    yield "  ".join(f"{name}={_brief(value)}" for name, value in kept.items())
+    yield "  ".join(f"{name}={brief(value, MAX_LISTED)}" for name, value in kept.items())
     if match.runtimes:
         yield Runtime(match.runtimes[0], match.runtimes[1:]).clause
     if match.form:
         yield f"in the file: {match.form}" + ("; the command makes the table without that" if match.lacking else "")
     for sentence in match.undetermined:
         yield f"not determined: {sentence}"
-
-
-def _brief(value: object) -> str:
-    """A value as text; of a long list its ends, since the command has it all.
-
-    >>> _brief([1.0, 2.0, 3.0, 4.0, 5.5])
-    '1,2,3,…,5.5 (5 numbers)'
-    """
-    if isinstance(value, (list, tuple)) and len(value) > MAX_LISTED:
-        return f"{spelled(value[:3])},…,{spelled(value[-1])} ({len(value)} numbers)"
-    return spelled(value)
 
 
 def show_outcomes(outcomes: Sequence[Outcome]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
-from pecli.errors import FileError, ParameterError, number, spelled
+from pecli.errors import FileError, ParameterError, brief, number
 from pecli.files import LoadedFile
 from pecli.files.contents import carried_spec
 from pecli.files.output import KEY
@@ -122,4 +122,4 @@ def _line(value: Any) -> str:
     if not isinstance(value, dict):
         return str(value)
     flat = {**{k: v for k, v in value.items() if not isinstance(v, dict)}, **(value.get("parameters") or {})}
-    return "  ".join(f"{k}={spelled(v)}" for k, v in flat.items() if v is not None)
+    return "  ".join(f"{k}={brief(v)}" for k, v in flat.items() if v is not None)

@@ -11,8 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pecli.checks.audit import Audit
+from pecli.checks.diff import Difference
 from pecli.checks.identify import Identification
 from pecli.checks.runtimes import RuntimeComparison
+from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
@@ -22,6 +24,7 @@ from pecli.models.find import named_model
 from pecli.views import check_results, drift
 from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.figure_files import encoded
+from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.report import drawn_picture, html_of
 
@@ -88,7 +91,11 @@ def html(value: Any) -> str:
 
 
 def png(value: Any) -> bytes | None:
-    """A picture of a scheme, a model, of what was identified, or of errors by position; None where there is none."""
+    """A picture of a scheme, a model, of what was identified, of a failure, or of errors by position; None where there
+    is none.
+    """
+    if isinstance(value, (Verification, Difference)):
+        return None if value.passed else encoded(figure.render(comparison_picture([value])))
     if isinstance(value, Audit):
         return encoded(drift.audit_picture({"": value}))
     if isinstance(value, RuntimeComparison):

@@ -9,7 +9,7 @@ import numpy as np
 from pecli.engine.arrays import numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-from pecli.errors import spelled
+from pecli.errors import brief
 from pecli.views import screen
 
 _ROWS, _COLUMNS = (4, 2), (5, 2)  #: How much is shown of a long table: from its beginning, and from its end
@@ -58,7 +58,7 @@ def show(scheme: Scheme) -> None:
         if name:
             screen.say(name)
         given = {key: value for key, value in part.spec()["parameters"].items() if value is not None}
-        words = "".join(f"{gap}{key}{sign}{spelled(value)}" for key, value in given.items())
+        words = "".join(f"{gap}{key}{sign}{brief(value)}" for key, value in given.items())
         screen.say_labelled(part.name, "bold", words)
         for table in part.tensors():
             screen.say_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")

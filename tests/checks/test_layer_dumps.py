@@ -54,3 +54,17 @@ def test_what_no_rotation_explains() -> None:
     result = pecli.diff(a, b, atol=1e-4)
     assert result.diagnosis[0].startswith("layer 1 is the first that departs")
     assert "rotation" not in " ".join(result.diagnosis)
+
+
+def test_what_is_no_dump_of_a_run() -> None:
+    a, b = (run(9, 1.0, "halves", ("weight", "bias")) for _ in range(2))
+    b["model.layers.1.q.bias"] = a["model.layers.1.q.bias"] + 1
+    assert "first that departs" not in " ".join(pecli.diff(a, b, atol=1e-4).diagnosis)
+
+
+@pytest.mark.parametrize("odd", [np.zeros((4, 0, 8)), np.full((4, 6), np.nan), np.ones((4, 6), complex)])
+def test_what_has_no_rotation_is_not_looked_at(odd: np.ndarray) -> None:
+    names = ("layers.0.q.before", "layers.0.q.after", f"layers.{'9' * 5000}.q.before", "layers.1.q.before")
+    a = {**dict.fromkeys(names, np.ones((4, 6))), "layers.1.q.before": odd, "layers.1.q.after": odd}
+    result = pecli.diff(a, {**a, "layers.1.q.after": odd.astype("c16") + 1, "layers.0.q.after": np.zeros((4, 6))})
+    assert any(line.startswith("layer 0 is the first") for line in result.diagnosis)

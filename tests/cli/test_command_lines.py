@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 ROWS = f"""
-sinusoidl --seq-len 4 | did you mean 'sinusoidal'?
 sinusoidal --seq-len 0 --dim 4 | --seq-len is 0; it must be a whole number from 1 to 2^40
 sinusoidal --seq-len {2**63} --dim 4 | --seq-len is {2**63};
 sinusoidal --seq-len {"9" * 5000} --dim 4 | --seq-len is 999
@@ -38,7 +37,6 @@ sinusoidal --seq-len 4 --dim 4 --plot --json | a picture or data
 sinusoidal --seq-len 4 --dim 4 --plot -o - | a picture or data
 sinusoidal --seq-len 4 --dim 4 --plot --verify x.npy | drawn or checked
 sinusoidal --seq-len 4 --dim 4 -o - --json | the table or JSON
-sinusoidal --seq-lne 4 | did you mean --seq-len? no such option: --seq-lne
 sinusoidal --seq-len 4 --dim 4 more | unexpected extra argument
 rope --seq-len 4 --dim 5 | --dim is 5; it must be an even whole number from 2 to 65,536
 rope --seq-len 4 --dim 4 --theta nan | --theta is nan; it must be a finite number above 0
@@ -213,7 +211,6 @@ verify pecli.toml --model llama-3.1-8b | a manifest or a suite says itself
 verify two.npz --model gpt2 | FILE:NAME | 3
 verify flat.npy --config no.json | does not exist | 3
 verify flat.npy | carries no pecli spec; | 3
-verify flat.npy --model llama-3.1-8b --junit flat.npy | --junit is flat.npy; it is one of the files to verify
 """
 LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
 DYNAMIC = {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "max_position_embeddings": 64}

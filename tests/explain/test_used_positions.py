@@ -85,6 +85,7 @@ def test_runs_of_positions(places: np.ndarray, text: str) -> None:
         (np.full(24, 5), np.full(24, 4), 0, "moved by 4, not 5"),
         (np.arange(24), np.r_[np.arange(23), UNKNOWN], 0, ""),
         (np.arange(24), np.arange(24) * 3, 0, ""),
+        (np.array([7]), np.array([7]), 0, ""),
     ],
 )
 def test_situations_are_named(expected: np.ndarray, used: np.ndarray, padding: int, text: str) -> None:

@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.oracle import turned
+
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16), BF16]
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6, "float16": 2e-3, "bfloat16": 2e-2}
@@ -23,18 +25,8 @@ def pairs(dim: int, interleaved: bool) -> list[tuple[int, int]]:
 
 
 def rotated(x: np.ndarray, positions, interleaved: bool = True, base: float = 10000.0, sign: int = 1) -> np.ndarray:
-    """Rotation written out, element by element."""
-    x = x.astype(np.float64)
-    out = np.empty_like(x)
-    dim = x.shape[-1]
-    for lead in np.ndindex(x.shape[:-2]):
-        for row, position in enumerate(positions):
-            for i, (a, b) in enumerate(pairs(dim, interleaved)):
-                angle = sign * position * base ** (-2 * i / dim)
-                u, v = x[(*lead, row, a)], x[(*lead, row, b)]
-                out[(*lead, row, a)] = u * math.cos(angle) - v * math.sin(angle)
-                out[(*lead, row, b)] = v * math.cos(angle) + u * math.sin(angle)
-    return out
+    angles = np.outer(positions, sign * base ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1]))
+    return turned(x, angles, "interleaved" if interleaved else "halves")
 
 
 def random(*shape: int, dtype=np.float64, seed: int = 0) -> np.ndarray:

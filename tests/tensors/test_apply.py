@@ -67,15 +67,9 @@ def test_sums() -> None:
 @pytest.mark.parametrize(
     ("encoding", "options", "words"),
     [
-        ("gemma-3-12b", {}, "layer_type is missing"),
-        ("gpt2", {}, "its encoding is learned, not rope"),
-        ("llama-2-7b", {"offset": 1, "positions": range(6)}, "`positions` says where rows stand"),
-        ("llama-2-7b", {"positions": range(5)}, "L = 6 rows"),
-        ("llama-2-7b", {"shift": 1, "offset": 1}, "leave out one of them"),
         ("llama-2-7b", {"layout": "pairs"}, "it must be one of halves"),
         ("gpt-oss-20b", {}, "a head of gpt-oss-20b has 64 channels"),
         (pecli.Sinusoidal(6, 128), {"inverse": True}, "sinusoidal has no use for it"),
-        (np.ones((3, 128)), {}, "asks for rows up to 6 of 3"),
         (3, {}, "it must be a path, a preset"),
     ],
 )
@@ -88,6 +82,7 @@ def test_heads_are_not_taken_for_positions() -> None:
     heads = np.zeros((1, 6, 32, 128), np.float32)
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
         pecli.apply(heads, "llama-2-7b")
+    assert pecli.apply(heads, "llama-2-7b", seq_axis=-2).shape == heads.shape  # who says so means it
     assert pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape  # the same at all positions
 
 
@@ -116,6 +111,7 @@ class Broken:
         (np.ma.masked_greater(Q, 0), {}, "masked"),
         (np.rec.fromarrays([Q[0, 0, :, 0]], names="a"), {}, "a table holds numbers"),
         (Broken(), {}, "cannot be had"),
+        (pecli.Rope(6, 128), {"shift": 3}, "x is a Rope; the array comes first"),
     ],
 )
 def test_wrong_calls_are_errors_of_ours_in_a_line(x: Any, options: dict[str, Any], words: str) -> None:

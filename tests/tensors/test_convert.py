@@ -93,14 +93,14 @@ def without_move(made: Converted, name: str) -> Converted:
 def test_scores_stay_and_a_wrong_claim_shows(rotary_dim: int | None, trailing: bool, source: str) -> None:
     weights = {name: each for name, each in checkpoint().items() if "norm" not in name}
     made = made_of(weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing)
-    assert made.check() < 1e-14
-    assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check() > 1e-3
+    assert made.check().change < 1e-14
+    assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check().change > 1e-3
 
 
 @pytest.mark.parametrize(("value", "change"), [(0.0, 0.0), (np.inf, np.inf), (np.nan, np.inf)])
 def test_scores_that_are_no_measure(value: float, change: float) -> None:
     weights = {f"{name}_proj.weight": np.full((HEADS * DIM, INPUTS), value) for name in "qk"}
-    assert made_of(weights, heads=HEADS, kv_heads=HEADS).check() == change
+    assert made_of(weights, heads=HEADS, kv_heads=HEADS).check().change == change
 
 
 def moved(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
@@ -112,6 +112,8 @@ def test_columns_of_tables_move(tmp_path: Path, pecli_cli) -> None:
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
     words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
     assert "the spec of the file no longer holds" in pecli_cli(*words, "-o", tmp_path / "b.npy").out
+    assert pecli_cli(*words, "-q", "-o", tmp_path / "b.safetensors").code == 0
+    assert "carries no pecli spec" in pecli_cli("verify", tmp_path / "b.safetensors").err
     halves = pecli.Sinusoidal(9, 8, layout="halves").tables()["pe"]
     assert np.array_equal(np.load(tmp_path / "b.npy"), halves)
     assert np.array_equal(convert(pecli.Sinusoidal(9, 8).tables()["pe"], *TO_HALVES), halves)
@@ -171,9 +173,28 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
 def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
     at = "model.layers.0.self_attn"
     made = made_of(checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)}, heads=HEADS, kv_heads=KV)
-    assert made.check() < 1e-14
+    assert made.check().change < 1e-14
     for lost in ("k_norm.weight", "q_proj.bias"):
-        assert without_move(made, f"{at}.{lost}").check() > 1e-3
+        assert without_move(made, f"{at}.{lost}").check().change > 1e-3
+
+
+@pytest.mark.parametrize("include", ["*q_proj.weight", "*q_proj*", "*[qk]_proj.weight", "*[qk]_proj*"])
+def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
+    with pytest.raises(ParameterError, match=r"_(proj|norm)\.(weight|bias)' did not move"):
+        made_of(checkpoint(), heads=HEADS, kv_heads=KV, head_dim=DIM, include=[include]).check()
+
+
+def test_a_check_says_what_has_no_partner(tmp_path: Path, pecli_cli) -> None:
+    whole = checkpoint()
+    lone = {name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name}
+    made = made_of(lone, heads=HEADS, kv_heads=KV).check()
+    assert (made.layers, made.unpaired) == (1, ["model.layers.1.self_attn.q_proj.weight"])
+    save_file(lone, tmp_path / "a.safetensors")
+    told = pecli_cli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json["checked"]
+    assert (told["layers"], told["unpaired"]) == (1, made.unpaired)
+    assert made.unpaired[0] in told["proves"]
+    with pytest.raises(ParameterError, match="no query and key weights that go together"):
+        made_of({name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS).check()
 
 
 @pytest.mark.parametrize(
@@ -199,6 +220,9 @@ def test_what_cannot_be_meant() -> None:
     weights = {"a": np.zeros((4, 4)), "b": np.zeros(4)}
     for wrong in ({"source": "halves"}, {"target": "halves"}, {"heads": 1}, {"include": ("*",)}, {"trailing": True}):
         with pytest.raises(ParameterError, match="missing"):
+            convert(weights, **wrong)
+    for wrong, name in (({"source": "zz"}, "source"), ({"target": "zz"}, "target")):
+        with pytest.raises(ParameterError, match=f"{name} is 'zz'"):
             convert(weights, **wrong)
     with pytest.raises(ParameterError, match="include is missing"):
         convert(weights, *TO_HALVES, heads=HEADS)

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from tests.oracle import turned
+
 HEADS, DIM, HIDDEN = 4, 8, 32
 POSITIONS = np.array([0, 1, 7, 40])
 Weights = dict[str, np.ndarray]
@@ -146,14 +148,8 @@ def random_model(family: Family) -> Weights:
 
 def rotated(heads: np.ndarray, rotary: int, pairing: str) -> np.ndarray:
     """(heads, channels, positions) with the first channels rotated, as complex numbers."""
-    turning, still = heads[:, :rotary], heads[:, rotary:]
-    if pairing == "halves":
-        pairs = turning[:, : rotary // 2] + 1j * turning[:, rotary // 2 :]
-    else:
-        pairs = turning[:, 0::2] + 1j * turning[:, 1::2]
-    exponents = np.arange(rotary // 2) / (rotary // 2) if rotary else np.zeros(0)
-    pairs = pairs * np.exp(1j * np.outer(10000.0**-exponents, POSITIONS))
-    return np.concatenate([pairs.real, pairs.imag, still], axis=1)
+    angles = np.outer(POSITIONS, 10000.0 ** (-np.arange(0, rotary, 2) / max(rotary, 1)))
+    return turned(heads.swapaxes(1, 2), angles, pairing).swapaxes(1, 2)
 
 
 def scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
@@ -269,7 +265,7 @@ def test_a_check_says_whose_heads_it_proves(pecli_cli, model) -> None:
     model(FAMILIES["llama"])
     done = pecli_cli(*PAIRS, "--check", "--heads", 8)
     assert (done.code, "8 heads of 4, 4 kv heads" in done.out) == (0, True)
-    assert "proved for 2 tensors with the 8 heads given on the command line, which no model confirms" in done.out
+    assert "proved for 1 layer with the 8 heads given on the command line, which no model confirms" in done.out
     assert pecli_cli(*PAIRS, "--check", "--heads", 8, "--json").json["assumed"]["model"] is None
     assert pecli_cli(*BY_MODEL, "--check", "--heads", 8).code == 2
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))

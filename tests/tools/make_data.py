@@ -155,6 +155,7 @@ def styles() -> None:
     from timm.layers.pos_embed_sincos import build_rotary_pos_embed
     from torchtune.modules.position_embeddings import VisionRotaryPositionalEmbeddings
     from transformers.models.kimi_k25 import modeling_kimi_k25
+    from transformers.models.sam2_video import modeling_sam2_video
 
     def of(file: str, name: str) -> Any:
         return getattr(importlib.import_module(f"diffusers.models.transformers.transformer_{file}"), name)
@@ -177,6 +178,10 @@ def styles() -> None:
     ltx2 = of("ltx2", "LTX2AudioVideoRotaryPosEmbed")(32)
     split = of("ltx2", "LTX2AudioVideoRotaryPosEmbed")(32, rope_type="split", num_attention_heads=2)
     kimi = modeling_kimi_k25.Kimi_K25VisionConfig(hidden_size=64, num_attention_heads=2)
+    sizes = {"hidden_size": 32, "num_attention_heads": 1, "rope_feat_sizes": [5, 4]}
+    sam = modeling_sam2_video.Sam2VideoConfig(**{f"memory_attention_{key}": value for key, value in sizes.items()})
+    memory = modeling_sam2_video.Sam2VideoMemoryAttention(sam)
+    qwen = of("qwenimage", "QwenEmbedRope")(10000, [4, 14, 14], scale_rope=True)
     cosmos = of("cosmos", "CosmosRotaryPosEmbed")
     axes = [torch.arange(size) for size in (3, 4, 5)]
     pixel = RotaryEmbedding(dim=16, freqs_for="pixel", max_freq=10).get_axial_freqs(4, 6)
@@ -187,6 +192,8 @@ def styles() -> None:
         "lumina2": lumina(latents(4, 5), torch.ones(1, 3, dtype=torch.int32))[3],
         "hidream": of("hidream_image", "HiDreamImageEmbedND")(10000, [16, 8, 8])(hidream_ids),
         "qwen-image-2.1": of("qwenimage21", "QwenImage21Rope")(10000, [4, 14, 14])([(1, 4, 5)], qwen_mask, cpu),
+        "qwen-image": qwen([(1, 4, 5)], cpu, max_txt_seq_len=1)[0],
+        "sam2": memory.rotary_emb(torch.zeros(1), memory.position_ids),
         "ltx": ltx(torch.zeros(1, 60, 1), 3, 4, 5, rope_interpolation_scale=(8 / 25, 32, 32)),
         "ltx2": ltx2(ltx2.prepare_video_coords(1, 3, 4, 5, cpu)),
         "ltx2-split": tuple(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.views.pictures.mistakes import comparison_picture
 from tests.pixels import decoded
 from tests.views.test_report import Page
 
@@ -28,6 +29,7 @@ def results() -> dict[str, tuple[Any, str]]:
         "model": (pecli.load_model("llama-3.1-8b"), "rope_scaling.factor"),
         "model without rotary encodings": (pecli.load_model("gpt2"), "learned"),
         "verification": (pecli.verify(wrong, ROPE), "FAILED"),
+        "pass": (pecli.verify(ROPE.tables(), ROPE), "passed"),
         "difference": (pecli.diff({"x": np.zeros((4, 4))}, {"x": np.ones((4, 4))}), "DIFFERENT"),
         "audit": (pecli.audit(ROPE, ["bfloat16-positions"]), "bfloat16-positions"),
         "runtimes": (pecli.runtimes("gpt-oss-20b", 64), "rounds YaRN's limits to 8 and 18"),
@@ -36,7 +38,7 @@ def results() -> dict[str, tuple[Any, str]]:
 
 
 RESULTS = results()
-WITHOUT_PICTURE = {"model without rotary encodings", "verification", "difference"}
+WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -58,7 +60,10 @@ def test_failures_are_coloured_and_figures_reports_and_layers_show_themselves() 
     assert repr(page).startswith("<Page of ")
     assert page._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
     assert decoded(pecli.plot(ROPE)._repr_png_()).size  # type: ignore[attr-defined]
-    assert RESULTS["verification"][0]._repr_png_() is None
+    assert RESULTS["pass"][0]._repr_png_() is None
+    found, expected = decoded(RESULTS["verification"][0]._repr_png_()), comparison_picture([RESULTS["verification"][0]])
+    assert found.shape[:2] == tuple(round(100 * inches) for inches in reversed(expected.inches))
+    assert [panel.title for panel in expected.panels] == ["cos, expected", "cos, found", "difference"]
     assert repr(pecli.RotaryPosEmbedding(128, base=5e5)) == "RotaryPosEmbedding(embed_dim=128, base=500000.0)"
     assert repr(pecli.AlibiBias(8)) == "AlibiBias(num_heads=8)"
     assert repr(pecli.SinusoidalPosEmbedding()) == "SinusoidalPosEmbedding()"

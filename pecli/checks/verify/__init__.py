@@ -257,13 +257,24 @@ def _by_token(
     with file:
         file.check()
         tables = {name: array[None] if array.ndim < 3 else array for name, array in file.tensors.items()}
-    per_batch = any(array.shape[:2] == seen.shape for array in tables.values())
-    places = ids[:, seen] if len(ids) > 1 else ids[0, seen]
-    places = places if per_batch or rows.ids is None else rows.ids  # the same for a whole batch, or refused
-    place = replace(check.keywords["place"], own={"positions": PLACES["positions"].check("positions", places)})
-    tokens = {name: array[seen] if array.shape[:2] == seen.shape else array for name, array in tables.items()}
-    found = replace(check(tokens, **options, place=place), file=label)
-    waves = [array for role in ("cos", "sin") for name, array in tables.items() if role_of(name) == role]
+    # two rows of tables without a name are cosines and sines, not a batch of two
+    per_batch = {name for name in tables if tables[name].shape[:2] == seen.shape and (role_of(name) or len(seen) != 2)}
+    if not per_batch and rows.seen is not None:
+        rule = f"no table of {label or 'these arrays'} is {bracketed(seen.shape)[:-1]}, …)"
+        raise ParameterError(
+            rows.name, f"of shape {bracketed(seen.shape)}", rule, "leave it out, or dump tables per batch"
+        )
+    at_tokens = ids[:, seen] if len(ids) > 1 else ids[0, seen]
+    positions = PLACES["positions"].check("positions", at_tokens if per_batch else rows.ids)
+    tokens = {name: array[seen] if name in per_batch else array for name, array in tables.items()}
+    options["place"] = replace(check.keywords["place"], own={"positions": positions})
+    found = check(tokens, **options)
+    notes = {
+        name: f"{len(tokens[name]):,} tokens of {bracketed(seen.shape)}, one after the other" for name in per_batch
+    }
+    readings = {name: ", ".join(filter(None, (text, notes.get(name)))) for name, text in found.readings.items()}
+    found = replace(found, file=label, readings=readings)
+    waves = [tables[name] for role in ("cos", "sin") for name in tables if role_of(name) == role]
     solvable = per_batch and len(waves) == 2 and waves[0].shape == waves[1].shape
     if found.passed or not options["reasons"] or not solvable:
         return found

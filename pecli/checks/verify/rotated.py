@@ -18,13 +18,13 @@ from pecli.checks.verify.targets import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, widened
+from pecli.engine.schemes import options
 from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import Sample
 from pecli.explain.used_positions import explain_positions, runs, situation
-from pecli.explain.words import options
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.attention import attention_of
@@ -65,7 +65,7 @@ def verify_rotated(
     checks = []
     for sides in pairs:
         shape = sides.after.shape
-        axis = _position_axis(shape, model, layer_type) if seq_axis is None else seq_axis
+        axis = _position_axis(shape, model, layer_type, tokens) if seq_axis is None else seq_axis
         likely = [each for each in encodings if shape[-1] in (each.head_dim, each.rotary_dim)] or encodings[:1]
         every = [_RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
@@ -115,16 +115,19 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
             if array.shape != there[name].shape or array.ndim < 2:
                 rule = f"before it is of shape {there[name].shape}"
                 raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
+            if not array.size:
+                raise ParameterError(called, f"of shape {array.shape}", "it holds no numbers", "give some to compare")
             dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
             exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
             found.append(Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1))
     return label, found
 
 
-def _position_axis(shape: tuple[int, ...], model: Model, layer_type: str | None) -> int:
-    """Where positions are: before the last axis, or with a model's number of heads there, before those. The other of
-    the two is not tried: what was rotated along its heads would pass."""
-    if isinstance(model, (ModelEncodings, Encoding)):
+def _position_axis(shape: tuple[int, ...], model: Model, layer_type: str | None, tokens: Mapping[str, Any]) -> int:
+    """Where positions are: before the last axis, or with a model's number of heads there, and not as many tokens,
+    before those. The other of the two is not tried: what was rotated along its heads would pass."""
+    given = [value for name, value in tokens.items() if name != "shift" and value is not None]
+    if isinstance(model, (ModelEncodings, Encoding)) or (given and np.shape(given[0])[-1:] == shape[-2:-1]):
         return -2
     try:
         found = attention_of(model, None, layer_type)
@@ -159,7 +162,7 @@ class _RotatedCheck:
         if shape[-1] not in (head, rope.rotary_dim):
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
             raise tensor.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}")
-        self.layout = encoding.layout or "halves"
+        self.layout = place.layout or encoding.layout or "halves"
         self.model = ["--model", file] + ["--layer-type", encoding.layer_type] * bool(encoding.layer_type)
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
         self.sides, self.tolerance, self.search = sides, tolerance, search
@@ -176,6 +179,10 @@ class _RotatedCheck:
             which = (k, ..., ~seen, slice(None)) if len(self.seen) > 1 else (..., ~seen, slice(None))
             np.moveaxis(expected, axis, -2)[which] = self.after[which]
         self.result = self._compared(expected, sides.after)
+        if strange := sum(np.count_nonzero(~np.isfinite(x[:, seen])) for x, _, _, seen in self._sequences()):
+            self.result.problem = (
+                f"{strange:,} of its values before are no finite numbers, of which nothing can be told"
+            )
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
         self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + len(shape)}" * (axis != -2))))
 
@@ -277,6 +284,8 @@ class _RotatedCheck:
     def weak(self) -> Iterator[str]:
         """Known mistakes that the same data would have passed, too."""
         count = self.after.shape[-2]
+        if self.tokens and self._compared(self.sides.before, self.sides.after).passed:
+            yield "nothing shows any rotation: the values before would have passed, too"
         for k, (x, *_) in enumerate(() if self.tokens else self._sequences()):
             as_first = (x == x[:, :1]).all(axis=(0, 2))
             if 1 < (equal := count if as_first.all() else int(as_first.argmin())) < count:
@@ -313,6 +322,8 @@ def verify_added(
     after: Given, before: Given, table: Array, rows: RowPositions, tolerance: Tolerance, name: str, reasons: bool
 ) -> Verification:
     """Compare tensors (L, D) or (batch, L, D) with those before plus the rows of a table (rows, D)."""
+    if table.dtype.kind == "c":
+        raise ParameterError("table", f"of dtype {dtype_name(table.dtype)}", "rows that are added are real")
     weight = np.asarray(widened(table))
     label, pairs = both_sides(after, before)
     results: list[Comparison] = []
@@ -330,6 +341,8 @@ def verify_added(
         which = slice(None) if len(shape) > 2 else 0
         expected = np.where(seen[which][..., None], widened(sides.before) + weight[places[which]], sides.after)
         results.append(compare_arrays(as_dtype(expected, sides.dtype), sides.after, tolerance, name=sides.name))
+        if strange := np.count_nonzero(~np.isfinite(expected)[np.broadcast_to(seen[which], shape[:-1])]):
+            results[-1].problem = f"{strange:,} of the sums are no finite numbers, of which nothing can be told"
         if reasons and not results[-1].passed:
             why += _rows_added(sides, weight, places, seen, tolerance.atol)
     lines = diagnosis(why, results, tolerance)

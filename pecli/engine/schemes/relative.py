@@ -7,6 +7,7 @@ a library rounds them.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +16,12 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from pecli.engine.arrays import Array, ArrayLike, Indices
+from pecli.engine.application import add_bias
+from pecli.engine.arrays import Array, ArrayLike, Indices, as_dtype
 from pecli.engine.schemes import Choice, Flag, Whole
-from pecli.engine.schemes.positions import GridParameter, GridSize
+from pecli.engine.schemes.positions import GivenPositions, GridParameter, GridSize, PositionList
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
 
 _MAX_SEQ_LEN = 1 << 20
 _BUCKETS = {"t5": {"buckets": 32, "max_distance": 128}, "deberta": {"buckets": 256, "max_distance": 512}}
@@ -68,6 +69,15 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     return numbers
 
 
+class Weights(GivenPositions):
+    """Learned numbers, a row for each bucket; a spec holds them all, so that files can be verified by themselves."""
+
+    rule = "they must be numbers of shape (buckets, heads)"
+
+
+_WEIGHTS = Weights("the learned table (buckets, heads): make the bias that a model adds", omitted_default=None)
+
+
 @dataclass(frozen=True)
 class Relative(Scheme):
     """Relative positions as integers, a row for each query and a column for each key.
@@ -80,7 +90,7 @@ class Relative(Scheme):
     summary = "Make, show or check tables of relative positions: buckets of T5 and DeBERTa, Swin's index."
     examples = (
         "pecli relative --style t5 --seq-len 512 -o buckets.npy",
-        "pecli relative --style swin --grid 7x7 --verify relative_position_index.npy",
+        "pecli relative --style swin --grid 7x7 --weights model.safetensors:relative_position_bias_table -o bias.npy",
     )
 
     style: Annotated[str, Choice("whose relative positions", options=("t5", "deberta", "swin"))]
@@ -89,6 +99,7 @@ class Relative(Scheme):
     max_distance: Annotated[int | None, _MAX_DISTANCE] = None
     causal: Annotated[bool, Flag("t5: all keys after the query share a bucket")] = False
     grid: Annotated[GridSize | None, GridParameter("swin: rows and columns of a window")] = None
+    weights: Annotated[PositionList | None, _WEIGHTS] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index"),
@@ -117,6 +128,10 @@ class Relative(Scheme):
             if self.max_distance <= exact + (self.style == "deberta"):
                 rule = f"it must be more than the {exact} distances that {self.buckets} buckets tell apart"
                 raise self.wrong("max_distance", rule)
+        count = math.prod(2 * size - 1 for size in self.grid) if self.grid is not None else self.buckets
+        if self.weights is not None and (self.style == "deberta" or self.weights.shape[:-1] != (count,)):
+            rule = "its embeddings make no bias alone" if self.style == "deberta" else f"they must be ({count}, heads)"
+            raise self.wrong("weights", f"of the {self.style} style, {rule}")
 
     @property
     def numbers(self) -> int:
@@ -127,12 +142,12 @@ class Relative(Scheme):
     def length(self) -> int:
         return self.seq_len or (self.grid[0] * self.grid[1] if self.grid else 0)
 
-    def rows(self, start: int, stop: int) -> Indices:
-        """The numbers of queries start … stop − 1 and all keys."""
+    def rows(self, queries: Indices) -> Indices:
+        """The numbers of these queries and all keys."""
         if self.grid is None:  # every row is a window of one vector
-            return np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)[::-1][start:stop]
+            return np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)[::-1][queries]
         height, width = self.grid
-        keys, queries = np.arange(self.length), np.arange(start, stop)[:, None]
+        keys, queries = np.arange(self.length), queries[:, None]
         down, across = queries // width - keys // width, queries % width - keys % width
         return (down + height - 1) * (2 * width - 1) + across + width - 1
 
@@ -152,17 +167,26 @@ class Relative(Scheme):
         return np.concatenate([before[::-1], after[1:]])
 
     def tensors(self) -> tuple[Table, ...]:
-        def fill(start: int, out: Array) -> None:
-            out[...] = self.rows(start, start + len(out))
+        table = None if self.weights is None else np.array(self.weights, np.float64)
 
+        def fill(start: int, out: Array) -> None:
+            head, query = np.divmod(np.arange(start, start + len(out)), self.length)
+            index = self.rows(query)
+            out[...] = index if table is None else as_dtype(table[index, head[:, None]], self.dtype)
+
+        if table is not None:
+            return (Table("bias", self.dtype, (table.shape[1], self.length, self.length), fill),)
         return (Table("index", "int32", (self.length, self.length), fill),)
 
     def axes_of(self, tensor: str) -> Axes:
-        return Axes(("query", "key"), value="bucket")
+        return Axes(("head", "query", "key")[tensor == "index" :], value="bucket" if tensor == "index" else "bias")
 
     @classmethod
     def recipe_names(cls) -> tuple[str, ...]:
         return ()
 
     def applied_to(self, x: ArrayLike) -> Array:
-        raise ParameterError("the scheme", repr(self.name), "what is added to scores is looked up in learned weights")
+        """Scores (…, H, L, L) plus the bias."""
+        if self.weights is None:
+            raise self.wrong("weights", "what is added to scores is looked up in them")
+        return add_bias(x, self.in_dtype("float64").tensors()[0])

@@ -199,8 +199,8 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
         extent=(-0.5, columns - 0.5, top + rows, top),
     )
     axes.spines[:].set_visible(False)
-    if rows == columns and panel.rows != "position":
-        axes.set_box_aspect(1)
+    if panel.rows == "row" or (rows == columns and panel.rows != "position"):
+        axes.set_box_aspect(rows / columns)
     down, across = panel.axis_names(*values.shape)
     axes.set(xlabel=across, ylabel=down if len(down) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
     _set_numbers(axes.xaxis, whole=True)

@@ -36,6 +36,8 @@ class Subject(NamedTuple):
     scheme: Scheme | None = None
     context: int | None = None  #: The longest context that the model says it takes, where it is a model's scheme
     window: int | None = None  #: The sliding window of the layers that use the scheme
+    grid: tuple[int, ...] | None = None  #: Of a file: on which grid its rows lie, after so many others
+    keep: int = 0
 
     @property
     def kind(self) -> str:
@@ -48,7 +50,9 @@ class Subject(NamedTuple):
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
-        return self.scheme.picture_kinds if self.scheme is not None else TABLE_PICTURES
+        if self.scheme is not None:
+            return self.scheme.picture_kinds
+        return (*TABLE_PICTURES, "patch") if self.grid else TABLE_PICTURES
 
     @property
     def first(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,7 +64,9 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     tables = tuple(table_of(name, array) for name, array in parts.items())
     spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
     if spec is None:
-        return [Subject(label, tables)]
+        first = [table.shape[:-2] if math.prod(table.shape[:-2]) == 1 else () for table in tables]  # as in (1, L, D)
+        flat = [replace(table, shape=table.shape[len(axes) :]) for table, axes in zip(tables, first, strict=True)]
+        return [Subject(label, tuple(flat))]
     try:
         scheme: Scheme = Scheme.from_spec({name: spec.get(name) for name in ("scheme", "parameters")})
     except ParameterError as problem:

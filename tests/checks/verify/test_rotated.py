@@ -14,7 +14,7 @@ import pytest
 
 import pecli
 from pecli.errors import KindError, ParameterError
-from pecli.explain.edits import Dtype, Layout, Parameter, Positions, Recipe, Rotation, Rows, RowsWrong
+from pecli.explain.edits import Dtype, HeadsWrong, Layout, Parameter, Positions, Recipe, Rotation, Rows, RowsWrong
 from tests.checks.waves import LLAMA3, powers, waves
 from tests.tools.attack import Waves
 
@@ -101,6 +101,9 @@ ONE, EIGHT = queries(1, 4, 1, 128), queries(1, 8, 64, 128)
 BITS = halves(X, COS, SIN).view(np.uint32)
 ROW, HEAD = halves(X, COS, SIN), halves(EIGHT, COS, SIN)
 ROW[37], HEAD[0, 5] = X[37], EIGHT[0, 5]
+MANY = queries(1, 32, 64, 128)
+NOISY = halves(MANY, COS, SIN)
+NOISY[0, 5] += 0.01 * queries(64, 128)
 LONG, HALF = queries(1, 2, 600, 128), ml_dtypes.bfloat16
 NARROW = LONG.astype(HALF)
 SHORT_SIDE, TURNS = np.split(NARROW, 2, axis=-1), [each.astype(HALF) for each in turns(600)]
@@ -114,6 +117,7 @@ PARTLY = {
     "a single token at another position": (ONE, halves(ONE, *turns([777])), Parameter("offset", 0, 777)),
     "bfloat16": (X, ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32), Dtype("bfloat16")),
     "one wrong row": (X, ROW, RowsWrong((37,))),
+    "noise in one of many heads": (MANY, NOISY, HeadsWrong(((0, 5),))),
     "one head that is not rotated": (EIGHT, HEAD, Positions("0 … 63", "0 × 64", "nothing is rotated")),
 }
 

@@ -195,6 +195,57 @@ def test_tables_per_batch(pecli_cli, tmp_path) -> None:
         pecli.verify(ignored, config(), shift=1)
 
 
+def test_what_a_mask_hides_is_not_passed() -> None:
+    """Each of these passed, once."""
+    q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
+    with pytest.raises(pecli.ParameterError, match="no token at all"):
+        pecli.verify(q + 1, config(), before=q, attention_mask=0 * MASK, atol=1e-3)
+    for tokens in ({}, {"shift": 5}, {"attention_mask": MASK}):
+        assert "no finite numbers" in str(pecli.verify(q * np.nan, config(), before=q * np.nan, atol=1e-3, **tokens))
+        assert pecli.verify(0 * q, config(), before=0 * q, atol=1e-3, **tokens).weak
+    padded = np.where(MASK[:, None, :, None] == 0, np.nan, q)
+    assert pecli.verify(rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4)
+    lone = np.stack([0 * MASK[0], MASK[0]])
+    result = pecli.verify(q + 1, config(), before=q, attention_mask=lone, atol=1e-3)
+    assert not result
+    with pytest.raises(pecli.ParameterError, match="holds no numbers"):
+        pecli.verify(q[:0], config(), before=q[:0])
+    x, weight = q[:, 0], np.random.default_rng(3).normal(size=(LENGTH, DIM)).astype(np.float32)
+    with pytest.raises(pecli.ParameterError, match="real"):
+        pecli.verify(x + weight, weight + 5j, before=x, atol=1e-3)
+    assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3)
+
+
+def test_positions_one_too_far_beside_padding() -> None:
+    q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
+    result = pecli.verify(rotated(q, COUNTED + MASK), config(), before=q, attention_mask=MASK, atol=1e-4)
+    assert len(result.diagnosis) == 2
+    assert all("all 1 too far" in line for line in result.diagnosis)
+
+
+def test_the_layout_that_is_given_is_the_one_expected() -> None:
+    q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
+    for layout, other in (("halves", "interleaved"), ("interleaved", "halves")):
+        options = {"before": q, "layout": layout, "atol": 1e-6}
+        assert pecli.verify(rotated(q, PLAIN, layout), config(), **options)
+        assert not pecli.verify(rotated(q, PLAIN, other), config(), **options)
+
+
+def test_as_many_tokens_as_heads() -> None:
+    q = np.random.default_rng(2).normal(size=(2, 3, HEADS, DIM))
+    mask = np.array([[0] + [1] * (HEADS - 1), [1] * HEADS])
+    places = np.maximum(mask.cumsum(-1) - 1, 0)
+    assert pecli.verify(rotated(q, places), config(), before=q, attention_mask=mask, atol=1e-6)
+
+
+def test_a_mask_needs_tables_per_batch() -> None:
+    inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
+    angles = PLAIN[:, None] * inverse
+    for tables in ({"cos": np.cos(angles), "sin": np.sin(angles)}, np.stack([np.cos(angles), np.sin(angles)])):
+        with pytest.raises(pecli.ParameterError, match="attention_mask is of shape"):
+            pecli.verify(tables, config(), attention_mask=MASK, atol=1e-6)
+
+
 def test_one_layer_is_stale() -> None:
     q = {f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM)) for k in range(3)}
     after = {name: rotated(x, np.maximum(PLAIN - (name == "layers.1.q"), 0)) for name, x in q.items()}

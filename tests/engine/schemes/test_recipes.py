@@ -54,25 +54,31 @@ def ggml_phases(positions: np.ndarray, dim: int, base: float) -> np.ndarray:
 
 
 def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarray:
-    """The phases, with one thing in bfloat16 or all in float32."""
+    """The phases, with one thing in 16 bits or all in float32."""
     if recipe == "float32-recurrence":
         return ggml_phases(positions, dim, base)
     inv_freq, places = exact_singles(dim // 2, dim / 2, base), positions.astype(f32)
-    if recipe == "bfloat16-inv-freq":
-        inv_freq = inv_freq.astype(bf16).astype(f32)
-    if recipe == "bfloat16-positions":
-        places = places.astype(bf16).astype(f32)
+    small, _, coarse = recipe.partition("-")
+    short = {"float16": np.float16, "bfloat16": bf16}.get(small, f32)
+    if coarse == "inv-freq":
+        inv_freq = inv_freq.astype(short).astype(f32)
+    if coarse == "positions":
+        places = places.astype(short).astype(f32)
     phases = places[:, None] * inv_freq[None]
-    return phases.astype(bf16).astype(f32) if recipe == "bfloat16-phases" else phases
+    return phases.astype(short).astype(f32) if coarse == "phases" else phases
 
 
 @pytest.mark.parametrize(
-    "recipe", ["float32", "float32-recurrence", "bfloat16-inv-freq", "bfloat16-positions", "bfloat16-phases"]
+    "recipe",
+    [
+        *("float32", "float32-recurrence", "bfloat16-inv-freq", "bfloat16-positions", "bfloat16-phases"),
+        *("float16-inv-freq", "float16-positions", "float16-phases"),
+    ],
 )
 @pytest.mark.parametrize(("dim", "base"), [(128, 10000.0), (96, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)])
-@pytest.mark.sample(10)
+@pytest.mark.sample(16)
 def test_formulas_of_projects(recipe, dim, base):
-    for offset in (0, 200, 4000, 131000, 10**6, 2**24 - 80):
+    for offset in (0, 200, 4000) if recipe.startswith("float16") else (0, 200, 4000, 131000, 10**6, 2**24 - 80):
         found = Rope(80, dim, base, offset=offset, recipe=recipe).tables()
         angles = hf_at(recipe, np.arange(offset, offset + 80), dim, base).astype(np.float64)
         np.testing.assert_allclose(found["cos"], np.cos(angles), rtol=0, atol=ULP)

@@ -1,8 +1,10 @@
-"""Buckets of relative positions, against the formulas in arbitrary precision."""
+"""Buckets of relative positions, against the formulas in arbitrary precision, and biases that are looked up."""
 
 from __future__ import annotations
 
 import math
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,6 +70,31 @@ def test_rows_alone_are_rows_of_the_table() -> None:
     for scheme in (Relative("t5", 50), Relative("swin", grid=(4, 7))):
         whole = scheme.tables()["index"]
         assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
+
+
+@pytest.mark.parametrize("given", [{"style": "t5", "seq_len": 20}, {"style": "swin", "grid": (3, 4)}])
+def test_the_bias_is_looked_up(given: dict) -> None:
+    """As the layers of transformers do: weights[index], the heads first."""
+    weights = np.random.default_rng(2).normal(size=(32 if "seq_len" in given else 5 * 7, 3)).astype(np.float32)
+    bias = np.moveaxis(weights[Relative(**given).tables()["index"]], -1, 0)
+    scheme = Relative(**given, weights=weights)
+    np.testing.assert_array_equal(scheme.tables()["bias"], bias)
+    np.testing.assert_array_equal(np.concatenate([*scheme.blocks(rows=5)]).reshape(bias.shape), bias)
+    scores = np.ones((2, *bias.shape))
+    np.testing.assert_array_equal(scheme.applied_to(scores), scores + bias)
+
+
+def test_a_file_of_biases_holds_the_weights_and_a_printed_command_runs(pecli_cli, tmp_path: Path) -> None:
+    weights = -np.random.default_rng(2).random((8, 3), np.float32)
+    np.savez(tmp_path / "w.npz", table=weights, other=weights[0])
+    words = "relative", "--style", "t5", "--seq-len", 9, "--buckets", 8, "--weights", f"{tmp_path / 'w.npz'}:table"
+    for file in ("bias.npz", "bias.npy"):
+        assert pecli_cli(*words, "-q", "-o", tmp_path / file).code == 0
+        assert pecli_cli(*words, "--verify", tmp_path / file).code == 0
+    assert pecli_cli("verify", tmp_path / "bias.npz").code == 0
+    failed = pecli_cli(*words, "--causal", "--verify", tmp_path / "bias.npy", "--json")
+    (command,) = [line for line in failed.json["diagnosis"] if line.startswith("reproduce with ")]
+    assert pecli_cli(*shlex.split(command)[3:], "--verify", tmp_path / "bias.npy").code == 0
 
 
 def test_specs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ import pecli
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
+from pecli.files.load import opened
 from pecli.views.pictures import downsample, kinds
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Chart, HeatmapPanel, PlotRequest, Subject
-from pecli.views.pictures.subjects import labelled, of_scheme, title_of
+from pecli.views.pictures.subjects import labelled, of_file, of_scheme, title_of
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
 
@@ -52,7 +54,7 @@ def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
     assert any("base 500" in word for word in words)
 
 
-ROPE = pecli.Rope(64, 8)
+ROPE, CHANNEL_2 = pecli.Rope(64, 8), PlotRequest(channels=(2,))
 NAMES = [
     ([ROPE, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
     ([ROPE, pecli.Rope(128, 8), ROPE], ["seq_len 64 (1 of 2)", "seq_len 128", "seq_len 64 (2 of 2)"]),
@@ -97,6 +99,13 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
     picture = made("heatmap", Relative(style="swin", grid=(2, 3)))
     (panel,) = picture.panels
     assert (picture.title, panel.rows, panel.columns) == ("bucket by query and key", "query", "key")
+    picture = made("curves", Relative(style="t5", seq_len=140, buckets=32, max_distance=128))
+    (curve,) = picture.panels[0].curves
+    assert (picture.title, picture.panels[0].x) == ("bucket by distance", "distance, key − query")
+    buckets = dict(zip(curve.x.tolist(), curve.y.tolist(), strict=True))  # T5: 16 a side
+    assert [buckets[d] for d in (-139, -128, -7, -1, 0, 1, 7, 8, 139)] == [15, 15, 7, 1, 0, 17, 23, 24, 31]
+    with pytest.raises(ParameterError, match="distances on a grid have two axes"):
+        made("curves", Relative(style="swin", grid=(2, 3)))
 
 
 def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
@@ -174,6 +183,24 @@ def test_rows_before_the_grid_are_left_out() -> None:
         made("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=keep)).panels[0].values for keep in (0, 1)
     )
     np.testing.assert_array_equal(plain, shifted)
+
+
+def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None:
+    (panel,) = made("heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2).panels
+    np.testing.assert_allclose(panel.values, np.tile(np.sin(np.arange(5) / 100), (3, 1)), atol=1e-6)
+    assert (panel.title, panel.rows, panel.columns, panel.shape) == ("channel 2", "row", "column", (3, 5))
+    table = np.random.default_rng(0).normal(size=(1, 16, 8))  # learned, after a class token, as ViT has it
+    subject = of_file("x", opened({"x": table})[1])[0]._replace(grid=(3, 5), keep=1)
+    (panel,) = kinds.picture("heatmap", [subject], CHANNEL_2).panels
+    np.testing.assert_array_equal(panel.values, table[0, 1:, 2].reshape(3, 5))
+    (panel,) = kinds.picture("patch", [subject], PlotRequest()).panels
+    unit = table[0, 1:] / np.linalg.norm(table[0, 1:], axis=1, keepdims=True)
+    np.testing.assert_allclose(panel.values, (unit @ unit[7]).reshape(3, 5), atol=1e-12)
+    np.save(tmp_path / "x.npy", table)
+    command = ["plot", str(tmp_path / "x.npy"), "--kind", "patch", "--grid", "3x5"]
+    assert pecli_cli(*command, "--keep", "1").code == 0
+    refused = pecli_cli(*command)
+    assert (refused.code, "with 0 kept that is 15 rows; x.npy has 16" in refused.err) == (2, True)
 
 
 def test_the_expected_score_and_its_bound() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Floats, Indices, widened
-from pecli.engine.table import Table
-from pecli.errors import ParameterError
+from pecli.engine.table import Table, table_of
+from pecli.errors import ParameterError, listed
 from pecli.views.pictures.downsample import check_width, envelope, is_sampled, reduced, stride
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, heads_of, informative_pairs
 from pecli.views.pictures.panels import (
@@ -31,7 +32,7 @@ MAX_TURNS = 16.0  #: Turns of a curve within the table; more would be a band
 MAX_SAMPLES = 512  #: Positions of a similarity matrix
 MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24  #: Positions whose distances are looked at, and their elements
 MAX_WIDTH = 16384
-MAX_MAP_POINTS = 1 << 18  #: Points of a grid that are drawn
+MAX_MAP_POINTS, MAX_MAPS = 1 << 18, 8  #: Points of a grid that are drawn, and of how many channels
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -44,7 +45,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     elements: dict[str, None] = {}
     sampled = False
     for subject, name in zip(subjects, names_of(subjects), strict=True):
-        for table, title, rows in _matrices(subject, request):
+        for table, title, rows, columns in _matrices(subject, request, len(subjects)):
             check_width(table, "heatmap")
             check_panels(len(panels) + 1)
             sampled |= is_sampled(table)
@@ -55,7 +56,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
                 ", ".join(filter(None, [name, title])),
                 np.abs(values) if biased else values,
                 rows=rows,
-                columns=axes.names[-1],
+                columns=columns,
                 first_row=subject.first if rows == "position" else 0,
                 table_shape=(table.rows, table.width),
                 meaning="|bias|, logarithmic, none: blank" if biased else "",
@@ -76,20 +77,33 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     return Picture(title, [replace(panel, limits=(low, high)) for panel in panels], across)
 
 
-def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, str, str]]:
-    """Every matrix worth drawing, with what it is called and what its rows are."""
+def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[tuple[Table, str, str, str]]:
+    """Every matrix worth drawing, with what it is called and what its rows and columns are; of a grid, maps of some
+    channels.
+    """
+    if "patch" in subject.picture_kinds:
+        points = grid_rows(subject)
+        for table in subject.matrices:
+            values = widened(table.pick(points.reshape(-1)))
+            name = f"{table.name}, " if len(subject.matrices) > 1 else ""
+            word = subject.axes_of(table).names[-1]
+            for column in chosen(request, table.width, max(1, MAX_MAPS // len(subject.matrices) // beside), f"{word}s"):
+                of_channel = table_of(table.name, values[:, column].reshape(points.shape))
+                yield of_channel, f"{name}{word} {column}", "row", "column"
+        return
     tables = [table for table in subject.tables if len(table.shape) > 1 and table.size]
     for table in tables:
         name = table.name if len(tables) > 1 or subject.applied_as == "rotation" else ""
         axes = subject.axes_of(table).names
         height = table.shape[-2]
         if len(table.shape) == 2:
-            yield table, name, axes[-2]
+            yield table, name, axes[-2], axes[-1]
         elif height == 1:
-            yield replace(table, shape=(table.rows, table.width)), name, "head"
+            yield replace(table, shape=(table.rows, table.width)), name, "head", axes[-1]
         else:
             for index in chosen(request, table.rows // height, 8, "heads"):
-                yield slab(table, index), f"{axes[0]} {index}" if axes[0] else f"{table.name}[{index}]", axes[-2]
+                title = f"{axes[0]} {index}" if axes[0] else f"{table.name}[{index}]"
+                yield slab(table, index), title, axes[-2], axes[-1]
 
 
 def slab(table: Table, index: int) -> Table:
@@ -108,6 +122,8 @@ def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         heads = [(label, np.linspace(0, keys - 1, 200), slope) for label, slope, keys in heads_of(subjects, request)]
         lines = [Curve(label, distances, -slope * distances) for label, distances, slope in heads]
         return Picture("bias by distance", [Chart("", lines, x="distance", y="bias", ordered=not several)])
+    if all(subject.kind == "relative" for subject in subjects):
+        return _buckets(subjects)
     found, words, cut = [], set(), False
     for subject in subjects:
         rotary = subject.applied_as == "rotation"  # whose sines look like the cosines
@@ -134,6 +150,18 @@ def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     rotary = words == {"pair"}
     chart = Chart(title, found[:MAX_CURVES], y="cosine" if rotary else "value")
     return Picture(f"chosen {'pairs' if rotary else 'channels'} over positions", [chart])
+
+
+def _buckets(subjects: Sequence[Subject]) -> Picture:
+    """Buckets by distance: those of the last query before its own place, and those of the first from there on."""
+    curves = []
+    for subject, name in zip(subjects, names_of(subjects), strict=True):
+        if getattr(subject.scheme, "grid", None) is not None:
+            raise ParameterError("kind", "curves", "distances on a grid have two axes", "take heatmap")
+        (table,) = subject.matrices
+        buckets = np.concatenate([table.read(table.rows - 1, table.rows)[0, :-1], table.read(0, 1)[0]])
+        curves.append(Curve(name, np.arange(1.0 - table.rows, table.rows), widened(buckets)))
+    return Picture("bucket by distance", [Chart("", curves, x="distance, key − query", y="bucket")])
 
 
 def _chosen_columns(
@@ -275,13 +303,18 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 
 def grid_rows(subject: Subject) -> Indices:
     """Which row of the table each point of the first frame has: (H, W)."""
-    scheme = subject.scheme
-    grid, style = getattr(scheme, "grid", None), getattr(scheme, "grid_style", None)
-    assert grid is not None
-    assert style is not None
+    scheme, style = subject.scheme, getattr(subject.scheme, "grid_style", None)
+    grid: tuple[int, ...] = subject.grid or getattr(scheme, "grid")  # noqa: B009
     height, width = grid[-2:]
     if height * width > MAX_MAP_POINTS:
         raise ParameterError("the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points")
+    if style is None:
+        rows = [table.rows for table in subject.matrices]
+        if {subject.keep + math.prod(grid)} != {*rows}:
+            rule = f"with {subject.keep} kept that is {subject.keep + math.prod(grid):,} rows"
+            advice = f"{subject.label} has {listed([*map(str, rows)], 4) or 'none'}"
+            raise ParameterError("grid", "x".join(map(str, grid)), rule, advice)
+        return subject.keep + np.arange(height * width).reshape(height, width)
     keep = 0 if style.keep_last else getattr(scheme, "keep", None) or 0
     m = style.merge
     blocks = np.arange(height * width).reshape(height // m, width // m, m, m)
