@@ -20,7 +20,7 @@ from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Re
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
-from pecli.explain.sinusoid_readings import named_pairs
+from pecli.explain.sinusoid_readings import groups
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import command_of, describe, lacking
 from pecli.files.load import opened
@@ -125,7 +125,7 @@ def identify(source: Given) -> Identification:
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     """The same for tensors of an open file, under the name that it was asked for by."""
-    chosen = groups(tensors)
+    chosen = _searched(tensors)
     if not chosen:
         none = "it holds no tensor" if not tensors else ""
         many = f"it holds {len(tensors)} tensors, and no name speaks of positions: name one, as {file or 'FILE'}:NAME"
@@ -257,16 +257,12 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
     return Match(scheme, residual, found.tensors, tuple(edits), found.open, tuple(runtimes))
 
 
-def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
+def _searched(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
     """The tensors to look at, cosines with their sines; none where many are there and no name speaks of positions."""
     left = dict(tensors)
     if len(tensors) > MAX_UNNAMED:
         left = dict([(name, array) for name, array in tensors.items() if _POSITIONAL.search(name)][:MAX_TENSORS])
-    found = []
-    for cos, sin in named_pairs(list(left)):
-        if cos in left and sin in left and left[cos].shape == left[sin].shape and left[cos].dtype == left[sin].dtype:
-            found.append({cos: left.pop(cos), sin: left.pop(sin)})
-    return found + [{name: array} for name, array in left.items()]
+    return groups(left)
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
