@@ -317,11 +317,7 @@ def _rotary_scheme(values: Mapping[str, Any], given: Mapping[str, Any]) -> Schem
 
     if not {"positions", "grid", "seq_len"} & given.keys():
         raise ParameterError("seq_len", "missing", scheme_named("rope").parameters()["seq_len"].rule)
-    model, encodings, rest = model_encodings(values, given)
-    if not encodings:
-        kinds = ", ".join(sorted({encoding.scheme for encoding in model})) or "none"
-        name = "config" if values["config"] else "model"
-        raise ParameterError(name, model.file, f"it has no rotary encoding (found: {kinds})")
+    _, encodings, rest = model_encodings(values, given)
     schemes = {encoding.layer_type: encoding.rope(**rest) for encoding in encodings}
     if len(schemes) == 1:
         return next(iter(schemes.values()))
@@ -337,9 +333,13 @@ def model_encodings(
     from pecli.models.find import find_model
 
     model, layer_type = find_model(values["config"], values["model"]), values["layer_type"]
+    if not model.ropes():
+        kinds = ", ".join(sorted({encoding.scheme for encoding in model})) or "none"
+        name = "config" if values["config"] else "model"
+        raise ParameterError(name, model.file, f"it has no rotary encoding (found: {kinds})")
     encodings = (model.one(layer_type),) if one or layer_type is not None else model.ropes()
     changes = {name: value for name, value in given.items() if name not in _BESIDE_MODEL}
-    if changes and encodings:
+    if changes:
         before, rules, notes = encodings[0].parameters, scheme_named("rope").parameters(), []
         for name, value in changes.items():
             instead = "" if before.get(name) is None else f" instead of {spelled(before[name])}"

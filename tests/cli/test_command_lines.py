@@ -72,7 +72,8 @@ apply rope x.npy --dim 3 -o o.npz | --dim is 3; it must be an even
 apply rope ids.npy:array -o o.npz | (4,) and dtype int64
 apply rope x.npy odd.npy -o o.npz | they must share D
 apply rope x.npy --model llama-3.1-8b -o o.npz | has 128 channels
-apply rope x.npy --model gpt2 -o o.npz | --model is gpt2; its encoding is learned, not rope
+apply rope x.npy --model gpt2 -o o.npz | --model is gpt2; it has no rotary encoding (found: learned)
+apply rope x.npy --config gpt2 -o o.npz | --config is gpt2; it has no rotary encoding (found: learned)
 apply rope x.npy --model gemma-3-1b -o o.npz | --layer-type is missing
 apply rope x.npy --positions few.npy -o o.npz | --positions is of shape (3,); the array of x.npy is of shape (2, 4, 8)
 apply rope x.npy --positions batch.npy -o o.npz | --positions is of shape (3, 4); the array of x.npy is of shape
