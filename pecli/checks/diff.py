@@ -16,13 +16,13 @@ from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
 from pecli.checks.layer_dumps import first_departure
 from pecli.checks.model_forms import diff_forms
-from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, readings
+from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, wave_readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import PecliError, bracketed
-from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
+from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
 from pecli.explain.forms import Form, halved
 from pecli.explain.words import comparison
 from pecli.files import LoadedFile
@@ -39,6 +39,7 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """What tensors hold that belong together under unlike names."""
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
+ALONE = {Layout("cos and sin", f"{function} alone"): function for function in PLURALS}
 TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
@@ -262,7 +263,8 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
 
 
 def _targets(name: str, expected: AnyArray, waves: bool, lines: bool) -> Iterator[Target]:
-    """An array as it is, without axes of length 1, and with one of two columns per frequency."""
+    """An array as it is, without axes of length 1, and with one of two columns per frequency; a number as a vector."""
+    expected = np.atleast_1d(expected)
     plain = tuple(length for length in expected.shape if length != 1)
     one_line = lines and expected.shape[-1:] == (1,) and plain  # one row stays a row, unless it is a line of text
     common: dict[str, Any] = {"quantised": waves, "masked": _is_masked(expected)}
@@ -284,18 +286,11 @@ def _is_masked(array: AnyArray) -> bool:
 
 def _arranged(ours: AnyArray, theirs: AnyArray, lines: bool) -> Reading | None:
     """The second array as cosines and sines that the first holds, both in one array each, however arranged."""
-    widths = {size // times for size in ours.shape[-3:] for times in (1, 2, 4) if size and not size % times}
-    for width in sorted(widths, reverse=True):
-
-        def make(rows: int, width: int = width) -> tuple[None, dict[str, Array]]:
-            return None, dict.fromkeys(PLURALS, np.broadcast_to(np.zeros(()), (rows, width)))  # whatever the values
-
-        for found in readings(ours, Target((*PLURALS,), (None, width), make, waves=True)):
-            parts = {name: part.found for name, part in zip(PLURALS, found.parts, strict=False) if not part.copies}
-            if len(parts) == 2 and not found.is_near and found.is_plausible:
-                reading = best_reading(theirs, _both(parts), lines=lines)
-                if reading is not None and reading.is_near:
-                    return reading
+    for found in wave_readings(ours):
+        parts = {name: part.found for name, part in zip(PLURALS, found.parts, strict=False) if not part.copies}
+        reading = best_reading(theirs, _both(parts), lines=lines) if len(parts) == 2 else None
+        if reading is not None and reading.is_near:
+            return reading
     return None
 
 
@@ -334,15 +329,30 @@ def _explained(
 
 
 def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
-    from pecli.explain.search import explain, recognise
+    """Other parameters of A's scheme; where A carries none, of what cosines with their sines, or one tensor, are."""
+    from pecli.explain.search import explain
+    from pecli.explain.sinusoid_readings import groups
 
-    pairs = [pair for pair in pairs if min(pair[1].size, pair[2].size) >= MIN_ELEMENTS]
-    if pairs and scheme is None:
-        found = recognise({name: one for name, one, _ in pairs})
-        scheme = next((each.scheme for each in found if not each.mistakes), None)
-    if not pairs or scheme is None or scheme.holds_several:
-        return []
-    single, known = scheme.single_array().name, {table.name for table in scheme.tensors()}
-    named = {(name if name in known else single): (name, other) for name, _, other in pairs}
-    found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
-    return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found]
+    large = {name: (one, other) for name, one, other in pairs if min(one.size, other.size) >= MIN_ELEMENTS}
+    ours = {name: one for name, (one, _) in large.items()}
+    found: list[Explanation] = []
+    for group in groups(ours) if scheme is None else [ours]:
+        own, alone = _recognised(group) if scheme is None else (scheme, "")
+        if own is None or own.holds_several or not group:
+            continue
+        single, known = own.single_array().name, {table.name for table in own.tensors()}
+        named = {next((key for key in (alone, name, role_of(name)) if key in known), single): name for name in group}
+        why = explain(own, {key: large[name][1] for key, name in named.items()}, tolerance.atol)
+        found += [replace(each, tensors=tuple(named[key] for key in each.tensors)) for each in why]
+    return merged(found)
+
+
+def _recognised(group: Mapping[str, Array]) -> tuple[Scheme | None, str]:
+    """What makes tables that have no mistakes, and where they are cosines or sines alone, which."""
+    from pecli.explain.search import recognise
+
+    for found in recognise(group):
+        alone = [ALONE[edit] for edit in found.mistakes if edit in ALONE]
+        if len(alone) == len(found.mistakes):
+            return found.scheme, "".join(alone)
+    return None, ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
+from pecli.checks.reading import MIN_FLAT_ROWS, STEPS, wave_readings
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.verify.verification import tables_of
@@ -19,7 +20,7 @@ from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Re
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
-from pecli.explain.sinusoid_readings import named_pairs
+from pecli.explain.sinusoid_readings import groups
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import command_of, describe, lacking
 from pecli.files.load import opened
@@ -124,7 +125,7 @@ def identify(source: Given) -> Identification:
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     """The same for tensors of an open file, under the name that it was asked for by."""
-    chosen = groups(tensors)
+    chosen = _searched(tensors)
     if not chosen:
         none = "it holds no tensor" if not tensors else ""
         many = f"it holds {len(tensors)} tensors, and no name speaks of positions: name one, as {file or 'FILE'}:NAME"
@@ -145,10 +146,20 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
 
 
 def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
-    """Tensors as they are, without axes of length 1, and with rows of cosines apart from rows of sines."""
+    """Tensors as they are, integers with their scale, without axes of length 1, flat ones in rows, and with rows of
+    cosines apart from rows of sines."""
+    if all(array.dtype.kind in "iu" and 0 < array.size <= MAX_FULL_READ for array in group.values()):
+        whole = max(int(np.abs(array.astype(np.int64)).max()) for array in group.values())
+        if all(whole in STEPS.get(dtype_name(array.dtype), ()) for array in group.values()):
+            yield {name: (array.astype(np.float64) / whole).astype(np.float32) for name, array in group.items()}
     yield group
     if any(1 in array.shape for array in group.values()):
         yield {name: np.squeeze(array) for name, array in group.items() if array.size > 1}
+    if all(array.ndim == 1 and MIN_FLAT_ROWS < array.size <= MAX_FULL_READ for array in group.values()):
+        width = min(int((array != array[0]).argmax()) for array in group.values())  # at position 0, all are 0 or 1
+        for columns in (width, 2 * width) if width > 1 else ():
+            if all(array.size % columns == 0 and array.size >= MIN_FLAT_ROWS * columns for array in group.values()):
+                yield {name: array.reshape(-1, columns) for name, array in group.items()}
     ((name, array), *others) = group.items()
     is_small = array.ndim == 2 and len(array) % 2 == 0 and array.size <= MAX_FULL_READ
     if not others and is_small and dtype_name(array.dtype) in SIGNIFICAND_BITS:
@@ -185,15 +196,16 @@ def _by_parts(name: str, array: Array) -> list[Match]:
 
 
 def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
-    if array.dtype.kind == "c":
-        yield Layout("compact", "complex"), (array.real, array.imag)
-    if dtype_name(array.dtype) not in SIGNIFICAND_BITS or array.ndim < 2 or len(array) < 3:
+    is_complex = array.dtype.kind == "c"
+    if (dtype_name(array.dtype) not in SIGNIFICAND_BITS and not is_complex) or array.ndim < 2 or len(array) < 2:
         return
-    if array.ndim == 4 and array.shape[-2:] == (2, 2):
-        (cos, minus), (sin, same) = np.moveaxis(array, (-2, -1), (0, 1))
-        if np.array_equal(cos, same) and np.array_equal(sin, -minus):
-            yield Layout("compact", "matrices"), (cos, sin)
-    if array.ndim == 2:  # angles of which nobody has taken the cosine and the sine yet: lines, from row to row
+    for reading in wave_readings(array) if array.size <= MAX_FULL_READ else ():
+        if reading.has_equal_copies:
+            (_, cos), (_, sin) = reading.pairs().values()
+            yield Layout("compact", "complex" if is_complex else reading.form.name), (cos, sin)
+    if (
+        array.ndim == 2 and len(array) > 2 and not is_complex
+    ):  # angles of which nobody has taken the cosine and the sine yet: lines, from row to row
         angles = widened(array)
         with np.errstate(all="ignore"):
             steps, largest = angles[1] - angles[0], np.abs(angles).max()
@@ -245,16 +257,12 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
     return Match(scheme, residual, found.tensors, tuple(edits), found.open, tuple(runtimes))
 
 
-def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
+def _searched(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
     """The tensors to look at, cosines with their sines; none where many are there and no name speaks of positions."""
     left = dict(tensors)
     if len(tensors) > MAX_UNNAMED:
         left = dict([(name, array) for name, array in tensors.items() if _POSITIONAL.search(name)][:MAX_TENSORS])
-    found = []
-    for cos, sin in named_pairs(list(left)):
-        if cos in left and sin in left and left[cos].shape == left[sin].shape and left[cos].dtype == left[sin].dtype:
-            found.append({cos: left.pop(cos), sin: left.pop(sin)})
-    return found + [{name: array} for name, array in left.items()]
+    return groups(left)
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:

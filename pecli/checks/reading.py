@@ -123,6 +123,13 @@ class Reading:
             pairs.setdefault(name, (part.expected, part.found[(0,) * len(part.copies)]))
         return pairs
 
+    @property
+    def has_equal_copies(self) -> bool:
+        """Whether all that stands for one table is the same."""
+        one_copy = {name: widest(found) for name, (_, found) in self.pairs().items()}
+        every = [(one_copy[name], part) for name, part in zip(self.names, self.parts, strict=True)]
+        return all(bool((widest(part.found) == (-one if part.negated else one)).all()) for one, part in every)
+
     def explained(self) -> tuple[Scheme | None, dict[str, AnyArray]]:
         """One copy of what was found, by the names of a scheme that makes such tables, and the scheme."""
         scheme: Any = self.scheme
@@ -233,6 +240,19 @@ def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterato
             if (view.shape, swap) not in seen:
                 seen.add((view.shape, swap))
                 yield from _in_form(real, view, target, form, note, is_complex=kind in COMPLEX)
+
+
+def wave_readings(array: AnyArray) -> Iterator[Reading]:
+    """A tensor as cosines and sines of any number of frequencies, where cos² + sin² is constant or copies are alike."""
+    widths = {size // times for size in array.shape[-3:] for times in (1, 2, 4) if size and not size % times}
+    for width in sorted(widths, reverse=True):
+
+        def make(rows: int, width: int = width) -> tuple[None, dict[str, Array]]:
+            return None, dict.fromkeys(PLURALS, np.broadcast_to(np.zeros(()), (rows, width)))  # whatever the values
+
+        for reading in readings(array, Target((*PLURALS,), (None, width), make, waves=True)):
+            if not reading.is_near and reading.is_plausible:
+                yield reading
 
 
 def _shapes(shape: Shape, target: Target, form: Form, lines: bool) -> Iterator[tuple[str, Shape, bool]]:

@@ -63,7 +63,7 @@ ALIBI_OPTIONS = (
 ROPE_OPTIONS = (
     options.text("--layout", "NAME", _LAYOUT, rule=tensors.LAYOUT),
     options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
-    options.text("--seq-axis", "INTEGER", _AXIS, default=f"{SEQ_AXIS}", rule=tensors.AXIS),
+    options.text("--seq-axis", "INTEGER", _AXIS, rule=tensors.AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
     options.text("--attention-mask", "FILE", "1 for tokens, 0 for padding, (batch, L); positions count the ones."),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
@@ -202,37 +202,37 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 
 def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     """The tensors, rotated as the options or a model ask for."""
-    first, seq_axis, shift = inputs[0], values["seq_axis"], values["shift"]
+    fields = tensors.given(**{name: values[name] for name in ("layout", "trailing", "inverse", "shift", "seq_axis")})
+    first, seq_axis, shift = inputs[0], fields.get("seq_axis", SEQ_AXIS), values["shift"]
     length, dim = first.check_sequence(seq_axis)
     for tensor in inputs[1:]:
         length = max(length, tensor.check_sequence(seq_axis)[0])
         if tensor.shape[-1] != dim:
             raise tensor.wrong(f"{first.label} is of shape {first.shape}", "they must share D, the last axis")
-    given, layout = options.parsed(_ROTARY, values), values["layout"]
+    given = options.parsed(_ROTARY, values)
     rows = _positions(values, given)
-    ways = {name: values[name] for name in ("layout", "trailing", "inverse", "shift", "seq_axis")}
     said = "the default"
     if options.names_model(values):
         model, (encoding,), given = options.model_encodings(values, given, one=True)
         said = f"as {model.file} has it"
         heads = tensors.head_counts(values["config"] or values["model"], values["layer_type"])
-        rotation = tensors.model_rotation(inputs, model.file, encoding, rows, heads, ways, **given)
+        rotation = tensors.model_rotation(inputs, model.file, encoding, rows, heads, fields, **given)
     else:
         if "dim" not in given and "axes" not in given:
             first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
             given["dim"] = dim
         rope = Rope(**{"seq_len": rows.seq_len(length, given), **given})
-        rotation = tensors.Rotation(rope, rows, **{**ways, "layout": layout or "halves"})
+        rotation = tensors.Rotation(rope, rows, **fields)
     arrays = [rotation.apply(tensor) for tensor in inputs]
-    words = [f"{rotation.layout} ({'given' if layout else said})"]
+    words = [f"{rotation.layout} ({'given' if 'layout' in fields else said})"]
     width = rotation.rope.rotary_dim
     if width < dim:
         words.append(f"the {'last' if rotation.trailing else 'first'} {width} of {dim} channels")
-    file = f" of {values['positions']}" if rows.ids is not None else ""
+    file = f" of {values[rows.name]}" if rows.ids is not None else ""
     places = f"positions {_span(*rows.span(length), first, seq_axis, file)}"
     words.append("undone at " * rotation.inverse + (places if shift is None else f"moved by {shift} positions"))
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
-    parameters |= {name: getattr(rotation, name) for name in ways if name != "seq_axis"}
+    parameters |= {name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")}
     parameters["positions"] = values["positions"]
     return Applied(arrays, parameters, ", ".join(words), seq_axis if shift is None else None)
 

@@ -17,17 +17,8 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, Flags, dtype_name
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.edits import (
-    ColumnsWrong,
-    Decimals,
-    Edit,
-    ElementsWrong,
-    Errors,
-    Explanation,
-    HeadsWrong,
-    Noise,
-    RowsWrong,
-)
+from pecli.explain import edits as kinds
+from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms, rounding, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
@@ -41,6 +32,7 @@ MAX_SIGMAS = 7.5  # standard deviations of the largest of some million elements,
 EXTREME_SIGMAS = 2.0  # standard deviations that the largest of n may be beyond √(2·ln n)
 MAX_UNEVENNESS = 2.0  # times the standard deviation of noise: that of one row or column
 MAX_NOISE = 0.25  # of the values, root mean square by root mean square: more would explain any numbers
+MIN_NOISY = 512  # elements that may have as much: a few numbers show no lack of structure
 MAX_CORRELATION = 0.15  # of neighbours, where what is left is noise
 MIN_LINE = 16  # elements of a row or column whose standard deviation says something
 MAX_ELEMENTS = 8  # wrong elements that are named one by one
@@ -91,9 +83,10 @@ class Judge:
             return None
         storage = quantised_storage(values, dtype, noise, self.dtype)
         if any(edit.storage for edit in edits):
-            storage = tuple(edit for edit in storage if not isinstance(edit, Noise) and edit not in edits)
-        if storage and isinstance(storage[0], Noise):
-            if noise <= self.max_noise * rms(errors.values) and _is_noise(errors.left, largest, noise):
+            storage = tuple(edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits)
+        if storage and isinstance(storage[0], kinds.Noise):
+            share = self.max_noise * min(1.0, errors.left.size / MIN_NOISY)
+            if noise <= share * rms(errors.values) and _is_noise(errors.left, largest, noise):
                 return storage
             storage = ()
         return None if out_of_tolerance(errors, values, dtype, atol).any() else storage
@@ -101,7 +94,7 @@ class Judge:
     def _on_all_rows(self, found: Explanation, one: Sample, atol: float) -> Explanation | None:
         """The same with the residual of all rows, as far as there is time for them."""
         assert callable(found.errors)
-        atol = max([atol, *(MAX_SIGMAS * edit.size for edit in found.edits if isinstance(edit, Noise))])
+        atol = max([atol, *(MAX_SIGMAS * edit.size for edit in found.edits if isinstance(edit, kinds.Noise))])
         largest, done, length = found.residual, 0, one.shape[-2]
         step = max(1, BLOCK_ELEMENTS * length // math.prod(one.shape))
         try:
@@ -141,7 +134,7 @@ def out_of_tolerance(errors: Errors, values: AnyArray, dtype: str, atol: float) 
     with np.errstate(all="ignore"):  # wrong numbers may be large: rounding is that of the smaller of the two
         sizes = np.minimum(np.abs(errors.values), np.abs(errors.values - errors.left))
     size = max(1.0, float(np.nan_to_num(sizes).max(initial=0.0)))
-    absolute *= TRUNCATED if isinstance(grain(values), Decimals) else ROUNDED
+    absolute *= TRUNCATED if isinstance(grain(values), kinds.Decimals) else ROUNDED
     absolute = min(absolute, MAX_STEP * size)
     floor = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype)) * size + absolute
     allowed = np.maximum(atol, floor + ROUNDED * relative * sizes) + errors.drift
@@ -194,14 +187,11 @@ class Located:
         count = np.count_nonzero(self.wrong)
         whole_rows = self.wrong.ndim > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
         if 0 < count <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
-            yield 0.0, ElementsWrong, self.wrong
+            yield 0.0, kinds.ElementsWrong, self.wrong
         elif self.wrong.ndim > 1:
             leading = tuple(range(self.wrong.ndim - 2))
-            for kind, axes in (
-                (RowsWrong, (-2,)),
-                (ColumnsWrong, (-1,)),
-                *([(HeadsWrong, leading)] if leading else []),
-            ):
+            heads = [(kinds.HeadsWrong, leading)] if leading else []
+            for kind, axes in ((kinds.RowsWrong, (-2,)), (kinds.ColumnsWrong, (-1,)), *heads):
                 flags = self.along(axes)
                 if 0 < flags.mean() <= MAX_SHARE:
                     yield float(flags.mean()), kind, flags
@@ -209,10 +199,10 @@ class Located:
     def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:
         """The smallest part that is wrong, with what is left of all others."""
         for _, kind, flags in sorted(self._parts(), key=lambda each: each[0])[:1]:
-            is_row, is_head = kind is RowsWrong, kind is HeadsWrong
+            is_row, is_head = kind is kinds.RowsWrong, kind is kinds.HeadsWrong
             named = flags[:, None] if is_row else flags[..., None, None] if is_head else flags
             places = [tuple(place) for place in np.argwhere(flags).tolist()]
-            which = [place[0] for place in places] if kind in (RowsWrong, ColumnsWrong) else places
+            which = [place[0] for place in places] if kind in (kinds.RowsWrong, kinds.ColumnsWrong) else places
             errors = self.errors._replace(left=np.where(named, 0.0, self.errors.left))
             yield Explanation((kind(tuple(which[:MAX_LISTED])),), scheme, (self.one.name,), errors)
 
@@ -220,8 +210,8 @@ class Located:
         """Whether wrong rows are no padding, nor another beginning or end, which have names of their own; columns and
         heads may be wrong by a parameter.
         """
-        if not isinstance(edit, RowsWrong):
-            return isinstance(edit, ElementsWrong) and self.wrong.ndim > 1
+        if not isinstance(edit, kinds.RowsWrong):
+            return isinstance(edit, kinds.ElementsWrong) and self.wrong.ndim > 1
         rows = self.along((-2,))
         values = np.moveaxis(self.one.values, -2, 0)[rows]
         at_an_end = (rows[0] or rows[-1]) and np.count_nonzero(rows) > 1

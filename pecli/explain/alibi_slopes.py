@@ -152,7 +152,7 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             if slopes.min() <= -4 * noise / math.sqrt(power) or not noise <= MAX_NOISE * size:
                 continue
             relative = _relative(values)
-            floor = np.sqrt(np.mean(left**2, axis=1))
+            floor = np.maximum(np.sqrt(np.mean(left**2, axis=1)), rounding(unmasked)[1] / math.sqrt(3))
             floor = np.maximum(floor, noise if noise > 1e-3 * size and relative < 1e-5 else 0)
             repeats = math.sqrt(count / len(np.unique(steps[steps != 0])))  # rounding is the same along a diagonal
             reach = float(np.abs(steps).max())

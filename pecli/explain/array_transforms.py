@@ -194,10 +194,10 @@ def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator
             continue
         for sign, order in zip((1, -1), _matched(ours, theirs), strict=True):
             edit = _order_edit(order, len(ours), axis, made.ndim)
-            if edit is None:
+            if edit is None or (order.min() < 0 and np.ptp(theirs[order < 0])):  # padding is one number
                 continue
             moved = sign * ours[np.maximum(order, 0)]
-            moved[order < 0] = theirs[order < 0]  # padding
+            moved[order < 0] = theirs[order < 0]
             every = (*edits, *((kinds.Negated("all"),) if sign < 0 else ()), edit)
             yield every, np.moveaxis(moved, 0, axis).reshape(sides.found.shape)
 

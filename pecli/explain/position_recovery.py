@@ -112,6 +112,8 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
         except ParameterError:
             continue
         waves = np.asarray(rotary.values(True) if rotary else _in_pairs(one.values, style, blocks), np.complex128)
+        if not waves.size:  # no pair of channels
+            continue
         still = np.abs(waves - (1 if rotary else 0)).max(axis=1) == 0
         if style.counted:  # the grid is at one place along the axis that other tokens count along
             axis = style.sorted_axes.index(style.counted[0])

@@ -78,9 +78,9 @@ def rms(values: AnyArray) -> float:
 
 
 MAX_DECIMALS = 9
-STEPS = tuple(1 / float(count) for bits in (7, 8, 15, 16) for count in ((1 << bits) - 1, 1 << bits))
+STEPS = tuple(1 / float(count) for bits in (7, 8, 14, 15, 16) for count in ((1 << bits) - 1, 1 << bits))
 """Steps of fixed point: 1/127, 1/128, 1/255 and so on."""
-SOME = 1 << 14  # values that are looked at
+SOME, FEW = 1 << 14, 64  # values that are looked at, and of them first
 FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45
 """The relative error of a decimal in float32, and the largest share of a step of decimals that it may be."""
 FLOAT8, MIN_FLOAT8_VALUES = {"float8_e5m2": (3, 2.0**-17), "float8_e4m3fn": (4, 2.0**-10)}, 24
@@ -95,8 +95,9 @@ def grain(values: AnyArray) -> Edit | None:
     if len(some) < 4:
         return None
     many = len(np.unique(np.abs(some))) >= MIN_FLOAT8_VALUES
+    few = some[:: max(1, len(some) // FEW)]  # which rule most of them out
     for dtype in (*(FLOAT8 if many else ()), "bfloat16", "float16"):  # whose numbers have few decimals, too
-        if holds(dtype, some):
+        if holds(dtype, few) and holds(dtype, some):
             return Dtype(dtype)
     size = float(np.abs(some).max())
     for digits in range(1, MAX_DECIMALS):
@@ -104,12 +105,15 @@ def grain(values: AnyArray) -> Edit | None:
             continue
         if FLOAT32_SLACK * size > MAX_SLACK * 10.0**-digits:  # every float32 is that near a decimal
             break
-        if (np.abs(some - np.round(some, digits)) <= FLOAT32_SLACK * np.maximum(np.abs(some), 10.0**-digits)).all():
+        if all(
+            (np.abs(part - np.round(part, digits)) <= FLOAT32_SLACK * np.maximum(np.abs(part), 10.0**-digits)).all()
+            for part in (few, some)
+        ):
             return Decimals(digits)
     largest = float(np.abs(values[np.isfinite(values)]).max())
     for unit in sorted((unit for step in STEPS for unit in (step, step * largest)), reverse=True):
-        ratio = some / unit
-        if size > MIN_STEPS * unit and (np.abs(ratio - np.rint(ratio)) < STEP_SLACK).all():
+        ratios = (part / unit for part in (few, some))
+        if size > MIN_STEPS * unit and all((np.abs(each - np.rint(each)) < STEP_SLACK).all() for each in ratios):
             return FixedPoint(unit)
     return None
 

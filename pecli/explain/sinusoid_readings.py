@@ -12,10 +12,10 @@ from itertools import combinations
 
 import numpy as np
 
-from pecli.engine.arrays import COMPLEX, AnyArray, Complex, Flags, Floats, Indices
+from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
-from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
+from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms, has_outlier
 from pecli.explain.sample import Sample, chosen, rms
 from pecli.explain.wave_measurement import Place
 
@@ -109,7 +109,8 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
 def _same(one: AnyArray, other: AnyArray) -> bool:
     """Whether two arrays are equal but for noise, where one may stand for several copies."""
     size = float(np.abs(one).mean()) + float(np.abs(other).mean())
-    return bool(rms(one - other) < SAME * size / 2) or not (one - other).any()
+    apart = one - other
+    return (bool(rms(apart) < SAME * size / 2) and not has_outlier(apart, size)) or not apart.any()
 
 
 def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
@@ -195,12 +196,16 @@ def all_readings(found: Mapping[str, Sample], expected: Form | None, channels: i
     yield from plain
 
 
-def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names of cosines and sines that belong together."""
-    for one, other in combinations(names, 2):
-        low = one.lower(), other.lower()
-        if low[0].replace("cos", "sin") == low[1] or low[0].replace("sin", "cos") == low[1]:
-            yield (one, other) if "cos" in low[0] else (other, one)
+def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
+    """Cosines with the sines that have their name, shape and dtype; every other tensor alone."""
+    left, found = dict(tensors), []
+    for pair in combinations(tensors, 2):
+        cos, sin = pair if "cos" in pair[0].lower() else pair[::-1]
+        if sin.lower() != cos.lower().replace("cos", "sin") or not {*pair} <= left.keys():
+            continue
+        if (left[cos].shape, left[cos].dtype) == (left[sin].shape, left[sin].dtype):
+            found.append({cos: left.pop(cos), sin: left.pop(sin)})
+    return found + [{name: array} for name, array in left.items()]
 
 
 def order_of_rows(

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.schemes import Flag
+from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import number, spelled
+from pecli.errors import number
 from pecli.explain.edits import NAMES, Edit, Explanation, Layout, Parameter, Recipe, Rotation, Runtime, Swapped
 from pecli.explain.sample import Sample
 
@@ -81,19 +81,6 @@ def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
     single = scheme.dtype != "bfloat16" and scheme.single_array().name in [each.name for each in scheme.tensors()]
     file = ["-o", "again.npy" if single and tensors == 1 else "again.safetensors"] if output else []
     return shlex.join(["pecli", scheme.name, *options(scheme), *file])
-
-
-def options(scheme: Scheme) -> Iterator[str]:
-    """The options that ask for a scheme: those that count and differ from the defaults; each parses to its value."""
-    for name, parameter in scheme.parameters().items():
-        value, default = getattr(scheme, name), scheme.default_of(name)
-        if value is None or name in scheme.inert_parameters or (value == default and type(value) is type(default)):
-            continue
-        long = parameter.aliases[0] if parameter.aliases else f"--{name.replace('_', '-')}"
-        if type(parameter) is Flag:
-            yield long if value else long.replace("--", "--no-", 1)
-        else:
-            yield from (long, spelled(value))
 
 
 MAX_SIDE = 256  # rows and columns that are looked at closely

@@ -129,9 +129,19 @@ class LearnedPosEmbedding(_Additive):
     [[0.0, 0.0], [0.5, 0.5], [0.5, 0.5]]
     """
 
-    def __init__(self, max_len: int, embed_dim: int, table: ArrayLike | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        max_len: int,
+        embed_dim: int | None = None,
+        table: ArrayLike | None = None,
+        seed: int = 0,
+        *,
+        dim: int | None = None,
+    ) -> None:
+        if (embed_dim is None) == (dim is None):
+            raise ParameterError("embed_dim", embed_dim, "it must be given, by this name or as `dim`")
         self.max_len: int = _MAX_LEN.check("max_len", max_len)
-        self.embed_dim: int = _LEARNED_DIM.check("embed_dim", embed_dim)
+        self.embed_dim: int = _LEARNED_DIM.check("embed_dim", dim if embed_dim is None else embed_dim)
         seed = _SEED.check("seed", seed)
         if table is None:
             self.weight: NDArray[Any] = LearnedInit(self.max_len, self.embed_dim, seed=seed).tables()["weight"]

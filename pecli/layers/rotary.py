@@ -132,13 +132,16 @@ class RotaryPosEmbedding:
         dim = x.shape[-1]
         if self.embed_dim not in (None, dim):
             raise shape_error(name, x, f"this layer was made for D = {self.embed_dim}", "D is the last axis")
+        if dim % 2:
+            raise shape_error(name, x, "channels rotate in pairs", "D, the last axis, must be even")
         _DIM.check(f"D, the last axis of {name},", dim)
         return x
 
     def _range(self, name: str, x: NDArray[Any], offset: int) -> range:
         positions = range(offset, offset + x.shape[-2])
         given = f"of shape {x.shape}" + (f" at offset {offset}" if offset else "")
-        self._check_positions(name, given, 0, positions.stop - 1)
+        last = max(0, positions.stop - 1)
+        self._check_position(last, name, given, f", and the last of these would be {last}")
         return positions
 
     def _ids(self, position_ids: ArrayLike, length: int) -> NDArray[np.int64]:
@@ -149,16 +152,15 @@ class RotaryPosEmbedding:
             raise KindError("position_ids", f"of dtype {ids.dtype}", "positions are integers")
         if ids.shape != (length,):
             raise shape_error("position_ids", ids, f"x has L = {length} rows", f"they must be of shape ({length},)")
-        low, high = int(ids.min(initial=0)), int(ids.max(initial=0))
-        self._check_positions("position_ids", f"{low} … {high}", low, high)
+        for index in (ids.argmin(), ids.argmax()) if ids.size else ():
+            self._check_position(int(ids[index]), "position_ids", f"{ids[index]} at index {index}")
         return ids.astype(np.int64)
 
-    def _check_positions(self, name: str, given: str, low: int, high: int) -> None:
+    def _check_position(self, position: int, name: str, given: str, which: str = "") -> None:
         last = LAST_POSITION if self.max_seq_len is None else self.max_seq_len - 1
-        if low < 0 or high > last:
+        if not 0 <= position <= last:
             limit = "be at most 2^40" if self.max_seq_len is None else f"stay below max_seq_len = {self.max_seq_len}"
-            rule = f"positions must be 0 or more and {limit}, and the last of these would be {high}"
-            raise ParameterError(name, given, rule)
+            raise ParameterError(name, given, f"positions must be 0 or more and {limit}{which}")
 
     def _rotate(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
         if not x.size:

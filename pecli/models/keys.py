@@ -45,7 +45,8 @@ class ClassDefaults:
     values: Mapping[str, Any] = field(default_factory=dict)
     model_type: str = ""
     ignores: frozenset[str] = frozenset()
-    """Keys that its code takes no notice of; `rope_parameters.partial_rotary_factor` of one within the settings."""
+    """Keys that its code takes no notice of; `rope_parameters.partial_rotary_factor` of one within the settings, and
+    `rope_theta alone` of one without any."""
 
 
 NO_CLASS = ClassDefaults()
@@ -197,8 +198,11 @@ class Keys:
         return self.section(name) if isinstance(self.data.get(name), Mapping) else None
 
     def section(self, name: str) -> Keys | None:
-        """An object within; an empty one counts as absent."""
-        value = self.data.get(name) if name not in self.defaults.ignores else None
+        """An object within; an empty one counts as absent, and so does one that the class ignores, unless by layer."""
+        value = self.data.get(name)
+        nested = isinstance(value, Mapping) and any(isinstance(inner, Mapping) for inner in value.values())
+        if name in self.defaults.ignores and not nested:
+            value = None
         self.account.asked.add(name)
         if value is None or value == {}:
             return None
@@ -226,7 +230,8 @@ class Keys:
 
 POSITIONS = re.compile(
     r"rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor|max_period"
-    r"|ntk|sinusoid|rel_pos|relative|wavelen|no_?pe_|fope|xpos|(^|_)rpe(_|$)|interpolation_factor|extrapolation"
+    r"|ntk|sinusoid|rel_pos|relative|wavelen|no_?pe_|fope|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor"
+    r"|extrapolation"
 )
 """What names of keys about positions have in them."""
 _OTHER_MATTERS = """

@@ -43,7 +43,7 @@ def apply(
     trailing: bool = False,
     inverse: bool = False,
     shift: int | None = None,
-    seq_axis: int = SEQ_AXIS,
+    seq_axis: int | None = None,
     layer_type: str | None = None,
 ) -> Any:
     """x with an encoding applied as a model's layer does: in float64, rounded once to the dtype of x.
@@ -60,45 +60,50 @@ def apply(
         trailing: for rope, rotate the trailing channels where only some rotate.
         inverse: undo the rotation.
         shift: move what was rotated already by so many positions.
-        seq_axis: for rope, the axis of positions: -3 for (batch, L, heads, D).
+        seq_axis: for rope, the axis of positions, -2 unless given: -3 for (batch, L, heads, D).
         layer_type: the layers of a model that has several kinds.
 
     >>> apply(np.ones((2, 4)), Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
     [[-0.301, 0.99, 1.382, 1.01], [-1.325, 0.98, 0.493, 1.02]]
     """
-    ways = {"layout": layout, "shift": shift, "seq_axis": AXIS.check("seq_axis", seq_axis)}
-    ways |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
-    places = {"positions": positions, "attention_mask": attention_mask, "layer_type": layer_type}
-    rotary = {**places, **ways, "seq_axis": seq_axis != SEQ_AXIS}
+    if isinstance(x, Scheme):
+        raise KindError("x", f"a {type(x).__name__}", "the array comes first, then the encoding", "exchange them")
+    rules = {"layout": LAYOUT, "trailing": FLAG, "inverse": FLAG, "shift": SHIFT, "seq_axis": AXIS}
+    fields = given(layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis)
+    fields = {name: rules[name].check(name, value) for name, value in fields.items()}
+    for_rope = fields | given(positions=positions, attention_mask=attention_mask, layer_type=layer_type)
     applied: Any = encoding
     if isinstance(encoding, Scheme) and applied.applied_as != "rotation":
-        _refuse({**rotary, "offset": offset}, applied.name)
+        _refuse(for_rope | given(offset=offset), applied.name)
         return _same_kind(x, applied.applied_to)
     if hasattr(applied, "__array__") or hasattr(applied, "__dlpack__") or isinstance(applied, (list, tuple)):
-        _refuse(rotary, "a learned table")
+        _refuse(for_rope, "a learned table")
         first = 0 if offset is None else OFFSET.check("offset", offset)
         weight = Input(numbers("the table", applied), "the table")
         return _same_kind(x, lambda array: add_learned(Input(array, "x"), weight, first), None, applied, first)
-    if layout is not None:
-        LAYOUT.check("layout", layout)
     rows = row_positions(positions, attention_mask, shift, offset)
     if isinstance(applied, Scheme) and offset is None and rows.ids is None:
         rows = RowPositions(applied.first_position)
-    asked = _rotation(x, applied, rows, layer_type, ways)
-    back = replace(asked, transposed=True)
-    return _same_kind(x, lambda array: asked.apply(Input(array, "x")), lambda array: back.apply(Input(array, "x")))
+    rotation = _rotation(x, applied, rows, layer_type, fields)
+    back = replace(rotation, transposed=True)
+    return _same_kind(x, lambda array: rotation.apply(Input(array, "x")), lambda array: back.apply(Input(array, "x")))
 
 
-def _rotation(x: Any, applied: Any, rows: RowPositions, layer_type: str | None, ways: dict[str, Any]) -> Rotation:
-    """How a rotary scheme or a model rotates x."""
+def given(**options: Any) -> dict[str, Any]:
+    """Those of the options that somebody has given: all but None, and flags that are not set."""
+    return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def _rotation(x: Any, applied: Any, rows: RowPositions, layer_type: str | None, fields: dict[str, Any]) -> Rotation:
+    """How a rotary scheme or a model rotates x; `fields` are those of a Rotation that were given."""
     if getattr(applied, "applied_as", "") == "rotation":
-        _refuse({"layer_type": layer_type}, "a scheme")
-        own = applied.layout if applied.layout in LAYOUTS else "halves"
-        return Rotation(applied, rows, **{**ways, "layout": ways["layout"] or own})
+        _refuse(given(layer_type=layer_type), "a scheme")
+        layout = applied.layout if applied.layout in LAYOUTS else "halves"
+        return Rotation(applied, rows, **{"layout": layout, **fields})
     model = find_model(model=applied)
     encoding = model.one(layer_type)
     heads = () if isinstance(applied, (ModelEncodings, Encoding)) else head_counts(applied, layer_type)
-    return model_rotation([Input(numbers("x", x), "x")], model.file, encoding, rows, heads, ways, offset=rows.offset)
+    return model_rotation([Input(numbers("x", x), "x")], model.file, encoding, rows, heads, fields, offset=rows.offset)
 
 
 def _same_kind(
@@ -130,10 +135,9 @@ def _same_kind(
     return Applied.apply(x, weight if isinstance(weight, torch.Tensor) else None)
 
 
-def _refuse(given: Mapping[str, Any], what: str) -> None:
-    for name, value in given.items():
-        if value is not None and value is not False:
-            raise ParameterError(name, "given", f"{what} has no use for it", "leave it out")
+def _refuse(options: Collection[str], what: str) -> None:
+    for name in options:
+        raise ParameterError(name, "given", f"{what} has no use for it", "leave it out")
 
 
 def add_learned(tensor: Input, weight: Input, offset: int) -> Array:
@@ -212,8 +216,7 @@ def row_positions(
     positions: Any = None, attention_mask: Any = None, shift: int | None = None, offset: int | None = None
 ) -> RowPositions:
     """Where rows stand, by at most one of these; a shift is the same wherever they are."""
-    given = {"positions": positions, "attention_mask": attention_mask, "shift": shift, "offset": offset}
-    names = [name for name, value in given.items() if value is not None]
+    names = [*given(positions=positions, attention_mask=attention_mask, shift=shift, offset=offset)]
     if len(names) > 1:
         raise ParameterError(names[1], "given", f"`{names[0]}` says where rows stand", "leave out one of them")
     if shift is not None:
@@ -322,30 +325,28 @@ def model_rotation(
     encoding: Encoding,
     rows: RowPositions,
     heads: Collection[int],
-    ways: Mapping[str, Any],
-    **given: Any,
+    fields: Mapping[str, Any],
+    **parameters: Any,
 ) -> Rotation:
-    """How a model rotates tensors, read at their last position; `ways` are other fields of a Rotation, of which the
-    layout and `trailing` are the model's own unless given. `heads` are numbers that are not taken for positions.
+    """How a model rotates tensors, read at their last position; `fields` are those of a Rotation that were given, and
+    count more than the model's own. `heads` are numbers that are not taken for positions, unless `seq_axis` was given.
     """
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
-        if name in encoding.extra and not {"positions", "grid"} & given.keys():
+        if name in encoding.extra and not {"positions", "grid"} & parameters.keys():
             raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
-    seq_axis = ways["seq_axis"]
-    length = max(tensor.check_sequence(seq_axis)[0] for tensor in inputs)
-    rope = encoding.rope(rows.seq_len(length, given), **given)
+    length = max(tensor.check_sequence(fields.get("seq_axis", SEQ_AXIS))[0] for tensor in inputs)
+    rope = encoding.rope(rows.seq_len(length, parameters), **parameters)
     first, head = inputs[0], encoding.head_dim or rope.rotary_dim
     dim = first.shape[-1]
-    if dim not in (head, rope.rotary_dim) and not (ways["trailing"] and dim > rope.rotary_dim):
+    if dim not in (head, rope.rotary_dim) and not ("trailing" in fields and dim > rope.rotary_dim):
         some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
         raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")
-    if seq_axis == SEQ_AXIS and ways["shift"] is None and not encoding.part:  # a shift is the same at all positions
+    if not {"seq_axis", "shift"} & fields.keys() and not encoding.part:  # a shift is the same at all positions
         for tensor in inputs:
             _check_axis(tensor, heads, file)
-    own = {"layout": ways["layout"] or encoding.layout or "halves", "trailing": ways["trailing"] or encoding.trailing}
-    return Rotation(rope, rows, **{**ways, **own})
+    return Rotation(rope, rows, **{"layout": encoding.layout or "halves", "trailing": encoding.trailing, **fields})
 
 
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:

@@ -118,6 +118,9 @@ def converted(
     known = {name: value for name, value in known.items() if value is not False}
     heads = heads_of(model, layer_type, known)
     dtype = None if dtype is None else DTYPE.check("dtype", dtype)
+    for name, layout in (("source", source), ("target", target)):
+        if layout is not None:
+            PAIRS.check(name, layout)
     if (source is None) != (target is None):
         name = "from" if source is None else "to"
         raise ParameterError(name, "missing", "a conversion goes from one layout to another")
@@ -127,8 +130,7 @@ def converted(
             raise ParameterError("from", "missing", rule)
         return Converted(arrays, {}, "", "", None, dtype)
     side = 0 if heads else 1  # DeepSeek's weights make interleaved channels, its tables have halves
-    source = LAYOUTS[PAIRS.check("source", source)][side]
-    target = LAYOUTS[PAIRS.check("target", target)][side]
+    source, target = LAYOUTS[source][side], LAYOUTS[target][side]
     chosen = _chosen([Weight(name, array) for name, array in arrays.items()], label, heads, include)
     heads = heads and heads.completed(chosen)
     moves = {}

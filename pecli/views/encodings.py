@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from pecli.engine.schemes import scheme_named
+from pecli.engine.schemes import options, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, number
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -123,8 +123,6 @@ def commands(model: ModelEncodings, given: str, length: int | None = None, conte
     Rotary tables end at the length that the encodings are read at, since some scalings depend on it; without one,
     within the model's context.
     """
-    from pecli.explain.words import options  # which takes all that is known about mistakes
-
     rows, keys = (length or min(most, context or most) for most in (_ROWS, _KEYS))
     lines = []
     schemes = [encoding.scheme for encoding in model.encodings]

@@ -128,6 +128,17 @@ def test_another_base_is_named_without_any_spec() -> None:
     (found,) = differ(TABLE, woven(sin, cos)).explanations
     assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
+    for function, ours, theirs in (("cos", COS, cos), ("sin", SIN, sin)):
+        for a, b in ((ours, theirs), ({function: np.tile(ours, 2)}, {function: np.tile(theirs, 2)})):
+            assert differ(a, b, atol=1e-3).explanations[0].edits == found.edits
+    names = {"a": 32, "b": 64, "c": 32}
+    (both,) = differ(
+        *({key: table[:rows] for key, rows in names.items()} for table in (TABLE, woven(sin, cos)))
+    ).explanations
+    assert (both.edits, both.tensors) == (found.edits, ("a", "b", "c"))
+    prefixed = [{"x.cos": one, "x.sin": other, "y": COS[:9]} for one, other in ((COS, SIN), (cos, sin))]
+    (both,) = differ(*prefixed).explanations
+    assert (both.edits, both.tensors) == (found.edits, ("x.cos", "x.sin"))
     noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
     assert differ(noise, noise[:, [*range(8)] * 2]).explanations == ()  # channels twice are no order of channels
 
@@ -156,6 +167,13 @@ def test_empty_and_tiny_tensors() -> None:
     assert differ(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
     assert differ(np.float32(1), np.float32(2)).explanations == ()
     assert differ(np.array([1, 2]), np.array([2, 1])).explanations == ()
+    for one, other in ((np.array(1), np.array(2j)), (np.array(1), np.array([2.5]))):
+        assert differ({"a": one, "z": COS}, {"a": other, "z": COS}).explanations == ()
+    full = np.full((16, 2), 6e4, np.float16)  # no grid has so few channels
+    dump = {f"layers.{layer}.q.{when}": full for layer in (0, 1) for when in ("before", "after")}
+    for dtype in (np.float32, np.uint64):
+        other = np.arange(32).reshape(16, 2).astype(dtype)
+        assert not differ(dump, {**dump, "layers.1.q.after": other}).passed
 
 
 @pytest.mark.parametrize(("heads", "dim"), [(4, 8), (2, 64), (1, 128), (8, 80)])

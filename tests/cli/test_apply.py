@@ -184,6 +184,14 @@ def test_the_options_are_those_of_the_python_function(apply):
         np.testing.assert_array_equal(made, expected, line)
 
 
+def test_a_mask_and_a_given_axis_are_told(here, pecli_cli):
+    np.save("q.npy", random(2, 4, 32, 128))
+    np.save("mask.npy", np.ones((2, 32), int))
+    words = ["apply", "rope", "q.npy", "--model", "llama-3.1-8b", "--attention-mask", "mask.npy", "-o", "o.npy"]
+    assert "32 is a number of heads" in pecli_cli(*words).err
+    assert "positions 0 … 31 of mask.npy along axis 2" in pecli_cli(*words, "--seq-axis", "-2").out
+
+
 def test_through_a_pipe_and_over_itself(apply, process):
     stream = io.BytesIO()
     np.save(stream, x := random(3, 4, 8))

@@ -276,8 +276,7 @@ def rotations(rope: Any, layout: str, x: np.ndarray) -> Iterator[tuple[str, np.n
     yield "head axis", by_head, Parameter("position_axis", -2, -3)
     found = f"0 × 9, then 0 … {LENGTH - 10}"
     yield "left padding", made(left_padding), vocabulary.Positions(f"0 … {LENGTH - 1}", found)
-    scaled = Parameter("attention_factor", height, 1.25 * height) if height != 1 else vocabulary.Scaled(1.25)
-    yield "scaled", 1.25 * made(), scaled
+    yield "scaled", 1.25 * made(), vocabulary.Scaled(1.25)
     if rope.scaling != "none":
         yield "scaling missing", made(inv=plain, height=1.0), Parameter("scaling", rope.scaling, "none")
         twice = Parameter("scaling", rope.scaling, f"{rope.scaling}, applied twice")

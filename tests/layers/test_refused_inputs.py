@@ -84,7 +84,9 @@ VALUES = [
         for s in [(2, 6), (6, 3), (5, 2), (12,), (1, 6, 2)]
     ),
     *((f"x is of shape {s}; it must be (…, L, D)", lambda s=s: ROTARY(np.zeros(s))) for s in [(), (4,)]),
-    *((f"D, the last axis of x, is {d}; it must be an even", lambda d=d: ROTARY(np.zeros((2, d)))) for d in (0, 1, 7)),
+    ("D, the last axis of x, is 0; it must be an even", lambda: ROTARY(np.zeros((2, 0)))),
+    *((f"x is of shape (2, {d}); channels rotate in pairs", lambda d=d: ROTARY(np.zeros((2, d)))) for d in (1, 7)),
+    *(("embed_dim is ", lambda dims=dims: LearnedPosEmbedding(6, **dims)) for dims in ({}, {"embed_dim": 2, "dim": 2})),
     ("embed_dim is 3", lambda: RotaryPosEmbedding(3)),
     ("x is of shape (2, 6); this layer was made for D = 4", lambda: OF_FOUR(np.zeros((2, 6)))),
     *(
@@ -92,9 +94,9 @@ VALUES = [
         for ids in [[0], [0, 1, 2], [[0, 1]], [[0], [1]], 0, []]
     ),
     ("position_ids is a list of lists of unlike lengths", lambda: ROTARY(X, [[0], [1, 2]])),
-    ("position_ids is -1 … 0; positions must be 0 or more", lambda: ROTARY(X, [0, -1])),
-    (f"position_ids is 0 … {2**40 + 1}; positions must be 0 or more", lambda: ROTARY(X, [2**40 + 1, 0])),
-    (f"position_ids is 0 … {2**64 - 1}", lambda: ROTARY(X, np.array([0, 2**64 - 1], np.uint64))),
+    ("position_ids is -1 at index 1; positions must be 0 or more", lambda: ROTARY(X, [0, -1])),
+    (f"position_ids is {2**40 + 1} at index 0; positions must be 0 or more", lambda: ROTARY(X, [2**40 + 1, 0])),
+    (f"position_ids is {2**64 - 1} at index 1", lambda: ROTARY(X, np.array([0, 2**64 - 1], np.uint64))),
     *(
         ("base is ", lambda base=base: RotaryPosEmbedding(base=base))
         for base in (0, -1.0, math.nan, math.inf, -math.inf, 1e-30, None)
@@ -105,7 +107,7 @@ VALUES = [
     *(("", lambda at=at: ROTARY.apply(X, X, at)) for at in (-1, 2**40, 2**41)),
     ("grad_k is of shape (1, 4)", lambda: APPLIED.apply_backward(X, X[:1])),
     ("x is of shape (51, 4); positions must be 0 or more and " + BELOW, lambda: SHORT(np.zeros((51, 4)))),
-    ("position_ids is 0 … 50; positions must be 0 or more and " + BELOW, lambda: SHORT(X, [0, 50])),
+    ("position_ids is 50 at index 1; positions must be 0 or more and " + BELOW, lambda: SHORT(X, [0, 50])),
     ("q is of shape (3, 4) at offset 48", lambda: SHORT.apply(np.zeros((3, 4)), X, offset=48)),
     ("k is of shape (3, 4) at offset 48", lambda: SHORT.apply(X, np.zeros((3, 4)), offset=48)),
     ("q is of shape (0, 4) at offset 51", lambda: SHORT.apply(np.zeros((0, 4)), np.zeros((0, 4)), offset=51)),

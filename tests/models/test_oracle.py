@@ -158,6 +158,24 @@ def test_rotary_tables_of_class_defaults() -> None:
     assert set(wrong) <= set(QUIRKS)
 
 
+UNLIKE = {
+    "mistral4": QUIRKS["mistral4/linear"],
+    "neomme": "the class has another partial factor for each layer type",
+    "mimo_v2_flash": "a partial factor of the family counts only where nothing is scaled",
+}
+
+
+def test_settings_that_are_given_to_a_class() -> None:
+    wrong = set()
+    for name, config, tables in stored("class_settings_made.jsonl"):
+        found = {each.layer_type: each for each in load_config({"model_type": name, **config}) if each.is_rotary}
+        for layer, expected in tables.items():
+            values = (found.get(layer) or next(iter(found.values()))).inverse_frequencies() or [0.0]
+            if (len(values), values[1], values[-1]) != pytest.approx(expected, rel=2e-5, abs=1e-30):
+                wrong.add(name)
+    assert wrong == {*UNLIKE}
+
+
 def test_a_larger_model_has_the_text_model_of_its_class() -> None:
     """A model_type alone: count, second and last of the frequencies that transformers 5.22.2 makes of text_config."""
     wrong = set()

@@ -82,6 +82,7 @@ def test_heads_are_not_taken_for_positions() -> None:
     heads = np.zeros((1, 6, 32, 128), np.float32)
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
         pecli.apply(heads, "llama-2-7b")
+    assert pecli.apply(heads, "llama-2-7b", seq_axis=-2).shape == heads.shape  # who says so means it
     assert pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape  # the same at all positions
 
 
@@ -110,6 +111,7 @@ class Broken:
         (np.ma.masked_greater(Q, 0), {}, "masked"),
         (np.rec.fromarrays([Q[0, 0, :, 0]], names="a"), {}, "a table holds numbers"),
         (Broken(), {}, "cannot be had"),
+        (pecli.Rope(6, 128), {"shift": 3}, "x is a Rope; the array comes first"),
     ],
 )
 def test_wrong_calls_are_errors_of_ours_in_a_line(x: Any, options: dict[str, Any], words: str) -> None:

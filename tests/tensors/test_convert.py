@@ -221,6 +221,9 @@ def test_what_cannot_be_meant() -> None:
     for wrong in ({"source": "halves"}, {"target": "halves"}, {"heads": 1}, {"include": ("*",)}, {"trailing": True}):
         with pytest.raises(ParameterError, match="missing"):
             convert(weights, **wrong)
+    for wrong, name in (({"source": "zz"}, "source"), ({"target": "zz"}, "target")):
+        with pytest.raises(ParameterError, match=f"{name} is 'zz'"):
+            convert(weights, **wrong)
     with pytest.raises(ParameterError, match="include is missing"):
         convert(weights, *TO_HALVES, heads=HEADS)
     with pytest.raises(ParameterError, match=r"include is 'q\*'"):

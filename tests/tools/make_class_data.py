@@ -99,7 +99,8 @@ def settings(config: Any) -> dict[str, Any]:
 THETA = {"rope_theta": 54321.0}
 SCALED = {"rope_type": "linear", "factor": 3.0}
 GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "rope_theta": ({}, THETA),
+    "rope_theta alone": ({}, THETA),
+    "rope_theta": ({"rope_scaling": SCALED}, {"rope_scaling": SCALED, **THETA}),
     "head_dim": ({}, {"head_dim": 48}),
     "rotary_dim": ({}, {"rotary_dim": 16}),
     "rope_scaling": (THETA, {**THETA, "rope_scaling": {**SCALED, **THETA}}),

@@ -18,13 +18,13 @@ from pecli.checks.verify.targets import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, widened
+from pecli.engine.schemes import options
 from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import Sample
 from pecli.explain.used_positions import explain_positions, runs, situation
-from pecli.explain.words import options
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.attention import attention_of

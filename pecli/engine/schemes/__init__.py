@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from pecli.errors import KindError, ParameterError, nearest, quoted, shown
+from pecli.errors import KindError, ParameterError, nearest, quoted, shown, spelled
 
 SCHEMES: dict[str, tuple[str, str] | type[Any]] = {
     "sinusoidal": ("pecli.engine.schemes.sinusoidal", "Sinusoidal"),
@@ -250,6 +250,19 @@ class ListOf(Parameter):
 
 
 _MIN_NORMAL, _MAX_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127  #: the range of float32
+
+
+def options(scheme: Any) -> Iterator[str]:
+    """The options that ask for a scheme: those that count and differ from the defaults; each parses to its value."""
+    for name, parameter in scheme.parameters().items():
+        value, default = getattr(scheme, name), scheme.default_of(name)
+        if value is None or name in scheme.inert_parameters or (value == default and type(value) is type(default)):
+            continue
+        long = parameter.aliases[0] if parameter.aliases else f"--{name.replace('_', '-')}"
+        if type(parameter) is Flag:
+            yield long if value else long.replace("--", "--no-", 1)
+        else:
+            yield from (long, spelled(value))
 
 
 class Recipe(NamedTuple):

@@ -48,7 +48,12 @@ class Part:
         names; `granite4_vision_text` is the language model of one that does."""
         name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
         vision = _reads_images(label) or _reads_images(name)
-        keys = replace(keys, defaults=class_defaults(model_type, vision=vision))
+        defaults = class_defaults(model_type, vision=vision)
+        if "rope_theta alone" in defaults.ignores and not any(
+            map(keys.data.get, SETTINGS)
+        ):  # which replace the class's
+            defaults = replace(defaults, ignores=defaults.ignores | {"rope_theta"})
+        keys = replace(keys, defaults=defaults)
         return cls(keys, label, model_type, is_text, vision)
 
 

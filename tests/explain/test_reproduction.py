@@ -1,0 +1,93 @@
+"""Every command that a reason prints runs, and makes the numbers of the dump."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.explain.mistakes import LENGTH, MISTAKES, rotations, subjects
+from tests.tools.attack import MODELS
+
+POSITIONS = (0, 3, 1, 4, 15, 9, 26, 5, 35, 8, 97, 93)
+DIVISORS = tuple(1.0 + 0.25 * k for k in range(16))
+LONGROPE: Any = {"scaling": "longrope", "original_max_position_embeddings": 64, "long_factor": DIVISORS, "factor": 4.0}
+ROPE = pecli.Rope(seq_len=48, dim=32)
+CHANGED: list[tuple[Any, dict[str, Any]]] = [
+    (replace(ROPE, positions=POSITIONS, seq_len=None), {"base": 500000.0}),
+    (replace(ROPE, positions=POSITIONS, seq_len=None), {"positions": None, "seq_len": 12}),
+    (pecli.Rope(dim=32, grid=(6, 5), style="pixtral"), {"base": 500.0}),
+    (pecli.Rope(dim=32, grid=(6, 4), style="qwen2-vl", layout="halves"), {"base": 100.0}),
+    (pecli.Sinusoidal(dim=32, grid=(7, 6), style="mae"), {"base": 100.0}),
+    (replace(ROPE, short_factor=(1.0,) * 16, seq_len=128, **LONGROPE), {"base": 500000.0}),
+    (replace(ROPE, seq_len=128), {"short_factor": (1.0,) * 16, **LONGROPE}),
+    (replace(ROPE, seq_len=64, dtype="float16"), {"base": 1e6}),
+    (replace(ROPE, seq_len=64, layout="interleaved"), {"offset": 5}),
+    (pecli.Alibi(12, 32), {"rule": "naive"}),
+    (pecli.Alibi(12, 32, form="causal"), {"max_bias": 16.0}),
+    (pecli.Alibi(8), {"max_bias": 4.0}),
+    (pecli.Relative("t5", seq_len=32), {"max_distance": 64}),
+    (pecli.LearnedInit(40, 16), {"std": 0.5}),
+]  # fmt: skip
+"""Schemes and what is wrong with their tables: given positions, grids, lists of factors, every kind of scheme."""
+
+
+def planted() -> Iterator[tuple[Any, dict[str, np.ndarray]]]:
+    """A spec, and tables with a mistake in them."""
+    for scheme, changes in CHANGED:
+        yield scheme, replace(scheme, **changes).tables()
+    for number, (scheme, names) in enumerate(subjects()):
+        right = {name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names}
+        for mistake in MISTAKES[number % 2 :: 2]:
+            if (made := mistake.make(scheme, right)) is not None:
+                yield scheme, {name: np.ascontiguousarray(table, np.float32) for name, table in made[0].items()}
+
+
+def numbers(file: Path, name: str) -> np.ndarray:
+    tables = pecli.load(file)
+    return np.asarray(tables.get(name, next(iter(tables.values()))), np.float64)
+
+
+def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run, wrong = 0, []
+    for scheme, tables in planted():
+        found = pecli.verify(tables, scheme, atol=1e-5).as_json()
+        lines = [line for line in found["diagnosis"] if line.startswith("reproduce with pecli ")]
+        if len(lines) != 1 or len(found["explanations"]) != 1:
+            continue
+        outcome = pecli_cli(*shlex.split(lines[0])[3:], "-q", "-o", "again.safetensors")
+        run += 1
+        for name in found["explanations"][0]["tensors"] if outcome.code == 0 else ():
+            again = numbers(tmp_path / "again.safetensors", name)
+            table = np.asarray(tables[name], np.float64).reshape(again.shape)
+            if not np.allclose(again, table, rtol=1e-5, atol=1e-5):
+                wrong.append((lines, name))
+        wrong += [(lines, outcome.err)] if outcome.code else []
+    assert wrong == []
+    assert run >= 50
+
+
+@pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])
+def test_printed_commands_rotate_queries(model: Any, pecli_cli: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(7).normal(size=(2, 3, LENGTH, 64))
+    np.save("before.npy", x.astype(np.float32))
+    Path("config.json").write_text(json.dumps(model.config), encoding="utf-8")
+    run = []
+    for name, after, _ in rotations(model.scheme(LENGTH), "halves", x):
+        np.save("after.npy", after.astype(np.float32))
+        given = ("--before", "before.npy", "--config", "config.json", "--atol", 1e-4)
+        for line in pecli_cli("verify", "after.npy", *given, "--json").json["diagnosis"]:
+            if line.startswith("reproduce with pecli "):
+                run.append(name)
+                assert pecli_cli(*shlex.split(line)[3:], "-q").code == 0, line
+                assert np.abs(np.load("again.npy") - after).max() < 1e-4, line
+    assert {*run} >= {"offset 1", "offset 37", "theta", "layout", "head axis"}, run
