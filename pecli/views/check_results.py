@@ -160,7 +160,7 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     if tensor.mismatched is None:
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
-        return [*parts, f"every element is {'equal' if tensor.problem else same}"]
+        return [*parts, "the values themselves are equal" if tensor.problem else f"every element is {same}"]
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance")
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {[*(tensor.first_index or ())]}"
