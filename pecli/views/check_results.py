@@ -65,7 +65,7 @@ def show(value: Any) -> None:
 def show_verification(result: Verification, status: str = "") -> None:
     """The verdict first, then what is behind it; `status` is another than that of the tensors."""
     verdict = VERDICTS[status or ("passed" if result.passed else "failed")]
-    screen.say_labelled(*verdict, f"  {result.file}  {result.scheme}")
+    screen.say_labelled(*verdict, f"  {result.file or 'arrays'}  {result.scheme}")
     say_findings(result)
     if result.unchecked:
         screen.say_wrapped(f"  not checked: {listed(result.unchecked, MAX_LISTED)}")
