@@ -111,7 +111,7 @@ def _display_in_notebooks() -> None:
     for module, name in _DISPLAYED.items():
         if module in sys.modules and not hasattr(kind := getattr(sys.modules[module], name), "_repr_html_"):
             kind._repr_html_, kind._repr_png_ = _by_view("notebook", "html"), _by_view("notebook", "png")
-            if module.startswith("pecli.checks."):
+            if module.startswith(("pecli.checks.", "pecli.models.")):
                 kind.__str__ = _by_view("check_results", "printed")
 
 

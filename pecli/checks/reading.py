@@ -111,7 +111,7 @@ class Reading:
         other = found and wanted and found != wanted and not result.problem
         if other and (not result.mismatched or all(_is_doubled(part.found) for part in self.parts)):
             result.problem = (
-                f"its columns are doubled as {DOUBLINGS[found]}, and rotated as {wanted} ({DOUBLINGS[wanted]});"
+                f"its columns are doubled as {DOUBLINGS[found]}; the model rotates {wanted} ({DOUBLINGS[wanted]});"
                 f" --layout {found} if the weights are permuted for it"
             )
         return result

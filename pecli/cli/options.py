@@ -320,7 +320,8 @@ def _rotary_scheme(values: Mapping[str, Any], given: Mapping[str, Any]) -> Schem
     model, encodings, rest = model_encodings(values, given)
     if not encodings:
         kinds = ", ".join(sorted({encoding.scheme for encoding in model})) or "none"
-        raise ParameterError("model", model.file, f"it has no rotary encoding (found: {kinds})")
+        name = "config" if values["config"] else "model"
+        raise ParameterError(name, model.file, f"it has no rotary encoding (found: {kinds})")
     schemes = {encoding.layer_type: encoding.rope(**rest) for encoding in encodings}
     if len(schemes) == 1:
         return next(iter(schemes.values()))

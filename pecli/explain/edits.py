@@ -258,11 +258,9 @@ class Decimals(Edit, words="rounded to {digits} decimals", cost=0.1, storage=Tru
 
 
 def _step(edit: Any) -> str:
-    if edit.step == 1:
-        return "rounded to integers"
     count = round(1 / edit.step) if edit.step < 1 else 0
-    step = f"1/{count:,}" if count and math.isclose(count * edit.step, 1, rel_tol=1e-9) else f"{edit.step:.4g}"
-    return f"rounded to steps of {step}"
+    step = f"1/{count:,}" if math.isclose(count * edit.step, 1, rel_tol=1e-9) else f"{edit.step:.4g}"
+    return "rounded to integers" if edit.step == 1 else f"rounded to steps of {step}"
 
 
 class FixedPoint(Edit, words=_step, cost=0.1, storage=True):

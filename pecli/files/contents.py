@@ -195,7 +195,9 @@ def parsed_json(data: bytes | str, *, finite: bool = True, max_depth: int | None
         raise JsonError("is nested too deeply") from None
     except json.JSONDecodeError as problem:
         raise JsonError(f"is not JSON: {problem.msg} in line {problem.lineno}") from None
-    except ValueError:  # other letters than UTF-8's, or thousands of digits
+    except UnicodeDecodeError:
+        raise JsonError("is not UTF-8 text") from None
+    except ValueError:  # thousands of digits
         raise JsonError("is not JSON that can be read") from None
 
 

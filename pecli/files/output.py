@@ -208,6 +208,8 @@ def _create(path: str, temporary: str, mode: int) -> int:
                 descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
             except FileNotFoundError:
                 folder = os.path.dirname(temporary)
+                if os.path.isdir(folder or "."):  # such as /proc
+                    raise FileError(path, "no file can be made in this folder", "choose another") from None
                 raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
             if fcntl is None:
                 return descriptor

@@ -82,7 +82,7 @@ def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list
     try:
         import zarr
     except ImportError:
-        raise ParameterError("output", path, "the zarr package writes Zarr stores", "pip install zarr") from None
+        raise ParameterError("output", ".zarr", "the zarr package writes Zarr stores", "pip install zarr") from None
     for table in tables:
         if table.dtype not in CODES:
             raise ParameterError("dtype", table.dtype, ".zarr cannot hold it", "write .safetensors")

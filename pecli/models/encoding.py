@@ -169,6 +169,10 @@ class ModelEncodings:
     context: int | None = None  #: The longest context that the model says it takes
     window: int | None = None  #: That of its sliding layers
 
+    def __repr__(self) -> str:
+        kinds = [f"{encoding.layer_type} {encoding.scheme}".strip() for encoding in self.encodings]
+        return f"<ModelEncodings of {self.file}: {', '.join(kinds) or 'none'}>"
+
     def __iter__(self) -> Iterator[Encoding]:
         return iter(self.encodings)
 

@@ -180,7 +180,8 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
     try:  # infinities are read, which hybrid models have in time_step_limit, and refused where such a key matters here
         found = _parse_yaml(path, data) if kind == "YAML" else parsed_json(data, finite=False, max_depth=MAX_DEPTH)
     except JsonError as problem:
-        raise FileError(path, str(problem)) from None
+        advice = "a config.json is wanted" if str(problem).startswith("is not ") else ""
+        raise FileError(path, str(problem), advice) from None
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise FileError(path, f"is {kind}, but not an object", "a config.json is wanted")
     return found

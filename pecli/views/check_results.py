@@ -65,7 +65,7 @@ def show(value: Any) -> None:
 def show_verification(result: Verification, status: str = "") -> None:
     """The verdict first, then what is behind it; `status` is another than that of the tensors."""
     verdict = VERDICTS[status or ("passed" if result.passed else "failed")]
-    screen.say_labelled(*verdict, f"  {result.file}  {result.scheme}")
+    screen.say_labelled(*verdict, f"  {result.file or 'arrays'}  {result.scheme}")
     say_findings(result)
     if result.unchecked:
         screen.say_wrapped(f"  not checked: {listed(result.unchecked, MAX_LISTED)}")
@@ -160,7 +160,7 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     if tensor.mismatched is None:
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
-        return [*parts, f"every element is {'equal' if tensor.problem else same}"]
+        return [*parts, "the values themselves are equal" if tensor.problem else f"every element is {same}"]
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance")
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {[*(tensor.first_index or ())]}"

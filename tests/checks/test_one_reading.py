@@ -163,7 +163,7 @@ def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -
 def test_another_doubling_passes_where_it_is_meant() -> None:
     model = pecli.load_config(CONFIG)
     failed = pecli.verify(both(interleaved), model, atol=ATOL)
-    assert "doubled as c0 c0 c1 c1 …, and rotated as halves" in failed.problems[0]
+    assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in failed.problems[0]
     assert pecli.verify(both(interleaved), model, atol=ATOL, layout="interleaved").passed
     assert not pecli.verify(both(halves), model, atol=ATOL, layout="interleaved").passed
 

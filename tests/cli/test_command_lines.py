@@ -45,7 +45,8 @@ rope --seq-len 4 --dim 4 --scaling yarn --factor 2 --original-len 0 | --original
 rope --seq-len 4 --dim 8 --mrope-section 2,2 --mrope-interleaved maybe | --mrope-interleaved is 'maybe'
 rope --seq-len 4 --config llama.json --model gpt2 | not both
 rope --config llama.json | --seq-len is missing
-rope --model gpt2 --seq-len 4 | no rotary encoding (found: learned
+rope --model gpt2 --seq-len 4 | --model is gpt2; it has no rotary encoding (found: learned
+rope --config gpt2 --seq-len 4 | --config is gpt2; it has no rotary encoding
 rope --model llama-3.1-8c --seq-len 4 | llama-3.1-8b
 rope --seq-len 4 --dim 4 --layer-type full_attention | add --config or --model
 rope --config dinov3.json --seq-len 4 | no table over positions 0, 1, 2, …: its positions are centres of patches

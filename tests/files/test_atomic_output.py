@@ -102,7 +102,7 @@ def test_all_is_as_before_until_the_end_and_after_an_exception(folder: Path, old
         ("x" * 300 + ".npy", "the name is too long"),
         ("file/a.bin", "is a file, not a folder"),
         ("loop", "leads back to itself"),
-        ("/proc/a.bin", "/proc/a.bin: "),
+        ("/proc/a.bin", "/proc/a.bin: no file can be made in this folder"),
     ],
 )
 def test_impossible_outputs_are_refused(folder: Path, path: str, problem: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,12 @@ def test_any_shape_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     array = np.random.default_rng(0).standard_normal((5, 6, 7)).astype(np.float32)
     zarr.create_array(tmp_path / "t.zarr", data=array, chunks=(2, 4, 3))  # compressed, as Zarr's default is
     assert pecli.load(tmp_path / "t.zarr")["array"].tobytes() == array.tobytes()
+
+
+def test_zarr_is_asked_for_where_it_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(ParameterError, match=r"^output is \.zarr; the zarr package"):
+        pecli.save(tmp_path / "t.zarr", SCHEME)
 
 
 def test_what_is_interrupted_leaves_nothing(tmp_path: Path) -> None:

@@ -69,6 +69,14 @@ def test_failures_are_coloured_and_figures_reports_and_layers_show_themselves() 
     assert repr(pecli.SinusoidalPosEmbedding()) == "SinusoidalPosEmbedding()"
 
 
+def test_models_and_results_print_as_commands_do(pecli_cli) -> None:
+    for name, short in (("llama-3.1-8b", "rope"), ("gemma-3-1b", "full_attention rope, sliding_attention rope")):
+        model = pecli.load_model(name)
+        assert pecli_cli("config", name).out.startswith(f"{model}\n")
+        assert repr(model) == f"<ModelEncodings of {name}: {short}>"
+    assert str(RESULTS["pass"][0]).startswith("passed  arrays  ")
+
+
 CELLS = """import pecli
 pecli.Rope(64, 16)
 pecli.load_model("llama-3.1-8b")

@@ -271,20 +271,20 @@ def in_radians(frequencies: Frequencies) -> Frequencies:
     return Frequencies(tuple(round_shift(value * 2 * pi(bits), bits) for value in values), bits)
 
 
-_extra_bits = ContextVar("extra_bits", default=0)
+extra_bits = ContextVar("extra_bits", default=0)  #: that frequencies and amplitudes have beyond the usual ones
 
 
 def more_precise(make: Callable[[], Made], extra: int) -> Made:
-    """What `make` returns where frequencies have so many bits more than usual."""
-    before = _extra_bits.set(extra)
+    """What `make`, which may keep nothing that it made, returns with so many `extra_bits`."""
+    before = extra_bits.set(extra)
     try:
         return make()
     finally:
-        _extra_bits.reset(before)
+        extra_bits.reset(before)
 
 
 def bits_for(smallest: float) -> int:
     """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
     position."""
     zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
-    return -(-(POSITION_BITS + 120 + min(zeros, 1100) + _extra_bits.get()) // 32) * 32
+    return -(-(POSITION_BITS + 120 + min(zeros, 1100) + extra_bits.get()) // 32) * 32

@@ -108,7 +108,7 @@ class AxisRotation:
 
     @cached_property
     def _rotation(self) -> Rotation:
-        return Rotation(lambda: self._waves_of(Fraction(1)), self._coordinates.rows)
+        return Rotation(partial(self._make_waves, Fraction(1)), self._coordinates.rows)
 
 
 def _grouped(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:

@@ -30,6 +30,7 @@ _SPARE_DIGITS = 1
 _AMPLITUDE_BITS = 200
 _MAX_EXTRA_BITS = 1 << 16  #: at which deciding a rounding is given up
 PRODUCT_ERROR = 2.0**-91  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
+_MIN_PRODUCT = 2.0**-800  #: below which the low part of amplitude · `cos_sin_double_double` may underflow
 
 
 TILE = 1 << 15  #: waves × rows of a tile: half of a second-level cache of 1 MiB in complex128
@@ -45,7 +46,8 @@ class Waves:
 
     turns: tuple[int, ...]
     bits: int
-    amplitude: int  #: over 2**_AMPLITUDE_BITS, and how many units it may be off by
+    amplitude: int  #: over 2**amplitude_bits, and how many units it may be off by
+    amplitude_bits: int
     amplitude_error: int
 
     @classmethod
@@ -62,10 +64,11 @@ class Waves:
         numerator, denominator = scale.as_integer_ratio()
         turn = (1 << frequencies.bits if in_turns else 2 * numerics.pi(frequencies.bits)) * denominator
         turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
+        places = _AMPLITUDE_BITS + numerics.extra_bits.get()
         if callable(amplitude):
-            return cls(turns, bits, amplitude(_AMPLITUDE_BITS), 4)
-        height = numerics.fixed(Fraction(amplitude), _AMPLITUDE_BITS)
-        return cls(turns, bits, height, int(Fraction(height, 1 << _AMPLITUDE_BITS) != amplitude))
+            return cls(turns, bits, amplitude(places), places, 4)
+        height = numerics.fixed(Fraction(amplitude), places)
+        return cls(turns, bits, height, places, int(Fraction(height, 1 << places) != amplitude))
 
     @cached_property
     def limbs(self) -> Ints:
@@ -78,7 +81,7 @@ class Waves:
 
     @cached_property
     def factor(self) -> DoubleDouble:
-        return DoubleDouble.fixed(self.amplitude, _AMPLITUDE_BITS)
+        return DoubleDouble.fixed(self.amplitude, self.amplitude_bits)
 
 
 @cache
@@ -191,8 +194,11 @@ def round_waves(
     else:
         cosine, sine_ = map(DoubleDouble.plain, cos_sin(limbs, positions))
     value = DoubleDouble(np.where(sine, sine_.hi, cosine.hi), np.where(sine, sine_.lo, cosine.lo)) * waves.factor
-    out = round_double_double(value, dtype)
-    for k in np.flatnonzero(undecided(value, relative_error * np.abs(value.hi), dtype)):
+    out, size = round_double_double(value, dtype), np.abs(value.hi)
+    doubtful = undecided(value, relative_error * size, dtype)
+    if dtype == "float64":
+        doubtful |= (size < _MIN_PRODUCT) & (positions > 0)
+    for k in np.flatnonzero(doubtful):
         place = int(positions[k]), int(columns[k]), bool(sine[k])
         finer, extra = waves, 0
         while (number := _by_integers(finer, *place, dtype)) is None:
@@ -208,14 +214,14 @@ def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: st
     """The last resort: two numbers that the value lies between, in integers; None where they do not round alike.
 
     The frequency is off by less than one unit, so the angle by less than 7·position units; near the top of a wave
-    that hardly moves the value.
+    that hardly moves the value. Quarters of a turn are exact.
     """
     bits, work = waves.bits, 2 * waves.bits
     turns = position * waves.turns[column] % (1 << bits)
     cosine, sine_ = numerics.cos_sin(turns << bits, work)
     value, steepness = (sine_, cosine) if sine else (cosine, sine_)
-    error = (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2 if turns else 0
+    error = (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2 if turns % (1 << bits - 2) else 0
     slack = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
     bounds = (value * waves.amplitude - slack, value * waves.amplitude + slack)
-    low, high = (numerics.round_fixed(bound, work + _AMPLITUDE_BITS, dtype) for bound in bounds)
-    return low if low == high else None
+    low, high = (numerics.round_fixed(bound, work + waves.amplitude_bits, dtype) for bound in bounds)
+    return high if low == high else None

@@ -60,13 +60,17 @@ class LongRope(Scaling):
         """The same with other divisors, for any length."""
         return replace(self, short_factor=divisors, long_factor=divisors)
 
+    @property
+    def exact_attention(self) -> Fraction | None:
+        if self.attention_factor is not None:
+            return Fraction(self.attention_factor)
+        return Fraction(1) if self._extension() <= 1 else None
+
     def attention(self, bits: int) -> int:
         """As given, or sqrt(1 + ln f / ln O)."""
-        if self.attention_factor is not None:
-            return numerics.fixed(Fraction(self.attention_factor), bits)
+        if self.exact_attention is not None:
+            return super().attention(bits)
         factor, length = self._extension(), Fraction(self.original_max_position_embeddings)
-        if factor <= 1:
-            return 1 << bits
         work = 2 * bits + 16
         ratio = (numerics.log(factor, work) << work) // numerics.log(length, work)
         return isqrt(((1 << work) + ratio) << work) >> (work - bits)

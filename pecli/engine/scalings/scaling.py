@@ -71,7 +71,12 @@ class Scaling:
 
     def attention(self, bits: int) -> int:
         """What cos and sin are multiplied by, as an integer over 2**bits."""
-        return 1 << bits
+        return numerics.fixed(self.exact_attention or Fraction(1), bits)
+
+    @property
+    def exact_attention(self) -> Fraction | None:
+        """The same where it is a fraction, so that ties at position 0 can be decided."""
+        return Fraction(1)
 
     @property
     def attention_value(self) -> float:

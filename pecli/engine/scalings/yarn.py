@@ -95,15 +95,20 @@ class Yarn(Scaling):
         fast, slow = self.betas()
         return replace(self, truncate=self.truncate is False), replace(self, beta_fast=slow, beta_slow=fast)
 
+    @property
+    def exact_attention(self) -> Fraction | None:
+        if self.attention_factor is not None:
+            return Fraction(self.attention_factor)
+        same = self.mscale and self.mscale == self.mscale_all_dim
+        return Fraction(1) if same or self.divisor() <= 1 else None
+
     def attention(self, bits: int) -> int:
         """As given; else g(f, mscale) / g(f, mscale_all_dim) where both are given; else g(f)."""
-        if self.attention_factor is not None:
-            return numerics.fixed(Fraction(self.attention_factor), bits)
+        if self.exact_attention is not None:
+            return super().attention(bits)
         by = self.divisor()
         if not (self.mscale and self.mscale_all_dim):
             return magnitude(by)(bits)
-        if self.mscale == self.mscale_all_dim:
-            return 1 << bits
         above, below = magnitude(by, Fraction(self.mscale)), magnitude(by, Fraction(self.mscale_all_dim))
         return (above(bits + 16) << bits) // below(bits + 16)
 

@@ -84,7 +84,8 @@ class Rope(RotaryParameters):
 
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
         rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().take(range(self.rotating_pairs))
-        return Waves.of(rotating, scale=unit, amplitude=self.scaling_value.attention, in_turns=self.in_turns)
+        amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
+        return Waves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self.in_turns)
 
     def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         if self.axis_blocks:

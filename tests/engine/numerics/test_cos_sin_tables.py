@@ -164,7 +164,7 @@ def test_floats_and_integers_are_right(monkeypatch, by_integers, dtype, amplitud
 
 def test_what_no_number_of_bits_decides_is_no_silent_guess():
     """An amplitude that is a tie, as far as its digits tell."""
-    one = phases.Waves((1 << 190,), 192, (1 << 200) + (1 << 192), 4)
+    one = phases.Waves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
     places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
     with pytest.raises(ArithmeticError, match="more bits do not say how position 0 of wave 0 rounds"):
         phases.round_waves(one, lambda: one, *places, "bfloat16")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from flint import arb
 from pecli.engine import numerics
 from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates, listed_coordinates
 from pecli.engine.numerics.phases import Waves
-from tests.oracle import bits, digits_of, rational, settled
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from tests.oracle import bits, digits_of, frequencies, rational, rounded, settled
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 DIM, BASE = 40, 10000.0
@@ -141,3 +144,43 @@ def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
         for axis, position in ((0, rows[k // 40]), (1, columns[k % 40])):
             true = expected([position], "float32", "sin")[0]
             np.testing.assert_array_equal(bits(whole[k, 0::2])[axis::2], true[axis::2])
+
+
+YARN = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+LONGROPE = {"scaling": "longrope", "short_factor": (1.0, 1.0), "long_factor": (1.0, 1.0)}
+SQUARE = {**LONGROPE, "original_max_position_embeddings": 2**12, "max_position_embeddings": 2**27}  # √(1 + 15/12) = 3/2
+CLOSE_TO_TIES: list[tuple[type[Rope | Sinusoidal], dict[str, Any]]] = [
+    (Sinusoidal, {"base": 2.0**246, "positions": [16777217]}),
+    (Sinusoidal, {"base": 2.0**246, "positions": [16777217, 3, 2**40]}),
+    (Rope, {"positions": [257 * 2.0**-120], "dtype": "bfloat16"}),
+    (Rope, {"positions": [16777217 * 2.0**-125]}),
+    (Rope, {"positions": [Fraction(2**53 + 1, 2**300)], "dtype": "float64"}),
+    (Rope, {"base": 2.0**246, "seq_len": 1, "offset": 16777217}),
+    (Rope, {"positions": [f"257/{3 * 2**120}"], "dtype": "bfloat16", **SQUARE}),
+    (Rope, {"positions": [Fraction(16777217, 3 * 2**140), 1], **SQUARE}),
+    (Rope, {"positions": [0, 1], "dtype": "bfloat16", "attention_factor": 1 + 3 * 2.0**-8, **YARN}),
+    (Rope, {"seq_len": 2, "attention_factor": 1 + 3 * 2.0**-24, **YARN}),
+    (Rope, {"positions": [6.63123685e-316, 9.113902524445497e-305, 1.6e-322], "dtype": "float64"}),
+]
+"""sin x = x − x³/6 + …, times an amplitude, at an x with one bit too many: what decides comes hundreds of bits later.
+At position 0 an amplitude may be a tie itself. And float64 numbers too small for two of them to be one number."""
+
+
+@pytest.mark.parametrize(("kind", "options"), CLOSE_TO_TIES)
+def test_elements_close_to_ties(kind: type[Rope | Sinusoidal], options: dict[str, Any]) -> None:
+    scheme = kind(dim=4, **options)
+    first = options.get("offset", 0)
+    positions = options.get("positions") or range(first, first + options["seq_len"])
+
+    def values(position: Any, part: str) -> list[arb]:
+        inverse, factor = frequencies({"dim": 4, "base": BASE, **options, "positions": [0]})
+        factor = factor * arb(options.get("amplitude", 1.0))
+        return [factor * getattr(frequency * rational(Fraction(position)), part)() for frequency in inverse]
+
+    tables = scheme.tables()
+    if "pe" in tables:
+        tables = {"sin": tables["pe"][:, ::2], "cos": tables["pe"][:, 1::2]}
+    for part in ("sin", "cos"):
+        for row, position in zip(tables[part], positions, strict=True):
+            true = rounded(lambda: values(position, part), scheme.dtype)  # noqa: B023 - called at once
+            np.testing.assert_array_equal(bits(row), true)
