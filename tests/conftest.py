@@ -20,6 +20,9 @@ sys.dont_write_bytecode = False  # dozens of processes are started, each of whic
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from pecli.cli.app import run  # noqa: E402
+from pecli.explain import time_limit  # noqa: E402
+
+time_limit.SECONDS = 6.0  # a slow machine finds the same reasons
 
 SAME_EXAMPLES = settings(
     deadline=None,

@@ -393,9 +393,15 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
     np.savez(tmp_path / "answers.npz", **answers)
     outcome = pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
+    (unanswered,) = results.pop(str(suite))["weak"]  # but for mistakes, which are no questions
+    asked = [case for case in json.loads((suite / "index.json").read_text())["cases"] if "edits" not in case]
+    assert unanswered.startswith(f"{len(asked) - 3} of {len(asked)} cases have no answer: ")
     verdicts = {name: result["passed"] for name, result in results.items()}
     assert verdicts == {"table-default": True, "table-theta-500000": False, "frequencies-default": True}
     assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
+    np.savez(tmp_path / "one.npz", **{"frequencies-default": answers["frequencies-default"]})
+    for words, code in (([], 0), (["--strict"], 1)):
+        assert pecli_cli("verify", "--golden", suite, tmp_path / "one.npz", *words).code == code
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
     assert pecli_cli("verify", "--golden", suite, tmp_path / "other.npz").code == 3
     assert pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").code == 3

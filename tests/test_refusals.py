@@ -107,6 +107,10 @@ REFUSED = [
     ("pecli.resize(np.ones((4, 2)), to=(3, 3, 3), grid=(2, 2))", "to", "(rows, columns)"),
     ("pecli.resize(np.ones((4, 2)), to=3, grid=(2, 2))", "to", "(rows, columns)"),
     ("pecli.load(b'x')", "path", "must be a path"),
+    ("pecli.verify(np.ones((4, 8), np.longdouble), pecli.Rope(4, 8), atol=1e-3)", "array", "convert it to float64"),
+    ("pecli.verify({1: np.ones((4, 8))}, pecli.Rope(4, 8))", "name", "must be texts"),
+    ("pecli.audit(pecli.Rope(4, 8), float('nan'))", "recipes", "the name of a recipe"),
+    ("pecli.load_config({1: 2})", "config", "must be texts"),
     ("pecli.save(None, pecli.Rope(4, 8))", "path", "must be a path"),
     ("pecli.report('pe.npy', tolerance=5)", "tolerance", "must be a Tolerance"),
     ("pecli.plot()", "what", "a picture shows a scheme, a model, a file or an array"),
@@ -174,3 +178,6 @@ def test_errors_are_those_that_python_users_catch() -> None:
     }
     assert all(issubclass(error, kind) for error, kinds in caught.items() for kind in kinds)
     assert not issubclass(FileError, ValueError)
+    for key, rule in (("model_type", "must be a text"), ("rope_scaling", "must be an object")):
+        with pytest.raises(PecliError, match=rule):
+            pecli.load_config({"model_type": "llama", key: np.arange(3)})

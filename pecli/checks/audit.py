@@ -6,7 +6,7 @@ context. Errors are absolute, against the exact values rounded to float32 (float
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -128,6 +128,8 @@ def audit(
     runtime = getattr(scheme, "runtime", "none")
     every = scheme.recipe_names() if runtime == "none" else (runtime,)
     chosen = every if recipes is None else (recipes,) if isinstance(recipes, str) else recipes
+    if not isinstance(chosen, Iterable):
+        raise KindError("recipes", repr(recipes), "it must be the name of a recipe, or several")
     exact = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
     tables = {recipe: _computed(scheme, recipe, scheme.dtype) for recipe in chosen}
     return measure(scheme, exact, tables, tolerance, on_block=on_block)

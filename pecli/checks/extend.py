@@ -113,12 +113,17 @@ class Extension:
         }
 
     def wavelengths(self) -> dict[str, Any]:
-        """How many frequencies stay, are stretched by less, and by the whole factor."""
-        before, after = (encoding.inverse_frequencies(self.to) or [] for encoding in (self.before, self.after))
+        """How many frequencies stay as without any scaling, are stretched by less, and by the whole factor."""
+        unscaled = replace(self.before, parameters={**_unscaled(self.before), "scaling": "none"})
+        before, after = (encoding.inverse_frequencies(self.to) or [] for encoding in (unscaled, self.after))
         stretched = [was / now for was, now in zip(before, after, strict=True)]
         kept = sum(by < 1.0 + 1e-6 for by in stretched)
         whole = sum(by > self.factor * (1 - 1e-6) for by in stretched)
         return {"kept": kept, "blended": len(stretched) - kept - whole, "stretched": whole, "largest": max(stretched)}
+
+
+def _unscaled(encoding: Encoding) -> dict[str, Any]:
+    return {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
 
 
 def extend(model: Model, to: int, method: str | None = None, *, layer_type: str | None = None) -> Extension:
@@ -142,8 +147,12 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
         rule = "it does not say for how many positions it was trained"
         raise ParameterError("model", "without max_position_embeddings", rule, "add that key to its config")
     original = int(stated)
-    if length <= original:
-        raise ParameterError("to", length, f"{found.file} has {original:,} positions as it is", "name a longer context")
+    stretched = original * float(encoding.parameters["factor"]) if own in ("yarn", "linear", "llama3") else original
+    longest = int(max(original, stretched, found.context or 0))
+    if length <= longest:
+        scaled = "" if own == "none" else f", with its own {own} scaling"
+        rule = f"{found.file} has {longest:,} positions as it is{scaled}"
+        raise ParameterError("to", length, rule, "name a longer context")
     factor = length / original
     recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
     chosen = recommended if method is None else METHOD.check("method", method)
@@ -153,7 +162,7 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     notes = [SHORT_PROMPTS[chosen].format(original=original)]
     if own != "none":
         notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
-    plain = {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
+    plain = _unscaled(encoding)
     dim = Rope(1, **plain).rotary_dim
     scalings: dict[str, dict[str, Any]] = {
         "yarn": {"factor": factor, "original_max_position_embeddings": original},

@@ -11,7 +11,8 @@ from pecli.cli import Exit, command, command_line, options, print_note
 from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
 from pecli.errors import FileError, ParameterError
 from pecli.files import open_tensors
-from pecli.models.find import NamedModel, find_model, named_model
+from pecli.files.load import SHARD_KINDS
+from pecli.models.find import NamedModel, config_file, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
 from pecli.views.pictures.figure_files import check_suffix, save
@@ -174,6 +175,8 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
 
 def _model_option(word: str) -> str:
     """The option that takes a word for a model; empty where it names a file or a folder of tensors, or nothing."""
+    if os.path.isdir(word) and config_file(word) and not any(name.endswith(SHARD_KINDS) for name in os.listdir(word)):
+        return "--config"
     if os.path.lexists(word):
         return "--config" if os.path.basename(word).endswith(("config.json", "params.json")) else ""
     return "" if named_model(word) is None else "--model"

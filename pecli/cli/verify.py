@@ -161,7 +161,7 @@ def _checks(
         from pecli.golden import answer_checks
 
         tolerance = Tolerance(**allowed) if allowed else None
-        return [check for file in files for check in answer_checks(golden, file, tolerance)]
+        return answer_checks(golden, files, tolerance)
     run = partial(_against(places), tolerance=Tolerance(**allowed), reasons=reasons)
     checks: list[Check] = []
     group = "the command line" if len(files) > 1 else ""

@@ -20,9 +20,10 @@ class OutOfTimeError(Exception):
 
 
 @contextmanager
-def time_limit(seconds: float = SECONDS) -> Iterator[None]:
+def time_limit(seconds: float | None = None) -> Iterator[None]:
     """Searches inside end after so much processor time; a limit inside another one does not move it."""
-    token = _DEADLINE.set(min(_DEADLINE.get(), time.process_time() + seconds))
+    end = time.process_time() + (SECONDS if seconds is None else seconds)
+    token = _DEADLINE.set(min(_DEADLINE.get(), end))
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import Array, numbers
-from pecli.errors import FileError, failure, listed, path_of, quoted
+from pecli.errors import FileError, KindError, failure, listed, path_of, quoted
 from pecli.files.contents import INDEX, JSON_FORM, START, JsonError, LoadedFile, parsed_json, path_beside, read_contents
 from pecli.files.npy import ARRAY_NAME
 
@@ -90,10 +91,11 @@ def format_of_bytes(path: str, start: bytes) -> str:
 
 
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
-    """Several files as one: their tensors by name, each of which has to be in one of them only."""
+    """Several files as one: tensors by name; names that repeat, as in a dump per layer, follow that of their file."""
     tensors: dict[str, Array] = {}
     unread: tuple[Any, ...] = ()
     checksums: dict[str, Callable[[], object]] = {}
+    parts: list[tuple[LoadedFile, dict[str, Array]]] = []
     for file, names in shards.items():
         loaded = load_file(file)
         shard = {name_of(loaded, name): array for name, array in loaded.tensors.items()}
@@ -102,10 +104,14 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
             if missing:
                 raise FileError(path, f"index lists {quoted(min(missing))} in {quoted(file)}", "which lacks it")
             shard = {name: shard[name] for name in names if name in shard}
-        if both := tensors.keys() & shard.keys():
+        parts.append((loaded, shard))
+    counts = Counter(name for _, shard in parts for name in shard)
+    for loaded, shard in parts:
+        full = {name: name if counts[name] == 1 else f"{_stem(loaded.path)}.{name}" for name in shard}
+        if both := tensors.keys() & {*full.values()}:
             raise FileError(path, f"has {quoted(min(both))} in several files", "name one of them")
-        tensors |= shard
-        checksums |= loaded.checksums
+        tensors |= {full[name]: array for name, array in shard.items()}
+        checksums |= {full[name]: check for name, check in loaded.checksums.items() if name in full}
         unread += loaded.unread
     return LoadedFile(path, "folder", tensors, {}, unread, checksums)
 
@@ -114,7 +120,11 @@ def name_of(file: LoadedFile, name: str) -> str:
     """A tensor's name among those of other files: the array of a .npy has none of its own, and takes the file's."""
     if file.format != "npy" or file.path == "standard input":
         return name
-    return os.path.splitext(os.path.basename(os.fsencode(file.path)))[0].decode("utf-8", "replace") or name
+    return _stem(file.path) or name
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(os.fsencode(path)))[0].decode("utf-8", "replace")
 
 
 def _in_folder(folder: str) -> Shards:
@@ -211,4 +221,16 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
         path = os.fspath(given)
         return path, open_tensors(path)
     named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
-    return NO_FILE, LoadedFile(NO_FILE, "arrays", {name: numbers(name, array) for name, array in named.items()})
+    for name in named:
+        if not isinstance(name, str):
+            raise KindError("name", quoted(name), "the names of arrays must be texts")
+    arrays = {name: numbers(name, array) for name, array in named.items()}
+    for name, array in arrays.items():
+        if array.dtype.char in "gG":
+            raise KindError(
+                name,
+                f"an array of {array.dtype}",
+                "such numbers differ between machines",
+                "convert it to float64 first",
+            )
+    return NO_FILE, LoadedFile(NO_FILE, "arrays", arrays)

@@ -28,7 +28,7 @@ from pecli.engine.arrays import dtype_name, round_to, widened
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, failure, nearest, quoted
+from pecli.errors import FileError, failure, listed, nearest, quoted
 from pecli.files import save
 from pecli.files.load import load
 from pecli.files.output import open_output
@@ -236,9 +236,20 @@ def suite_checks(folder: str) -> list[Check]:
     return [Check(name, partial(_verify_case, folder, entry), group=folder) for name, entry in entries]
 
 
-def answer_checks(folder: str, answers: str, tolerance: Tolerance | None) -> list[Check]:
-    """A check for every case that a port has answered, by the names CASE.TENSOR, CASE/TENSOR or CASE."""
+def answer_checks(folder: str, answers: Iterable[str], tolerance: Tolerance | None) -> list[Check]:
+    """A check for every case that a port has answered, by the names CASE.TENSOR, CASE/TENSOR or CASE; and one, which is
+    weak, of those that it has not. Mistakes are no questions."""
     entries = _entries(folder)
+    checks = [check for file in answers for check in _answers(folder, entries, file, tolerance)]
+    asked = [case for case, entry in entries.items() if "edits" not in entry]
+    left = [case for case in asked if case not in {check.file for check in checks}]
+    if left:
+        said = f"{len(left)} of {len(asked)} cases have no answer: {listed(left, 3)}"
+        checks.append(Check(folder, lambda: Verification(folder, "golden", (), weak=(said,))))
+    return checks
+
+
+def _answers(folder: str, entries: Mapping[str, Entry], answers: str, tolerance: Tolerance | None) -> list[Check]:
     by_case: dict[str, dict[str, Array]] = {}
     for name, array in load(answers).items():
         names = [name.rpartition(mark)[::2] for mark in ("/", ".", ":")]

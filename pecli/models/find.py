@@ -120,7 +120,11 @@ def describe(given: Any, name: str = "model") -> Description:
     if not isinstance(given, (str, os.PathLike, Mapping)) and hasattr(given, "to_dict"):
         given = given.to_dict()
     if isinstance(given, Mapping):
-        return Description("config", dict(given))
+        for key in given:
+            if not isinstance(key, str):
+                raise KindError(name, f"a mapping with the key {quoted(key)}", "the keys of a config must be texts")
+        values = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in given.items()}
+        return Description("config", values)
     if not isinstance(given, (str, os.PathLike)):
         rule = "it must be a path, a preset, a mapping, or a configuration object with to_dict()"
         raise KindError(name, quoted(given), rule)

@@ -54,6 +54,12 @@ def test_extend_takes_what_the_makers_use() -> None:
     assert found.rope_scaling == {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     assert "model card" in found.reason
     assert pecli.extend("gemma-3-12b", 262144).rope_scaling == {"rope_type": "linear", "factor": 16.0}
+    found = pecli.extend("llama-3.1-8b", 262144)
+    assert found.rope_scaling == {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 8192}
+    assert found.notes[0].startswith("this replaces the model's own llama3 scaling")
+    turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)  # yarn's ramp is from 32 turns down to 1
+    whole = int((turns < 1).sum())
+    assert (found.wavelengths()["stretched"], found.wavelengths()["largest"]) == (whole, pytest.approx(32.0))
 
 
 @pytest.mark.usefixtures("unmeasured")
@@ -88,6 +94,7 @@ def test_extend_says_which_runtimes_do_not_honour_it() -> None:
     ("words", "problem"),
     [
         (("llama-2-7b", "--to", "4096"), "--to is 4096"),
+        (("llama-3.1-8b", "--to", "131072"), "131,072 positions as it is, with its own llama3 scaling"),
         (("llama-2-7b",), "--to is missing"),
         (("--to", "5"), "MODEL is missing"),
         (("llama-2-7b", "--to", "8192", "--method", "magic"), "--method is 'magic'"),

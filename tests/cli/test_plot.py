@@ -152,6 +152,9 @@ def test_a_model_stands_for_its_rotary_scheme(pecli_cli) -> None:
     pair = ["--model", "llama-2-7b", "--against", "rope", "--config", "config.json"]
     expected = pecli_cli("plot", "rope", *pair, "--kind", "decay").out
     assert pecli_cli("plot", "llama-2-7b", "config.json", "--kind", "decay").out == expected != ""
+    Path("folder").mkdir()
+    Path("config.json").rename("folder/config.json")
+    assert pecli_cli("plot", "folder", "--kind", "decay").code == 0
     expected = pecli_cli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16").out
     assert pecli_cli("plot", "llama-2-7b", "--seq-len", "16").out == expected != ""
 

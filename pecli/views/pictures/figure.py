@@ -275,6 +275,8 @@ def _set_axes(axes: Any, chart: Chart, height: float) -> None:
     fits = len(chart.y) < (height - 1) * LETTERS_PER_INCH
     axes.set(xlabel=chart.x, ylabel=chart.y if fits else chart.y.partition(",")[0])
     axes.margins(x=0.01 if chart.joined else 0.03)
+    places = [(x, 0.0) for curve in chart.curves for x in (*curve.x[:1], *curve.x[-1:])]
+    axes.update_datalim(places, updatey=False)  # also where there is a gap
     if chart.log_x:
         axes.set_xscale("log")
     if chart.log_y:

@@ -122,7 +122,7 @@ def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         heads = [(label, np.linspace(0, keys - 1, 200), slope) for label, slope, keys in heads_of(subjects, request)]
         lines = [Curve(label, distances, -slope * distances) for label, distances, slope in heads]
         return Picture("bias by distance", [Chart("", lines, x="distance", y="bias", ordered=not several)])
-    if all(subject.kind == "relative" for subject in subjects):
+    if all(subject.axes_of(table).value == "bucket" for subject in subjects for table in subject.tables):
         return _buckets(subjects)
     found, words, cut = [], set(), False
     for subject in subjects:
