@@ -100,6 +100,7 @@ _DISPLAYED = {
     "pecli.checks.identify": "Identification",
     "pecli.checks.audit": "Audit",
     "pecli.checks.runtimes": "RuntimeComparison",
+    "pecli.checks.extend": "Extension",
 }
 """Classes that display themselves in a notebook, by module."""
 

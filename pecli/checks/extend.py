@@ -43,7 +43,7 @@ UNSCALED = ("dim", "base", "partial_rotary_factor", "mrope_section", "mrope_inte
 """Parameters that have nothing to do with a scaling."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Extension:
     """How a model is set up for a longer context."""
 
@@ -57,6 +57,9 @@ class Extension:
     after: Encoding
     runtimes: tuple[RuntimeResult, ...]
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Extension of {self.model} to {self.to:,} positions by {self.method}, factor {self.factor:g}>"
 
     @property
     def rope_scaling(self) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def show(value: Any) -> None:
         "Identification": show_identification,
         "Audit": lambda audit: drift.show_audit({"": audit}),
         "RuntimeComparison": drift.show_runtimes,
+        "Extension": drift.show_extension,
     }
     next(views[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in views)(value)
 

@@ -123,3 +123,10 @@ def test_extend_without_a_known_length() -> None:
     config = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 10000.0}
     with pytest.raises(ParameterError, match="max_position_embeddings"):
         pecli.extend({**config, "max_position_embeddings": None}, 8192)
+
+
+def test_an_extension_reads_as_the_command_prints_it() -> None:
+    found = pecli.extend("qwen2.5-7b", 131072)
+    assert repr(found) == "<Extension of qwen2.5-7b to 131,072 positions by yarn, factor 4>"
+    assert "--yarn-orig-ctx 32768" in str(found)
+    assert "131,072" in found._repr_html_()
