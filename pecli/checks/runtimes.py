@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from pecli.checks import Answer, plain, plain_fields
-from pecli.checks.audit import measure
+from pecli.checks.audit import Audit, measure
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.engine.arrays import Array, Floats, Positions, widened
-from pecli.engine.runtimes import RUNTIMES, runtime_named
+from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
@@ -150,10 +150,9 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
     if runtime.ignores_prompt and rope.scaling == "longrope" and length > original:
         short = f"prompts of up to {original:,} tokens get the long factors, too; the model has the short ones for them"
         short *= encoding.parameters["short_factor"] != encoding.parameters["long_factor"]
-    places, exact = _exact(defined, min(length, ends or length))
-    tables = {"computed": rope, **({"read": rope.as_read()} if reading.causes else {})}
-    rows = {each: _rows(table, places) for each, table in tables.items()}
-    measured = measure(rope, exact, rows, tolerance, places)
+    count, departs = min(length, ends or length), bool(reading.causes)
+    rope = rope if departs or name in EMULATED else replace(rope, runtime="transformers")  # which computes the same
+    measured = _measured(defined, rope, count, departs, tolerance)
     computed = measured.drifts[0]
     result = RuntimeResult(
         name,
@@ -166,17 +165,26 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
         worst_position=computed.worst.position if computed.worst else 0,
         curve=measured.curve(computed),
     )
-    if not reading.causes:
+    if not departs:
         return result
     departure = measured.drifts[1]
     pairs = np.flatnonzero(departure.by_frequency > tolerance).tolist()
     first = departure.first_beyond
     if first is not None:  # or one of the positions that were skipped just before it
+        places, _ = _exact(defined, count)
         between = np.arange(places[max(int(np.searchsorted(places, first)) - 1, 0)], first + 1, dtype=np.int64)
-        read, expected = (widened(_rows(each, between).read(0, len(between))) for each in (tables["read"], defined))
+        read, expected = (widened(_rows(each, between).read(0, len(between))) for each in (rope.as_read(), defined))
         first = int(between[np.argmax(np.abs(read - expected).max(axis=1) > tolerance)])
     limits = (pairs[0], pairs[-1]) if pairs else None
     return replace(result, departure=departure.max_abs_error, first_beyond=first, pairs=limits)
+
+
+@lru_cache(maxsize=8)
+def _measured(defined: Rope, rope: Rope, count: int, departs: bool, tolerance: float) -> Audit:
+    """The errors of what is computed, and where it departs of what is read, against what is defined."""
+    places, exact = _exact(defined, count)
+    tables = {"computed": rope, **({"read": rope.as_read()} if departs else {})}
+    return measure(rope, exact, {name: _rows(table, places) for name, table in tables.items()}, tolerance, places)
 
 
 @lru_cache(maxsize=1)
