@@ -24,7 +24,7 @@ from pecli.errors import bracketed
 
 READ_BYTES = 1 << 22  #: of a table, made and compared at once: fewer calls than one for each measured piece
 PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arrays it stays in a core's own cache
-MEASURED = 1 << 13  #: elements measured at a time: their temporary arrays stay in the cache, too
+MEASURED = 1 << 16  #: elements measured at a time: shorter pieces would make threads wait for the interpreter
 LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}  #: what only a mask is below
 MAX_RANGES = 64  #: ranges of rows or columns out of tolerance that are listed
 
@@ -259,12 +259,13 @@ class _Errors:
     def _fail(self, places: Array) -> None:
         self.result.mismatched = (self.result.mismatched or 0) + places.size
         width, size = self.columns.size, self.rows.size * self.columns.size
-        copies, first = np.unique(places // size, return_index=True)
-        for copy, place in zip(copies.tolist(), places[first].tolist(), strict=True):
+        copies, within = np.divmod(places, size)
+        first = np.flatnonzero(np.diff(copies, prepend=-1))  # places ascend
+        for copy, place in zip(copies[first].tolist(), places[first].tolist(), strict=True):
             self.firsts[copy] = min(place, self.firsts.get(copy, place))
-        within = places % size
-        self.rows[within // width] = True
-        self.columns[within % width] = True
+        rows, columns = np.divmod(within, width)
+        self.rows[rows] = True
+        self.columns[columns] = True
 
     def conclude(self, parts: Sequence[Part], array: Array) -> None:
 
