@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ HYPHENS = {"hidden-size": 768, "num-attention-heads": 12, "pos-emb": "rotary", "
 LITGPT = {"n_embd": 4096, "n_head": 32, "rotary_percentage": 1.0, "rope_condense_ratio": 1, "rope_n_elem": 128}
 BLEND = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 MEGATRON = {"hidden_size": 4096, "num_attention_heads": 32, "kv_channels": 128, "position_embedding_type": "rope"}
+MAXTEXT = {"base_emb_dim": 4096, "base_num_query_heads": 32, "head_dim": 128}
+HYENA = {"hidden_size": 4096, "num_attention_heads": 32, "attn_layer_idxs": [3, 10], "model_parallel_size": 1}
+STEPWISE, YARN_CLASS = "StepwiseRoPEScalingConfig", "olmo_core.nn.rope.YaRNRoPEScalingConfig"
+CORE = {"theta": 1_000_000, "scaling": {"_CLASS_": YARN_CLASS, "old_context_len": 4096}}
+TENSORRT = {"architecture": "X", **MLC, "position_embedding_type": "rope_gpt_neox"}
 INTERLEAVED, HALVES = {"scheme": "rope", "layout": "interleaved"}, {"scheme": "rope", "layout": "halves"}
 LISTS = {"rope_scaling_short_factor": [1.0] * 64, "rope_scaling_long_factor": [2.0] * 64}
 
@@ -67,11 +73,6 @@ READ: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
         "",
     ),
     "litgpt, a factor alone": ({**LITGPT, "rope_adjustments": {"factor": 8.0}}, {"scaling": "linear"}, ""),
-    "litgpt, YaRN": (
-        {**LITGPT, "rope_adjustments": {"factor": 8.0, "beta_fast": 32, "beta_slow": 1}},
-        {"scaling": "none"},
-        "beta_fast",
-    ),
     "Megatron": (
         {**MEGATRON, "rotary_base": 500000, "use_rope_scaling": True, "rope_scaling_factor": 8.0},
         {**HALVES, "dim": 128, "base": 5e5, "scaling": "llama3", "factor": 8.0, ORIGINAL: 8192},
@@ -92,7 +93,127 @@ READ: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
         },
         "",
     ),
-    "Megatron, latent": ({**MEGATRON, "rotary_base": 1e4, "multi_latent_attention": True}, HALVES, "no model_type"),
+    "Megatron, latent": (
+        {**MEGATRON, "rotary_base": 1e4, "multi_latent_attention": True, "mscale": 0.5, "rotary_scaling_factor": 8},
+        {
+            **{"layout": "deepseek", "dim": 64, "head_dim": 192, "trailing": True, "scaling": "yarn", "factor": 8.0},
+            "attention_factor": pytest.approx(0.05 * math.log(8) + 1),
+        },
+        "",
+    ),
+    "Megatron, latent without YaRN": (
+        {**MEGATRON, "multi_latent_attention": True, "rope_type": "rope", "qk_pos_emb_head_dim": 32},
+        {"layout": "deepseek", "dim": 32, "head_dim": 160, "base": 1e4, "scaling": "none"},
+        "",
+    ),
+    "Megatron's arguments": (
+        {"MODEL_ARGS": {"--hidden-size": 512, "--num-attention-heads": 8, "--position-embedding-type": "rope"}},
+        {**HALVES, "dim": 64, "base": 1e4},
+        "",
+    ),
+    "Megatron without a word": (
+        {"MODEL_ARGS": {"--hidden-size": 512, "--num-attention-heads": 8, "--max-position-embeddings": 1024}},
+        {"scheme": "learned", "max_len": 1024, "dim": 512},
+        "is not given",
+    ),
+    "NeMo, Griffin": (
+        {"name": "megatron_griffin", "model": {**MEGATRON, "encoder_seq_length": 2048}},
+        {**HALVES, "partial_rotary_factor": 0.5},
+        "",
+    ),
+    "MaxText": (
+        {**MAXTEXT, "rope_max_timescale": 500_000, "decoder_block": "llama2"},
+        {**HALVES, "dim": 128, "base": 5e5, "scaling": "none"},
+        "",
+    ),
+    "MaxText, Llama 3.1": (
+        {**MAXTEXT, "model_name": "llama3.1-8b"},
+        {**INTERLEAVED, "scaling": "llama3", "factor": 8.0, ORIGINAL: 8192, "base": 1e4},
+        "",
+    ),
+    "MaxText, gpt-oss": (
+        {
+            **{**MAXTEXT, "head_dim": 64, "rope_type": "yarn", "rope_factor": 32, "rope_interleave": False},
+            **{"rope_truncate": False, "rope_attention_scaling": True},
+        },
+        {
+            **{**HALVES, "dim": 64, "scaling": "yarn", "truncate": False, "factor": 32.0, ORIGINAL: 4096},
+            "attention_factor": pytest.approx(0.1 * math.log(32) + 1),
+        },
+        "rope_truncate is false",
+    ),
+    "MaxText, DeepSeek-V3": (
+        {**MAXTEXT, "attention_type": "mla", "qk_rope_head_dim": 64, "rope_type": "yarn", "mscale": 1.0},
+        {"layout": "deepseek", "dim": 64, "scaling": "yarn", "factor": 40.0, "attention_factor": 1.0},
+        "multiplied by 1.873854 (= 1.368888²)",
+    ),
+    "MaxText, GPT-3": (
+        {**MAXTEXT, "trainable_position_size": 16384},
+        {"scheme": "learned", "max_len": 16384, "dim": 4096},
+        "",
+    ),
+    "StripedHyena": (
+        {**HYENA, "use_interpolated_rotary_pos_emb": True, "rotary_emb_scaling_factor": 128},
+        {**HALVES, "dim": 128, "base": 1e4, "scaling": "linear", "factor": 128.0},
+        "",
+    ),
+    "StripedHyena, a factor that is not asked for": (
+        {**HYENA, "rotary_emb_scaling_factor": 128},
+        {**HALVES, "scaling": "none"},
+        "rotary_emb_scaling_factor",
+    ),
+    "OLMo-core": (
+        {"model": {"d_model": 4096, "block": {"attention": {"n_heads": 32, "rope": {"name": "default"}}}}},
+        {**HALVES, "dim": 128, "base": 5e5, "scaling": "none"},
+        "",
+    ),
+    "OLMo-core, YaRN": (
+        {"d_model": 4096, "block": {"sequence_mixer": {"n_heads": 32, "rope": {**CORE, "name": "complex"}}}},
+        {**INTERLEAVED, "base": 1e6, "scaling": "yarn", "factor": 8.0, ORIGINAL: 4096, "beta_fast": 32.0},
+        "",
+    ),
+    "OLMo-core, Llama 3.1": (
+        {"d_model": 4096, "block": {"attention": {"n_heads": 32, "rope": {"scaling": {"type": STEPWISE}}}}},
+        {"scaling": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192},
+        "",
+    ),
+    "TensorRT-LLM": (
+        {**TENSORRT, "rotary_base": 5e5, "rotary_scaling": {"type": "linear", "factor": 2.0}},
+        {**HALVES, "dim": 128, "base": 5e5, "scaling": "linear", "factor": 2.0},
+        "",
+    ),
+    "TensorRT-LLM, an engine of GPT-J": (
+        {"pretrained_config": {**TENSORRT, "position_embedding_type": "rope_gptj", "rotary_dim": 64}},
+        {**INTERLEAVED, "dim": 64, "base": 1e4},
+        "",
+    ),
+    "TensorRT-LLM, GPT-2": (
+        {**TENSORRT, "position_embedding_type": "learned_absolute", "max_position_embeddings": 1024},
+        {"scheme": "learned", "max_len": 1024, "dim": 4096},
+        "",
+    ),
+    "Lingua": ({"model": {**PARAMS, "rope_theta": 1e5}}, {**INTERLEAVED, "dim": 128, "base": 1e5}, ""),
+    "a factor that nothing asks for": ({**PARAMS, "rope_scale_factor": 32}, {"scaling": "none"}, "rope_scale_factor"),
+    "nanotron": (
+        {"model": {"model_config": {**MLC, "is_llama_config": True}}},
+        {**HALVES, "dim": 128, "base": 1e4},
+        "",
+    ),
+    "a width by another name": (
+        {"transformer_config": {"model_type": "llama", "num_heads": 32, "embedding_dim": 2048}},
+        {**HALVES, "dim": 64},
+        "",
+    ),
+    "a width by no known name": (
+        {"model_type": "gpt2", "n_head": 20, "embedding_size": 1280},
+        {"scheme": "learned", "dim": 768},
+        "embedding_size",
+    ),
+    "Wan's own": (
+        {"_class_name": "WanModel", "model_type": "t2v", "dim": 5120, "num_heads": 40, "freq_dim": 256},
+        {**INTERLEAVED, "dim": 128, "base": 1e4, "axis_channels": [44, 42, 42], "style": "wan"},
+        "",
+    ),
     "Mistral": (
         {**PARAMS, "head_dim": 64, "yarn": {**YARN, "apply_scale": False}},
         {**INTERLEAVED, "dim": 64, "scaling": "yarn", "factor": 16.0, "beta_fast": 32.0, "attention_factor": 1.0},
@@ -217,6 +338,11 @@ def test_no_encoding_is_said_and_unknown_kinds_are_refused(config: dict[str, Any
     key = "pos_emb" if "pos_emb" in config else "positional_embedding"
     with pytest.raises(pecli.FileError, match="is 'wibble'; known are "):
         load_config({**config, key: "wibble"})
+
+
+def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:
+    with pytest.raises(pecli.FileError, match="blends the other way round"):
+        load_config({**LITGPT, "rope_adjustments": {"factor": 8.0, "beta_fast": 32, "beta_slow": 1}})
 
 
 def test_yaml(tmp_path: Path) -> None:
