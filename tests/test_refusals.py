@@ -14,9 +14,9 @@ import pecli
 from pecli.cli import option_name
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import indices
+from pecli.engine.schemes.positions import whole_positions
 from pecli.engine.table import table_of
 from pecli.errors import FileError, KindError, ParameterError, PecliError
-from pecli.tensors.apply import position_ids
 
 LAST = 2**40
 YARN: dict[str, Any] = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
@@ -25,7 +25,7 @@ FACTORS: dict[str, Any] = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
 GRID: dict[str, Any] = {"grid": (4, 4), "dim": 16, "style": "pixtral"}
 MAE: dict[str, Any] = {"dim": 16, "style": "mae"}
 X = np.ones((2, 5, 8), np.float32)
-NAMES = {"np": np, "pecli": pecli, "indices": indices, "position_ids": position_ids, "add_bias": add_bias}
+NAMES = {"np": np, "pecli": pecli, "indices": indices, "whole_positions": whole_positions, "add_bias": add_bias}
 NAMES |= {"table_of": table_of, "YARN": YARN, "LONG": LONG, "FACTORS": FACTORS, "GRID": GRID, "MAE": MAE}
 NAMES |= {"X": X, "LAST": LAST}
 
@@ -78,20 +78,20 @@ REFUSED = [
     *((f"pecli.Sinusoidal(dim=8, positions=[{value}])", "positions[0]", "from −2^40 to 2^40") for value in (
         "LAST + 1", "-LAST - 0.5")),
     ("pecli.Rope(dim=8, positions=[[0, 1], [0]], mrope_section=[2, 2])", "positions", "positions"),
-    ("pecli.Rope(4, 8).at([0.5])", "position_ids", "must be integers"),
+    ("pecli.Rope(4, 8).at([0.5])", "position_ids", "positions are integers"),
     ("pecli.Rope(4, 8).at([[0], [1]])", "position_ids", "of shape (L,)"),
-    ("pecli.Rope(4, 8).at([-1])", "position_ids", "from 0 to 2^40"),
-    ("pecli.Rope(4, 8).at([LAST + 1])", "position_ids", "from 0 to 2^40"),
-    ("position_ids(np.array([0.5]))", "positions", "positions are integers"),
-    ("position_ids(np.array([-1]))", "positions", "0 or more"),
-    ("position_ids(np.array([LAST + 1]))", "positions", "at most 2^40"),
+    ("pecli.Rope(4, 8).at([-1])", "position_ids", "at most 2^40"),
+    ("pecli.Rope(4, 8).at([LAST + 1])", "position_ids", "at most 2^40"),
+    ("whole_positions('positions', np.array([0.5]))", "positions", "positions are integers"),
+    ("whole_positions('positions', np.array([-1]))", "positions", "0 or more"),
+    ("whole_positions('positions', np.array([LAST + 1]))", "positions", "at most 2^40"),
     # arrays
     ("add_bias(X, table_of('bias', np.ones((2, 5, 5))))", "scores", "does not fit"),
     ("add_bias(X[..., None], table_of('bias', np.ones((3, 5, 1))))", "scores", "does not fit"),
     ("add_bias(X[None], table_of('bias', np.ones((2, 8, 7))))", "scores", "does not fit"),
     ("add_bias(np.ones((2, 9, 8)), table_of('bias', np.ones((2, 9, 8))))", "scores", "does not fit"),
     ("pecli.Relative(style='t5', seq_len=4).applied_to(X)", "weights", "looked up in them"),
-    ("pecli.Sinusoidal(5, 8).applied_to(np.ones((5, 8), int))", "x", "floating dtype"),
+    ("pecli.Sinusoidal(5, 8).applied_to(np.ones((5, 8), int))", "x", "it must be float64"),
     ("pecli.Sinusoidal(5, 8).applied_to(np.ones(8))", "x", "(…, L, D)"),
     ("pecli.Sinusoidal(5, 8).applied_to(np.ones((5, 7)))", "x", "does not fit"),
     ("pecli.Sinusoidal(5, 8).applied_to(np.ones((6, 8)))", "x", "does not fit"),
@@ -132,7 +132,7 @@ ACCEPTED = [
     "pecli.Rope(1, 8, offset=LAST)",
     "pecli.Rope(4, 8).at([0, LAST])",
     "pecli.Sinusoidal(dim=8, positions=[LAST, -LAST])",
-    "position_ids(np.array([0, LAST]))",
+    "whole_positions('positions', np.array([0, LAST]))",
     "indices('rows', '-10', 10)",
     "indices('rows', '9', 10)",
     "pecli.resize(np.ones((5, 2)), to=3, keep=2)",

@@ -114,13 +114,11 @@ def identify(source: Given) -> Identification:
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
     path, file = opened(source)
-    with file:
-        file.check()
-        for array in _lines(file.tensors[ARRAY_NAME]) if file.format == "csv" else ():
-            found = identify_tensors(path, {ARRAY_NAME: array})
-            if found.identified:
-                return found
-        return identify_tensors(path, file.tensors)
+    for array in _lines(file.tensors[ARRAY_NAME]) if file.format == "csv" else ():
+        found = identify_tensors(path, {ARRAY_NAME: array})
+        if found.identified:
+            return found
+    return identify_tensors(path, file.tensors)
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:

@@ -50,8 +50,7 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
         reasons, show = json or not quiet or output is not None, check_results.show_difference
         result = diff_models(a, b, tolerance)
         if result is None:
-            with open_tensors(a) as one, open_tensors(b) as other:
-                result = diff_open((a, one), (b, other), tolerance, reasons=reasons)
+            result = diff_open((a, open_tensors(a)), (b, open_tensors(b)), tolerance, reasons=reasons)
     if output is not None:
         mistakes.save(output, [result], made_by(["diff", a, b], {**named, **allowed}))
     answer(result, show, json, quiet, output=output)

@@ -80,14 +80,12 @@ def verify(
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
     label, file = opened(given)
-    with file:
-        file.check()
-        named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
-        if spec is not None:
-            return _verify_scheme(label, file.read_as(spec.dtype), spec, allowed, named, any_dtype, reasons)
-        if file.path == NO_FILE:
-            raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
-        return _verify_carried(label, file, allowed, complete=not named, reasons=reasons)
+    named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
+    if spec is not None:
+        return _verify_scheme(label, file.read_as(spec.dtype), spec, allowed, named, any_dtype, reasons)
+    if file.path == NO_FILE:
+        raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
+    return _verify_carried(label, file, allowed, complete=not named, reasons=reasons)
 
 
 def _verify_added(
@@ -254,9 +252,7 @@ def _by_token(
     assert ids is not None
     seen = np.ones(ids.shape[1:], bool) if rows.seen is None else rows.seen.reshape(ids.shape[1:])
     label, file = opened(given)
-    with file:
-        file.check()
-        tables = {name: array[None] if array.ndim < 3 else array for name, array in file.tensors.items()}
+    tables = {name: array[None] if array.ndim < 3 else array for name, array in file.tensors.items()}
     # two rows of tables without a name are cosines and sines, not a batch of two
     per_batch = {name for name in tables if tables[name].shape[:2] == seen.shape and (role_of(name) or len(seen) != 2)}
     if not per_batch and rows.seen is not None:

@@ -52,25 +52,23 @@ def verify_model(
     if not encodings:
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
     label, file = opened(path)
-    with file:
-        file.check()
-        search = _Search(label, file, encodings, [encoding.layer_type for encoding in model.encodings], place)
-        allowed = tolerance.against_model()
-        read = search.found()
-        checked = [search.checked(name, reading, allowed) for name, reading in read]
-        known = [reading for _, reading in read if reading is not None]
-        ways: dict[str, set[str]] = {}  # in which columns are doubled, by layers
-        for each in known:
-            if each.encoding is not None and each.name in PLURALS and each.form.doubled and each.is_plausible:
-                ways.setdefault(each.encoding.layer_type, set()).add(DOUBLINGS[each.form.doubled])
-        both = "cos and sin are doubled in two ways: no rotation takes both"
-        problems = [f"{layers} {both}".strip() for layers, found in ways.items() if len(found) > 1]
-        kinds = {reading.encoding.scheme for reading in known if reading.encoding} or {one.scheme for one in encodings}
-        scheme = ", ".join(sorted(kinds))
-        answer = conclusion(label, scheme, checked, allowed, problems, search.tensors, reasons=reasons)
-        if not answer.passed and not answer.explanations and any(map(search.may_be_rotated, search.tensors.values())):
-            answer = replace(answer, diagnosis=(*answer.diagnosis, QUERIES))
-        return answer
+    search = _Search(label, file, encodings, [encoding.layer_type for encoding in model.encodings], place)
+    allowed = tolerance.against_model()
+    read = search.found()
+    checked = [search.checked(name, reading, allowed) for name, reading in read]
+    known = [reading for _, reading in read if reading is not None]
+    ways: dict[str, set[str]] = {}  # in which columns are doubled, by layers
+    for each in known:
+        if each.encoding is not None and each.name in PLURALS and each.form.doubled and each.is_plausible:
+            ways.setdefault(each.encoding.layer_type, set()).add(DOUBLINGS[each.form.doubled])
+    both = "cos and sin are doubled in two ways: no rotation takes both"
+    problems = [f"{layers} {both}".strip() for layers, found in ways.items() if len(found) > 1]
+    kinds = {reading.encoding.scheme for reading in known if reading.encoding} or {one.scheme for one in encodings}
+    scheme = ", ".join(sorted(kinds))
+    answer = conclusion(label, scheme, checked, allowed, problems, search.tensors, reasons=reasons)
+    if not answer.passed and not answer.explanations and any(map(search.may_be_rotated, search.tensors.values())):
+        answer = replace(answer, diagnosis=(*answer.diagnosis, QUERIES))
+    return answer
 
 
 def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:

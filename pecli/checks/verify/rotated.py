@@ -97,29 +97,26 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
     label, file = opened(after)
     place, source = opened(before)
     found = []
-    with file, source:
-        file.check()
-        source.check()
-        ours, there = file.tensors, dict(source.tensors)
-        for name, array in (*ours.items(), *there.items()):
-            if array.dtype.kind == "c":
-                rule = "queries and keys are real"
-                raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
-        if len(ours) == len(there) == 1:
-            there = dict(zip(ours, there.values(), strict=True))
-        for name, array in ours.items():
-            if name not in there:
-                rule = f"holds {name}, and {place} {begun(list(there), 8)}"
-                raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
-            called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
-            if array.shape != there[name].shape or array.ndim < 2:
-                rule = f"before it is of shape {there[name].shape}"
-                raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
-            if not array.size:
-                raise ParameterError(called, f"of shape {array.shape}", "it holds no numbers", "give some to compare")
-            dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
-            exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
-            found.append(Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1))
+    ours, there = file.tensors, dict(source.tensors)
+    for name, array in (*ours.items(), *there.items()):
+        if array.dtype.kind == "c":
+            rule = "queries and keys are real"
+            raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
+    if len(ours) == len(there) == 1:
+        there = dict(zip(ours, there.values(), strict=True))
+    for name, array in ours.items():
+        if name not in there:
+            rule = f"holds {name}, and {place} {begun(list(there), 8)}"
+            raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
+        called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
+        if array.shape != there[name].shape or array.ndim < 2:
+            rule = f"before it is of shape {there[name].shape}"
+            raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
+        if not array.size:
+            raise ParameterError(called, f"of shape {array.shape}", "it holds no numbers", "give some to compare")
+        dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
+        exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
+        found.append(Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1))
     return label, found
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import pecli
-from pecli.engine.schemes import ALWAYS_NAMED, SCHEMES, scheme_named
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -48,7 +48,7 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
 def test_a_spec_names_every_parameter(name):
     scheme = scheme_named(name)(**SMALL[name])
     parameters = scheme.spec()["parameters"]
-    omitted = {name for name, each in scheme.parameters().items() if each.omitted_default is not ALWAYS_NAMED}
+    omitted = {name for name, each in scheme.parameters().items() if each.omitted_default is not dataclasses.MISSING}
     assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - omitted
     assert list(parameters)[-1] == "dtype"
     for missing in parameters:
