@@ -203,9 +203,13 @@ class AlibiBias(_Additive):
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""
         scores = self._scores("scores", scores)
-        if not scores.size:
-            return self._sum(scores, scores)
-        return self._sum(scores, self.get_bias(scores.shape[-1], compute_dtype(scores.dtype)))
+        self._shape, out = scores.shape, np.empty(scores.shape, scores.dtype)
+        length, kind = scores.shape[-1], compute_dtype(scores.dtype)
+        bias = Alibi(self.num_heads, _LENGTH.check("L", length or 1), dtype=kind).tensors()[0]
+        for head in range(self.num_heads) if length else ():
+            part, rows = (..., head, slice(None), slice(None)), range(head * length, (head + 1) * length)
+            np.add(scores[part], bias.read(rows.start, rows.stop), out=out[part], dtype=kind, casting="unsafe")
+        return out
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
         """The gradient for the last scores: the same. Who adds `get_bias` without a call may give that of any sums."""

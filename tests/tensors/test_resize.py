@@ -52,7 +52,7 @@ def test_blocks_may_be_cut_anyhow(
         (TABLE[:16], "16 rows, and 1 + 4x4 are 17"),
         (TABLE[0], "(rows, dim)"),
         (np.zeros((2, 17, 4)), "(1, rows, dim)"),
-        (np.zeros((17, 4), np.int64), "floating"),
+        (np.zeros((17, 4), np.int64), "it must be float64"),
     ],
 )
 def test_tables_that_do_not_fit(array: np.ndarray, words: str) -> None:
