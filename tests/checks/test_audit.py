@@ -1,7 +1,5 @@
 """Audits against errors that are computed here, from whole tables at once."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

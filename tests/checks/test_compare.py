@@ -2,8 +2,6 @@
 against the same elements measured one at a time in Python's own numbers.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Two files: every mistake made on purpose is named, right pairs pass, and noise is explained by nothing."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of a longer context, against formulas of their own and against what runtimes make of them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from types import SimpleNamespace
 
@@ -88,23 +86,6 @@ def test_extend_says_which_runtimes_do_not_honour_it() -> None:
     assert results["vllm"].departs
     assert results["llama.cpp"].lacks
     assert not results["transformers"].departs
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("llama-2-7b", "--to", "4096"), "--to is 4096"),
-        (("llama-3.1-8b", "--to", "131072"), "131,072 positions as it is, with its own llama3 scaling"),
-        (("llama-2-7b",), "--to is missing"),
-        (("--to", "5"), "MODEL is missing"),
-        (("llama-2-7b", "--to", "8192", "--method", "magic"), "--method is 'magic'"),
-        (("bert-base", "--to", "8192"), "no rotary encoding"),
-    ],
-)
-def test_extend_refusals(pecli_cli, words: tuple[str, ...], problem: str) -> None:
-    outcome = pecli_cli("extend", *words)
-    assert outcome.code == 2
-    assert problem in outcome.err
 
 
 def test_extend_command(pecli_cli, tmp_path, monkeypatch) -> None:

@@ -1,7 +1,5 @@
 """Frequencies and slopes are judged relatively, by every command alike; other tensors by the tolerance as it stands."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

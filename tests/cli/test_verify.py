@@ -1,7 +1,5 @@
 """`pecli verify`: files that carry their spec, and files against a model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

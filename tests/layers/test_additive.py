@@ -1,7 +1,5 @@
 """Sinusoidal and learned tables added, and biases of attention scores."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Turning queries and keys."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

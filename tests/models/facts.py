@@ -1,7 +1,5 @@
 """What tests of models share: what a configuration is read as, in a few words, and files of GGUF."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Dialects of configurations other than Hugging Face's: which keys they have, and what their code defaults to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What configurations of families mean, and what families imply where a configuration is silent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables that are added, biases, and what pecli has no scheme for: which families have them, by which keys."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

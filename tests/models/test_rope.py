@@ -1,7 +1,5 @@
 """Rotary settings: what is left out, what is said twice, layers without rope, names with two meanings."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -7,8 +7,6 @@ random scheme, which has to be found and made again; `verdicts` and `searches` a
 tables (tests/tools/attack.py). Exits 1 if anything is wrong, with more than one table in 200 that `identify` loses.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """Elements of random tables, drawn in pairs of (position, wave): sine and cosine must have the bits of the oracle."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What notebooks show, and `pecli.plot`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from base64 import b64decode

@@ -1,7 +1,5 @@
 """What people see: sizes, shapes, previews, tables and wrapped lines, in terminals and pipes."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

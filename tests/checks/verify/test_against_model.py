@@ -1,7 +1,5 @@
 """Files held against models: caches as other programs make them, in every layout, right and wrong."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """What a parameter takes, as a value and as a text, and how it says no."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
