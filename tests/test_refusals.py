@@ -15,12 +15,15 @@ from pecli import layers
 from pecli.cli import option_name
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import indices
+from pecli.engine.schemes import Real, Whole
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.table import table_of
 from pecli.errors import FileError, KindError, ParameterError, PecliError
 from pecli.tensors.apply import position_ids
 from pecli.tensors.convert import converted
 from pecli.tensors.head_layout import Heads
+from pecli.views import file_summary
+from pecli.views.pictures.figure_files import check_suffix
 
 ROWS = [row.split(" | ") for row in Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()]
 XL = np.zeros((2, 4))
@@ -28,8 +31,10 @@ APPLIED = layers.RotaryPosEmbedding()
 APPLIED.apply(XL, XL)
 NAMES: dict[str, Any] = {
     **vars(layers),
-    **{each.__name__: each for each in (Bundle, Heads, add_bias, converted, indices, position_ids, table_of)},
+    **{each.__name__: each for each in (Bundle, Heads, Real, Whole, add_bias, check_suffix, converted, indices)},
     **{"np": np, "pecli": pecli, "ml_dtypes": ml_dtypes, "LAST": 2**40, "X": np.ones((2, 5, 8), np.float32)},
+    **{"position_ids": position_ids, "table_of": table_of, "file_summary": file_summary},
+    "NO_LENGTH": {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 10000.0},
     "YARN": {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
     "LONG": {"scaling": "longrope", "original_max_position_embeddings": 64},
     "FACTORS": {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4},

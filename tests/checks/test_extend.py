@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.errors import ParameterError
 from pecli.models.presets import presets
 from tests.tools.attack import Waves
 
@@ -98,12 +97,6 @@ def test_extend_command(pecli_cli, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("pecli.checks.extend.runtimes", lambda model, length: SimpleNamespace(layers={"": ()}))
     said = pecli_cli("extend", "qwen2.5-7b", "--to", 131072).out
     assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in said
-
-
-def test_extend_without_a_known_length() -> None:
-    config = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 10000.0}
-    with pytest.raises(ParameterError, match="max_position_embeddings"):
-        pecli.extend({**config, "max_position_embeddings": None}, 8192)
 
 
 def test_an_extension_reads_as_the_command_prints_it() -> None:

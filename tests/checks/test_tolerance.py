@@ -68,13 +68,6 @@ def test_the_exact_table_has_exact_frequencies() -> None:
         assert [tensor.passed for tensor in pecli.verify(found, pecli.Rope(4, 8), **given).tensors] == [passes]
 
 
-def test_one_tolerance_is_given_once() -> None:
-    with pytest.raises(pecli.ParameterError, match="atol is given beside tolerance; they say the same"):
-        pecli.verify(np.zeros(4), pecli.Alibi(4), pecli.Tolerance(atol=1), atol=1)
-    with pytest.raises(TypeError, match="it must be a Tolerance"):
-        pecli.diff(np.zeros(4), np.zeros(4), 1e-3)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("values", [PLAIN[::-1], PLAIN * 1e-6, np.random.default_rng(3).permutation(PLAIN)])
 def test_frequencies_in_another_order_or_far_too_small(pecli_cli: Any, tmp_path: Path, values) -> None:
     np.savez(tmp_path / "f.npz", inv_freq=values)

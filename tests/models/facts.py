@@ -15,8 +15,8 @@ DATA = Path(__file__).parent / "data"
 def stored(*names: str) -> Any:
     """What files of `data` hold: an object, or the lines of several files."""
     if names[0].endswith(".json"):
-        return json.loads((DATA / names[0]).read_text())
-    return [json.loads(line) for name in names for line in (DATA / name).read_text().splitlines()]
+        return json.loads((DATA / names[0]).read_text(encoding="utf-8"))
+    return [json.loads(line) for name in names for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
 
 
 def one(config: Model) -> Encoding:

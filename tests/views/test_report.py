@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.tolerance import Tolerance
 from pecli.views.pictures.panels import Picture
 from pecli.views.report import report
 from tests.pixels import decoded
@@ -185,8 +184,6 @@ def test_a_configuration_may_be_given_itself(pictures: list[Picture]) -> None:
         words = words_of(report(given, "rope.npz", atol=1e-3))
         assert "passed" in words
         assert "base 500000" in words
-    with pytest.raises(ValueError, match="they say the same"):
-        report(CONFIG, tolerance=Tolerance(), atol=1e-3)
 
 
 def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(tmp_path: Path) -> None:

@@ -138,15 +138,6 @@ def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
         assert file_summary.numbers(array, rows, columns)["values"] == array[cut(rows), cut(columns)].tolist()
 
 
-@pytest.mark.parametrize("text", ["7", "-8", "1:2:3", "a", "", "1e3"])
-def test_what_is_no_part_of_seven_rows_and_what_is_too_much_is_refused(text: str) -> None:
-    with pytest.raises(pecli.ParameterError, match="rows is"):
-        file_summary.numbers(np.zeros((7, 2)), text, ":")
-    for shape in ((file_summary.MAX_SHOWN, 2), (file_summary.MAX_SHOWN + 1, 0)):
-        with pytest.raises(pecli.ParameterError, match="at most 100,000"):
-            file_summary.numbers(np.empty(shape, np.float32), ":", ":")
-
-
 @pytest.mark.parametrize("bytes", [True, False])
 def test_a_dumb_terminal_sees_no_progress(bytes, monkeypatch, capsys) -> None:
     monkeypatch.setattr(views, "MIN_SECONDS", -1.0)
