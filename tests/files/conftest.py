@@ -1,7 +1,5 @@
 """What the tests of files share: tables of every kind, and a spec."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable

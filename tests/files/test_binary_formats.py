@@ -1,7 +1,5 @@
 """Binary formats, .npy, .npz and .safetensors: as NumPy, zipfile and the official library read and write them."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Rotary tables: values, layouts, rules; factors at any positions, against rigorous balls."""
 
-from __future__ import annotations
-
 import inspect
 from fractions import Fraction
 
