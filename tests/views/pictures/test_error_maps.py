@@ -1,7 +1,5 @@
 """Maps of errors: every cell is the worst element that it stands for, on both sides, as NumPy finds it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
