@@ -90,7 +90,6 @@ class Reading:
     target: Target
     form: Form
     parts: tuple[Part, ...]
-    names: tuple[str, ...]  #: of each part
     scheme: Scheme | None
     words: str = ""
 
@@ -111,26 +110,26 @@ class Reading:
         result = compare(self.parts, self.array, tolerance, name=name, role=self.name, any_dtype=any_dtype)
         found, wanted = self.form.doubled, self.target.layout
         other = found and wanted and found != wanted and not result.problem
-        if other and (not result.mismatched or all(_is_doubled(part.found) for part in self.parts)):
-            result.problem = (
-                f"its columns are doubled as {DOUBLINGS[found]}; the model rotates {wanted} ({DOUBLINGS[wanted]});"
-                f" --layout {found} if the weights are permuted for it"
-            )
+        firsts = (part.found[:2].reshape(2, -1)[:, :PROBE_ELEMENTS] for part in self.parts)  # of both copies of columns
+        if other and (not result.mismatched or all(np.array_equal(*pair) for pair in firsts)):
+            rotates = f"the model rotates {wanted} ({DOUBLINGS[wanted]})"
+            advice = f"--layout {found} if the weights are permuted for it"
+            result.problem = f"its columns are doubled as {DOUBLINGS[found]}; {rotates}; {advice}"
         return result
 
     def pairs(self) -> dict[str, tuple[Expected, AnyArray]]:
         """What is expected and one copy of what was found, each column once, by the names of the tables."""
         pairs: dict[str, tuple[Expected, AnyArray]] = {}
-        for name, part in zip(self.names, self.parts, strict=True):
-            pairs.setdefault(name, (part.expected, part.found[(0,) * len(part.copies)]))
+        for part in self.parts:
+            pairs.setdefault(part.name, (part.expected, part.found[(0,) * len(part.copies)]))
         return pairs
 
     @property
     def has_equal_copies(self) -> bool:
         """Whether all that stands for one table is the same."""
         one_copy = {name: widest(found) for name, (_, found) in self.pairs().items()}
-        every = [(one_copy[name], part) for name, part in zip(self.names, self.parts, strict=True)]
-        return all(bool((widest(part.found) == (-one if part.negated else one)).all()) for one, part in every)
+        every = [(-one_copy[part.name] if part.negated else one_copy[part.name], part) for part in self.parts]
+        return all(bool((widest(part.found) == one).all()) for one, part in every)
 
     def explained(self) -> tuple[Scheme | None, dict[str, AnyArray]]:
         """One copy of what was found, by the names of a scheme that makes such tables, and the scheme."""
@@ -338,7 +337,7 @@ def _in_form(
                 for name, values, view in zip(names, found, views, strict=True)
             )
             words = _words(real, parts[0], target, "complex" if is_complex else form.arrangement, form.doubled, note)
-            yield Reading(real, target, form, parts, names, scheme, words)
+            yield Reading(real, target, form, parts, scheme, words)
 
 
 def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]:
@@ -354,12 +353,6 @@ def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]
         pairs = zip((leading[k] for k in axes), wanted, strict=True)
         if all((length > 1 or flat) if want is None else length == want for length, want in pairs):
             yield axes
-
-
-def _is_doubled(found: AnyArray) -> bool:
-    """Whether the two copies of the columns are the same, going by the first elements."""
-    one, other = (found[k].reshape(-1)[:PROBE_ELEMENTS] for k in (0, 1))
-    return np.array_equal(one, other)
 
 
 def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:

@@ -1,7 +1,5 @@
 """One table in the shapes that dumps give it has one verdict, whichever way it is asked for."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from pecli.engine import numerics
+from pecli.engine.arrays import as_numpy
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
@@ -27,6 +28,8 @@ from pecli.engine.schemes.scheme import TABLE_PICTURES, UNSET, AxisBlock, Neighb
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.runtimes.runtime import Phases
     from pecli.engine.schemes.grid_styles import GridStyle
@@ -127,6 +130,17 @@ def _position(name: str, value: Any) -> int | float | str:
     return _kept(exact, str(value))
 
 
+def whole_positions(name: str, given: Any) -> NDArray[np.int64]:
+    """Positions as an array of integers, of any shape."""
+    ids = as_numpy(name, given)
+    if ids.dtype.kind not in "iu":
+        raise KindError(name, f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
+        said = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
+        raise ParameterError(name, said, "positions must be 0 or more and at most 2^40")
+    return ids.astype(np.int64)
+
+
 def _kept(exact: Fraction, text: str = "") -> int | float | str:
     """A number as specs have it: a float where it is one."""
     if exact.denominator == 1:
@@ -222,10 +236,10 @@ class Positioned(Scheme):
     def _check(self) -> None:
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
-        if not self.is_range and self.first_position:
-            raise self.wrong("offset", "positions are given otherwise", "leave it out")
-        if self.first_position + self.seq_len - 1 > LAST_POSITION:
-            raise self.wrong("offset", "the last position must be at most 2^40")
+        given = not self.is_range and self.first_position
+        self.refuse_if(given, "offset", "positions are given otherwise", "leave it out")
+        beyond = self.first_position + self.seq_len - 1 > LAST_POSITION
+        self.refuse_if(beyond, "offset", "the last position must be at most 2^40")
 
     @property
     def grid_style(self) -> GridStyle | None:

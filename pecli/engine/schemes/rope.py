@@ -14,7 +14,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import rotated
-from pecli.engine.arrays import Array, ArrayLike, Complex, numpy_dtype
+from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import listed_coordinates
 from pecli.engine.numerics.phases import Waves
@@ -23,7 +23,7 @@ from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.schemes import EXACT, Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.positions import whole_positions
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
 from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, AxisBlock, Neighbour, WaveTable
@@ -118,12 +118,10 @@ class Rope(RotaryParameters):
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
         """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
-        ids, count = np.atleast_2d(np.asarray(position_ids)), self.position_axes
-        if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
-            rule = f"they must be integers of shape (L,) or ({count}, L)"
-            raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
-        if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
-            raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
+        ids, count = np.atleast_2d(whole_positions("position_ids", position_ids)), self.position_axes
+        if ids.ndim != 2 or len(ids) not in (1, count):
+            rule = f"they must be of shape (L,) or ({count}, L)"
+            raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
         filler = self.filler(self._recipe, 0, listed_coordinates(ids.tolist()))
         tables = {part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype)) for part in _PARTS}
         for part, table in tables.items():
@@ -199,19 +197,24 @@ class Rope(RotaryParameters):
         """Whether rows are rotated by the numbers of its tables: positions are listed, or a recipe computes them."""
         return not (self.is_range and self.runtime == "none" and self._recipe.is_exact)
 
-    def factors(self, start: int, stop: int) -> Complex:
-        """What the rows at these positions are rotated by, in float64; of a grid or listed positions, those rows."""
+    def factors(self, positions: range | Indices) -> Complex:
+        """What rows at these positions, (n,) or (n, axes), are rotated by, in float64; of a grid or listed positions,
+        the rows of those numbers."""
+        if isinstance(positions, range):
+            first, stop, coordinates = positions.start, positions.stop, None if self.is_range else self.coordinates()
+        else:
+            first, stop = 0, int(positions.max(initial=-1)) + 1
+            coordinates = listed_coordinates(positions.reshape(len(positions), -1).T.tolist())
         self.check_rows(stop)
-        factors = np.ones((stop - start, self.rotary_dim // 2), np.complex128)
+        factors = np.ones((len(positions), self.rotary_dim // 2), np.complex128)
         pairs = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
         recipe = self._recipe if self.rows_are_listed else EXACT
-        coordinates = None if self.is_range else self.coordinates()
-        self.filler(recipe, stop - start, coordinates).fill("cos,sin", start, pairs, "float64")
+        self.filler(recipe, len(positions), coordinates).fill("cos,sin", first, pairs, "float64")
         return factors
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        factors = self.factors(self.offset, self.offset + self.seq_len)
+        factors = self.factors(range(self.offset, self.offset + self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:

@@ -1,7 +1,5 @@
 """Tables on grids, at given positions and of relative positions: recognised, and explained where they are wrong."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
