@@ -168,7 +168,7 @@ class RotaryPosEmbedding:
         rope = self._rope or Rope(1, x.shape[-1], self.base)
         key = (rope, compute_dtype(x.dtype))
         if key not in self._cache:
-            self._cache[key] = RotationFactors(*key, limit=self.max_seq_len or 0)
+            self._cache[key] = RotationFactors(*key, exact=key[1] == "float64", limit=self.max_seq_len or 0)
         factors = self._cache[key].at(positions)
         factors = factors.conj() if back else factors
         layout = "interleaved" if self.interleaved else "halves"

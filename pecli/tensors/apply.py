@@ -253,8 +253,9 @@ class Rotation:
     transposed: bool = False
 
     @cached_property
-    def _factors(self) -> RotationFactors:
-        return RotationFactors(self.rope, inverse=self.inverse)
+    def _factors(self) -> dict[bool, RotationFactors]:
+        """Exact ones for float64, and those for all other dtypes, which take less time."""
+        return {exact: RotationFactors(self.rope, exact=exact, inverse=self.inverse) for exact in (True, False)}
 
     def check(self, tensor: Input) -> None:
         length, dim = tensor.check_sequence(self.seq_axis)
@@ -279,7 +280,7 @@ class Rotation:
         self.check(tensor)
         x = tensor.array
         out = np.empty(x.shape, x.dtype.newbyteorder("="))
-        factors = self._factors
+        factors = self._factors[x.dtype == np.float64]
         takes, gives = LAYOUTS[self.layout]
         if self.shift is not None:  # the input is an output already
             takes = gives
