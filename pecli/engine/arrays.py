@@ -165,7 +165,8 @@ def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyA
     """The same, unless they are of no floating dtype."""
     array = as_numpy(name, values)
     if dtype_name(array.dtype) not in dtypes:
-        rule, advice = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}", "convert it first: x.astype('float32')"
+        rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
+        advice = f"convert it first, as with {name}.astype('float32')" if name.isidentifier() else ""
         raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice)
     return array
 

@@ -68,14 +68,9 @@ class RotaryPosEmbedding:
     """
 
     def __init__(
-        self,
-        embed_dim: int | None = None,
-        max_seq_len: int | None = None,
-        interleaved: bool = True,
-        base: float = 10000.0,
-        *,
-        rope: Any = None,
-    ) -> None:
+        self, embed_dim: int | None = None, max_seq_len: int | None = None, interleaved: bool = True,
+        base: float = 10000.0, *, rope: Any = None,
+    ) -> None:  # fmt: skip
         self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
         self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
         self.interleaved: bool = _FLAG.check("interleaved", interleaved)
