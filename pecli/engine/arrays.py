@@ -115,9 +115,10 @@ def holds(dtype: str, values: Floats) -> bool:
 
 def as_dtype(values: Array, dtype: str) -> Array:
     """Values in another dtype, wider or narrower; a narrower one rounds."""
-    if dtype_name(values.dtype) == dtype:
+    kind = numpy_dtype(dtype)
+    if values.dtype == kind:
         return values
-    return values.astype(numpy_dtype(dtype)) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
+    return values.astype(kind) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
 
 
 CACHE_LINE = 64  #: Bytes. Vector loads that cross a line take twice as long.
@@ -136,7 +137,8 @@ def as_numpy(name: str, values: Any) -> AnyArray:
 
     Whatever an object raises while it is asked for its values becomes a KindError.
     """
-    if isinstance(values, np.ma.MaskedArray) and np.any(values.mask):
+    masked: Any = sys.modules.get("numpy.ma")  # which takes its time to import
+    if masked is not None and isinstance(values, masked.MaskedArray) and np.any(values.mask):
         raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")
     if isinstance(values, (list, tuple)):
         try:
