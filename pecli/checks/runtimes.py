@@ -197,12 +197,11 @@ def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
 
 
 def _rows(rope: Rope, places: Positions) -> ByPosition:
-    frequencies = list(rope.angular_frequencies())
-    count = len(frequencies)
+    frequencies, parts = list(rope.angular_frequencies()), ("cos", "sin")
+    groups, names = np.tile(np.arange(len(frequencies)), 2), tuple(np.repeat(parts, len(frequencies)).tolist())
 
     def read(start: int, stop: int) -> Array:
-        found = rope.at(places[start:stop])
-        return np.concatenate([found["cos"], found["sin"]], axis=1)
+        tables = rope.at(places[start:stop])
+        return np.concatenate([tables[part] for part in parts], axis=1)
 
-    names = ("cos",) * count + ("sin",) * count
-    return ByPosition(0, len(places), "frequencies", frequencies, np.tile(np.arange(count), 2), names, read)
+    return ByPosition(0, len(places), "frequencies", frequencies, groups, names, read)

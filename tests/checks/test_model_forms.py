@@ -4,8 +4,6 @@ What the converter does to tensors is llama.cpp's convert_hf_to_gguf.py: llama's
 GPT-NeoX's rows regrouped. Q4_K, which the gguf package reads and does not write, is packed here by ggml's layout.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct

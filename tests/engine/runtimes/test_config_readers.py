@@ -1,7 +1,5 @@
 """How other runtimes read a config, a row each, with what their formulas give in NumPy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
