@@ -7,20 +7,16 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, numbers
+from pecli.engine.arrays import Array, ArrayLike, numbers
 from pecli.errors import FileError, KindError, failure, listed, path_of, quoted
 from pecli.files.contents import INDEX, JSON_FORM, START, JsonError, LoadedFile, parsed_json, read_contents
 from pecli.files.npy import ARRAY_NAME
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    Given = str | os.PathLike[str] | Mapping[str, ArrayLike | Any] | ArrayLike | Any
-
+Given = str | os.PathLike[str] | Mapping[str, Any] | ArrayLike | Any
 MAX_NAMES = 8  # how many names an error lists
 MAX_COMPARED = 2000
 MAX_INDEX = 16 << 20

@@ -313,7 +313,7 @@ def model_rotation(
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
         if name in encoding.extra and not {"positions", "grid"} & parameters.keys():
-            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
+            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which is not supported")
     length = max(tensor.check_sequence(fields.get("seq_axis", SEQ_AXIS))[0] for tensor in inputs)
     rope = encoding.rope(rows.seq_len(length, parameters), **parameters)
     first, head = inputs[0], encoding.head_dim or rope.rotary_dim

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.error_maps import error_maps
 from pecli.checks.tolerance import Tolerance
+from pecli.views.pictures.mistakes import error_maps
 
 RNG = np.random.default_rng(0)
 
