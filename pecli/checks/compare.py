@@ -18,17 +18,8 @@ import numpy as np
 from pecli.checks import plain, plain_fields
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import (
-    SIGNIFICAND_BITS,
-    AnyArray,
-    Array,
-    Floats,
-    dtype_name,
-    numpy_dtype,
-    round_to,
-    ulps_apart,
-    widened,
-)
+from pecli.engine import arrays
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name, numpy_dtype, round_to, widened, widest
 from pecli.engine.table import Table, work_through
 from pecli.errors import bracketed
 
@@ -370,43 +361,27 @@ def _differing(ours: Array, theirs: Array) -> Array:
     return np.flatnonzero(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
 
 
-def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats, AnyArray | None]:
+def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, AnyArray, AnyArray | None]:
     """Which elements are alike, their absolute errors, and the units of the last place between them, for floats."""
     if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
         a, b = (each.view(np.uint8) if each.dtype.kind == "b" else each for each in (ours, theirs))
         unsigned = f"u{a.dtype.itemsize}"
         apart = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)
         return np.asarray(a == b), apart.astype(np.float64), None
-    alike, error = absolute_errors(ours, theirs)
+    alike, error = arrays.absolute_errors(ours, theirs)
     if theirs.dtype.kind in "iub" or (ours.dtype.kind == "c" != theirs.dtype.kind):
         return alike, error, None
     if theirs.dtype.kind == "c":
         ours = ours.astype(theirs.dtype)
         parts = [(one.copy(), other.copy()) for one, other in ((ours.real, theirs.real), (ours.imag, theirs.imag))]
-        units = np.maximum(ulps_apart(*parts[0]), ulps_apart(*parts[1]))
+        units = np.maximum(arrays.ulps_apart(*parts[0]), arrays.ulps_apart(*parts[1]))
     else:
         name = dtype_name(theirs.dtype)
         if ours.dtype != theirs.dtype:
             ours = round_to(widened(ours), name) if name in SIGNIFICAND_BITS else widened(ours).astype(theirs.dtype)
-        units = ulps_apart(ours, theirs)
+        units = arrays.ulps_apart(ours, theirs)
     units[alike] = 0
     return alike, error, units
-
-
-def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
-    """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
-    expected, found = widest(ours), widest(theirs)
-    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
-    with np.errstate(invalid="ignore", over="ignore"):
-        error: Floats = np.abs(expected - found)
-    error[alike] = 0
-    error[np.isnan(error)] = np.inf
-    return alike, error
-
-
-def widest(values: Array) -> AnyArray:
-    """Numbers as float64, or as complex128."""
-    return values.astype(np.complex128) if values.dtype.kind == "c" else widened(values)
 
 
 def _value(element: Any) -> Value:

@@ -122,6 +122,22 @@ def _ordinals(a: Array) -> AnyArray:
     return np.asarray(((bits & np.iinfo(bits.dtype).max) ^ below) - below)
 
 
+def widest(values: Array) -> AnyArray:
+    """Numbers as float64, or as complex128."""
+    return values.astype(np.complex128) if values.dtype.kind == "c" else widened(values)
+
+
+def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
+    """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
+    expected, found = widest(ours), widest(theirs)
+    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
+    with np.errstate(invalid="ignore", over="ignore"):
+        error: Floats = np.abs(expected - found)
+    error[alike] = 0
+    error[np.isnan(error)] = np.inf
+    return alike, error
+
+
 def holds(dtype: str, values: Floats) -> bool:
     """Whether a dtype has every one of these values.
 
