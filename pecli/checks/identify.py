@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.reading import MIN_FLAT_ROWS, STEPS, wave_readings
+from pecli.checks.reading import STEPS, row_widths, wave_readings
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.verify.verification import tables_of
@@ -149,11 +149,8 @@ def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     yield group
     if any(1 in array.shape for array in group.values()):
         yield {name: np.squeeze(array) for name, array in group.items() if array.size > 1}
-    if all(array.ndim == 1 and MIN_FLAT_ROWS < array.size <= MAX_FULL_READ for array in group.values()):
-        width = min(int((array != array[0]).argmax()) for array in group.values())  # at position 0, all are 0 or 1
-        for columns in (width, 2 * width) if width > 1 else ():
-            if all(array.size % columns == 0 and array.size >= MIN_FLAT_ROWS * columns for array in group.values()):
-                yield {name: array.reshape(-1, columns) for name, array in group.items()}
+    for width in sorted(set.intersection(*({*row_widths(array)} for array in group.values()))):
+        yield {name: array.reshape(-1, width) for name, array in group.items()}
 
 
 def _matches(group: Mapping[str, Array]) -> list[Match]:

@@ -290,14 +290,22 @@ class Positioned(Scheme):
         if on_grid and style is not None and self.seq_len <= _MAX_LISTED:
             coordinates, names = self.coordinates(), style.sorted_axes
             index = coordinates.index(0, coordinates.rows).tolist()
-            places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index)]
-            exchanged = {"h": "w", "w": "h"}
-            yield self._in_order(places, names, [names.index(exchanged.get(axis, axis)) for axis in names])
-            for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
+
+            def places(moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
                 steps = [by if axis in moved else 0 for axis in names]
-                shifted = [[place + step for place in row] for row, step in zip(places, steps, strict=True)]
-                yield self._at_positions(shifted, (f"positions along {' and '.join(moved)}", 0, float(by)))
-        if self.positions is not None and len(axes := self.positions.exact()) > 1:
+                every = zip(coordinates.values, steps, index, strict=True)
+                kept = (([_kept(Fraction(value + step)) for value in values], row) for values, step, row in every)
+                return [[own[k] for k in row] for own, row in kept]
+
+            exchanged = {"h": "w", "w": "h"}
+            yield self._in_order(places(), names, [names.index(exchanged.get(axis, axis)) for axis in names])
+            for counting in dict.fromkeys((names, "hw")):
+                rows = zip(names, places(), strict=True)
+                one_by_one = [range(self.seq_len) if axis in counting else row for axis, row in rows]
+                yield self._at_positions(one_by_one, ("positions", "those of the grid", "0, 1, 2, …"))
+            for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
+                yield self._at_positions(places(moved, by), (f"positions along {' and '.join(moved)}", 0, float(by)))
+        if self.positions is not None and len(axes := self.positions.axes) > 1:
             count = len(axes)
             names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
             for a, b in combinations(range(count), 2):
@@ -309,8 +317,8 @@ class Positioned(Scheme):
         return self._at_positions([places[k] for k in order], moved)
 
     def _at_positions(self, places: Sequence[Sequence[Any]], edit: tuple[str, Any, Any]) -> Neighbour | None:
-        positions = PositionList(tuple(_kept(Fraction(value)) for value in axis) for axis in places)
-        other = self.neighbour(positions=positions, grid=None, keep=None, grid_base=None, grid_scale=None)
+        listed = PositionList(map(tuple, places))
+        other = self.neighbour(positions=listed, grid=None, keep=None, grid_base=None, grid_scale=None)
         return other and Neighbour((self.edit(*edit),), other.scheme)
 
     def coordinates(self) -> Coordinates:

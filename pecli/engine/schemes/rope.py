@@ -26,9 +26,9 @@ from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import whole_positions
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
 from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
-from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes, AxisBlock, Neighbour, WaveTable
 from pecli.engine.table import ByPosition, Table, stacked
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 _PARTS = ("cos", "sin")
 USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -107,7 +107,9 @@ class Rope(RotaryParameters):
         return replace(self, recipe=way, runtime="none", length=length)
 
     def as_read(self) -> Rope:
-        """What the runtime makes of the parameters, computed exactly."""
+        """What the runtime makes of the parameters, computed exactly where a scaling can say it."""
+        if self.runtime != "none" and self.runtime_reading.by_position:
+            return self
         scaling = self.scaling_value
         parameters = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
         return replace(self, **parameters, runtime="none")
@@ -235,11 +237,7 @@ class Rope(RotaryParameters):
         otherwise or of another factor; an attention factor that is dropped or squared."""
         changes: list[dict[str, Any]] = [{"base": 10000.0}, {"offset": self.offset - 1}, {"offset": self.offset + 1}]
         others = [self.neighbour(**change) for change in (*changes, *self._other_scalings())]
-        d = self.exponent_dim
-        if d != self.dim and self.scaling in ("none", "linear"):
-            over = self.neighbour(base=self.base ** (d / self.dim))
-            others += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
-        others += self.place_neighbours(ROTARY)
+        others += [self._over_the_dim(), *self.place_neighbours(ROTARY)]
         if self.mrope_section is not None and self.positions is not None:  # interleaved or not, or of other axes
             others.append(self.neighbour(mrope_interleaved=None if self.mrope_interleaved else True))
             others += [self.neighbour(mrope_section=order) for order in permutations(self.mrope_section)]
@@ -248,6 +246,20 @@ class Rope(RotaryParameters):
             return tuple(mistakes)
         read = self.as_read()  # of what the runtime reads alike, nothing would show
         return tuple(one for one in mistakes if not (isinstance(one.scheme, Rope) and one.scheme.as_read() == read))
+
+    def _over_the_dim(self) -> Neighbour | None:
+        """Exponents over the whole dim, where fewer channels rotate, or each axis has its own."""
+        sizes = [block.channels for block in sorted(self.axis_blocks)] or [self.exponent_dim]
+        own = [AxisBlock(*block[:2], Fraction(block.channels, 2)) for block in self.axis_blocks]
+        if sizes == [self.dim] or [*self.axis_blocks] != own or self.scaling not in ("none", "linear"):
+            return None
+        ratios = [self.base ** (size / self.dim - 1) for size in sizes]
+        other = self.neighbour(base=self.base * ratios[0])
+        if len({*sizes}) > 1:  # as the factors of NTK tell
+            factors = [ratio ** (1 - 2 / size) for ratio, size in zip(ratios, sizes, strict=True)]
+            other = self.neighbour(axis_factors=tuple(factors))
+        expected = sizes[0] if len({*sizes}) == 1 else spelled(tuple(sizes))
+        return other and Neighbour((self.edit("exponent_dim", expected, self.dim),), other.scheme)
 
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":
