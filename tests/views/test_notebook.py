@@ -1,7 +1,5 @@
 """What notebooks show, and `pecli.plot`."""
 
-import subprocess
-import sys
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -123,8 +121,3 @@ def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
     legend = [text.get_text() for text in made.axes[0].get_legend().get_texts()]
     assert legend == ["one, channel 3", "other, channel 3"]
     assert made.axes[0].lines[0].get_ydata() == pytest.approx(pecli.Sinusoidal(64, 8).tables()["pe"][:, 3])
-
-
-def test_importing_the_names_imports_no_matplotlib() -> None:
-    code = "import sys, pecli; pecli.plot; pecli.report; assert not {'matplotlib', 'rich', 'typer'} & {*sys.modules}"
-    subprocess.run([sys.executable, "-c", code], check=True)
