@@ -392,7 +392,7 @@ def test_the_command(made: Made, tmp_path: Path, pecli_cli: Any) -> None:
 
 def test_unknown_names_and_a_missing_package_are_said(made: Made, tmp_path: Path, monkeypatch: Any) -> None:
     tensors, keys = converted("llama", weights("llama"))
-    write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "Q8_0")
+    write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "Q4_0")
     strange = {**weights("llama"), "model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
     write_hugging_face(tmp_path / "hf", "llama", strange)
     found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")

@@ -107,7 +107,9 @@ class Rope(RotaryParameters):
         return replace(self, recipe=way, runtime="none", length=length)
 
     def as_read(self) -> Rope:
-        """What the runtime makes of the parameters, computed exactly."""
+        """What the runtime makes of the parameters, computed exactly where a scaling can say it."""
+        if self.runtime != "none" and self.runtime_reading.by_position:
+            return self
         scaling = self.scaling_value
         parameters = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
         return replace(self, **parameters, runtime="none")

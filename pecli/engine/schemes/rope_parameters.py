@@ -230,7 +230,7 @@ class RotaryParameters(Positioned):
         return () if self.runtime == "none" else self.runtime_reading.causes
 
     def _given(self, scaling: Scaling) -> Given:
-        return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs)
+        return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs, self.dim)
 
     @cached_property
     def defined_scaling(self) -> Scaling:
