@@ -168,43 +168,40 @@ class Located:
     errors: Errors
     wrong: Flags
 
-    def along(self, axes: tuple[int, ...]) -> Flags:
-        """Which places of some axes have a wrong element."""
-        others = tuple(axis for axis in range(self.wrong.ndim) if axis not in [each % self.wrong.ndim for each in axes])
-        return np.asarray(self.wrong.any(axis=others))
+    def along(self, *axes: int) -> Flags:
+        """Which places along some axes, counted from the last, have a wrong element; others are of length 1."""
+        count = self.wrong.ndim
+        return np.asarray(self.wrong.any(axis=tuple({*range(-count, 0)} - {*axes}), keepdims=True))
+
+    @property
+    def rows(self) -> Flags:
+        """Which rows have a wrong element."""
+        return self.along(-2).reshape(-1)
 
     @property
     def first_wrong_row(self) -> int | None:
         """The row from which on all are wrong, where all before are right, or the other way round."""
-        rows = self.along((-2,))
-        changes = np.flatnonzero(np.diff(rows)) + 1
+        changes = np.flatnonzero(np.diff(self.rows)) + 1
         return int(changes[0]) if len(changes) == 1 else None
 
-    def _parts(self) -> Iterator[tuple[float, type[Any], Flags]]:
-        """Elements, where they are few; else rows, columns and heads: the share that is wrong, the kind of edit, and
-        the wrong ones.
-        """
-        count = np.count_nonzero(self.wrong)
-        whole_rows = self.wrong.ndim > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
-        if 0 < count <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
-            yield 0.0, kinds.ElementsWrong, self.wrong
-        elif self.wrong.ndim > 1:
-            leading = tuple(range(self.wrong.ndim - 2))
-            heads = [(kinds.HeadsWrong, leading)] if leading else []
-            for kind, axes in ((kinds.RowsWrong, (-2,)), (kinds.ColumnsWrong, (-1,)), *heads):
-                flags = self.along(axes)
-                if 0 < flags.mean() <= MAX_SHARE:
-                    yield float(flags.mean()), kind, flags
-
     def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:
-        """The smallest part that is wrong, with what is left of all others."""
-        for _, kind, flags in sorted(self._parts(), key=lambda each: each[0])[:1]:
-            is_row, is_head = kind is kinds.RowsWrong, kind is kinds.HeadsWrong
-            named = flags[:, None] if is_row else flags[..., None, None] if is_head else flags
-            places = [tuple(place) for place in np.argwhere(flags).tolist()]
-            which = [place[0] for place in places] if kind in (kinds.RowsWrong, kinds.ColumnsWrong) else places
-            errors = self.errors._replace(left=np.where(named, 0.0, self.errors.left))
-            yield Explanation((kind(tuple(which[:MAX_LISTED])),), scheme, (self.one.name,), errors)
+        """The smallest part that is wrong, with what is left of all others: elements, where they are few; else rows,
+        columns or heads.
+        """
+        count = self.wrong.ndim
+        whole_rows = count > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
+        axes_of: dict[type[Any], tuple[int, ...]] = {}
+        if np.count_nonzero(self.wrong) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
+            axes_of = {kinds.ElementsWrong: tuple(range(-count, 0))}
+        elif count > 1:
+            axes_of = {kinds.RowsWrong: (-2,), kinds.ColumnsWrong: (-1,), kinds.HeadsWrong: tuple(range(-count, -2))}
+        parts = {kind: self.along(*axes) for kind, axes in axes_of.items() if axes}
+        small = [kind for kind, flags in parts.items() if 0 < flags.mean() <= MAX_SHARE]
+        for kind in sorted(small, key=lambda kind: float(parts[kind].mean()))[:1]:
+            places = np.argwhere(parts[kind])[:MAX_LISTED, axes_of[kind]].tolist()
+            which = [place[0] if kind in (kinds.RowsWrong, kinds.ColumnsWrong) else tuple(place) for place in places]
+            errors = self.errors._replace(left=np.where(parts[kind], 0.0, self.errors.left))
+            yield Explanation((kind(tuple(which)),), scheme, (self.one.name,), errors)
 
     def is_no_scheme(self, edit: Edit) -> bool:
         """Whether wrong rows are no padding, nor another beginning or end, which have names of their own; columns and
@@ -212,7 +209,7 @@ class Located:
         """
         if not isinstance(edit, kinds.RowsWrong):
             return isinstance(edit, kinds.ElementsWrong) and self.wrong.ndim > 1
-        rows = self.along((-2,))
+        rows = self.rows
         values = np.moveaxis(self.one.values, -2, 0)[rows]
         at_an_end = (rows[0] or rows[-1]) and np.count_nonzero(rows) > 1
         return bool(np.abs(values).max(initial=0.0) > 0) and not at_an_end

@@ -136,15 +136,9 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
     """cos + i·sin, one column per frequency."""
     if style.layout == "interleaved":
         return values[:, 1::2] + 1j * values[:, 0:-1:2]
-    half = values.shape[1] // 2
-    if style.sines_first:
-        return values[:, half:] + 1j * values[:, :half]
-    found, done = [], 0
-    for block in blocks:
-        sines = values[:, done : done + block.pairs]
-        found.append(values[:, done + block.pairs : done + block.channels] + 1j * sines)
-        done += block.channels
-    return np.concatenate(found, axis=1)
+    pairs = [values.shape[1] // 2] if style.sines_first else [block.pairs for block in blocks]
+    parts = np.split(values, np.cumsum(np.repeat(pairs, 2)), axis=1)
+    return np.concatenate([cos + 1j * sin for sin, cos in zip(parts[::2], parts[1::2], strict=False)], axis=1)
 
 
 def _grid_parameters(

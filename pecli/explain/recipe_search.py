@@ -76,7 +76,10 @@ def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Dist
         starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
         return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))[: rows_from_start or None]
 
-    errors = _errors_by_tensor(scheme, samples, some)
+    try:
+        errors = _errors_by_tensor(scheme, samples, some)
+    except ParameterError:  # a runtime may not have it
+        return NOWHERE
     if not errors or not all(each.left.size and np.isfinite(each.left).all() for each in errors):
         return NOWHERE
     off = np.concatenate([np.abs(each.left).reshape(-1) for each in errors])
@@ -85,24 +88,19 @@ def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Dist
     return Distance(rms(off), float(off.max()), off.size, beyond, tuple(columns.tolist()))
 
 
-def _distance(make: Callable[[], Scheme], samples: Samples, rows_from_start: int = 0) -> Distance:
-    try:
-        return distance(make(), samples, rows_from_start)
-    except ParameterError:  # there is no such scheme
-        return NOWHERE
-
-
 def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     """The runtimes and the recipe that make these tables of the prior's parameters, where its own are not they."""
     if "recipe" not in prior.parameters():
         return None
     allowed = max(_allowed(one.values) for one in samples.values())
-    ways = ((name, made) for name in prior.runtime_names() for made in constructed(prior.computed_as, way=name))
-    runtimes = [name for name, made in ways if name in EMULATED or made.runtime_causes()]
+    names = (*prior.runtime_names(), *prior.recipe_names())
+    made = {name: scheme for name in names for scheme in constructed(prior.computed_as, way=name)}
+    runtimes = [name for name in prior.runtime_names() if name in made]
+    runtimes = [name for name in runtimes if name in EMULATED or made[name].runtime_causes()]
     own = distance(prior, samples)
-    found = dict.fromkeys((*runtimes, *prior.recipe_names()), own)
+    found = {name: own for name in made if name in (*runtimes, *prior.recipe_names())}
     for rows in (FEW_ROWS, 0):  # a few rows rule most of them out
-        far = {name: _distance(partial(prior.computed_as, name), samples, rows) for name in found}
+        far = {name: distance(made[name], samples, rows) for name in found}
         errors = {name: off.largest if name in runtimes else off.beyond_drift for name, off in far.items()}
         found = {name: off for name, off in far.items() if errors[name] <= allowed}
     explained = max((off.explained(allowed) for off in found.values()), default=0.0)
@@ -114,7 +112,7 @@ def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     nearer = gain >= MIN_GAIN * missing and (gain > 0 or (telling and own.exceeds(nearest)))
     if not nearer or {*STORED} & {*near}:  # which says no more than the dtype does
         return None
-    scheme = prior.computed_as(near[0])
+    scheme = made[near[0]]
     recipes = [Recipe(name) for name in near if name not in runtimes]
     same = [name for name in near if name in runtimes]
     by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_causes())] if same else []
@@ -238,7 +236,7 @@ def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """The one parameter that makes the tables with another value, in any scheme: the default, another option, or a
     usual number.
     """
-    samples, other = judge.samples, cast(Any, prior)
+    samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
     if distance(prior, samples).largest <= allowed:
         return
@@ -256,7 +254,9 @@ def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
             kind = int if isinstance(parameter, Whole) else float
             values = (kind(each) for each in dict.fromkeys((*near, *sizes, *range(33), *BASES)) if kind(each) == each)
         for value in values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ():
-            changed = partial(replace, other, **{name: value})
-            if value != given and _distance(changed, samples, FEW_ROWS).largest <= allowed:
-                edit, scheme = Parameter(name, given, value), changed()
-                yield from judge.accepted([Explanation((edit,), scheme, tuple(samples), scheme_errors(scheme))])
+            for scheme in constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ():
+                if distance(scheme, samples, FEW_ROWS).largest <= allowed:
+                    changed = Explanation(
+                        (Parameter(name, given, value),), scheme, tuple(samples), scheme_errors(scheme)
+                    )
+                    yield from judge.accepted([changed])

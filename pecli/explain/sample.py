@@ -184,16 +184,11 @@ def plain(value: float, error: float) -> Iterator[float]:
     >>> next(plain(9999.98, 0.1)), next(plain(8190.0, 5.0)), next(plain(0.3333, 1e-6))
     (10000.0, 8192.0, 0.3333)
     """
-    found: list[float] = []
-    for places in range(MAX_DIGITS):
-        rounded = float(f"{value:.{places}e}")
-        if places == 2 and value >= 64:  # powers of two are plainer than other numbers of three digits
-            found.append(2.0 ** round(math.log2(value)))
-        found.append(rounded)
-    for each in dict.fromkeys(found):
-        if abs(each - value) <= error:
-            yield each
-    if value not in found:
+    written = [float(f"{value:.{places}e}") for places in range(MAX_DIGITS)]
+    if value >= 64:  # powers of two are plainer than other numbers of three digits
+        written.insert(2, 2.0 ** round(math.log2(value)))
+    yield from (each for each in dict.fromkeys(written) if abs(each - value) <= error)
+    if value not in written:
         yield value
 
 

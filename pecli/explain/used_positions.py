@@ -16,9 +16,8 @@ import numpy as np
 from pecli.engine.arrays import Array, Indices, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.explain.edits import Edit, Explanation, Parameter, Positions
-from pecli.explain.forms import halved
 from pecli.explain.recipe_search import constructed
-from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, solve
+from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, quotient, solve
 from pecli.explain.sample import rms
 from pecli.explain.time_limit import limited
 
@@ -134,10 +133,7 @@ def _proposals(both: Rotated, places: Indices, seen: np.ndarray) -> Iterator[tup
     """The positions that were used; for M-RoPE, sections that are interleaved or not."""
     plan = both.plan
     rope: Any = plan.rope
-    sides = zip((both.before, both.after), plan.layouts, strict=True)
-    x, y = (np.array(halved(side[..., plan.channels(side.shape[-1])], layout)) for side, layout in sides)
-    before, after = x[0] + 1j * x[1], y[0] + 1j * y[1]
-    turned = (after * before.conj()).sum(axis=0) / np.maximum((np.abs(before) ** 2).sum(axis=0), 1e-300)
+    turned, _ = quotient(both.before, both.after, plan.channels(both.before.shape[-1]), plan.layouts)
     frequencies, owners = plan.frequencies(), np.array(rope.pair_axes)
     used, shift = np.array(places), np.zeros_like(places[0])
     for k in sorted(range(len(places)), key=lambda k: np.abs(frequencies[owners == k]).min()):
