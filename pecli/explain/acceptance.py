@@ -186,8 +186,7 @@ class Located:
 
     def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:
         """The smallest part that is wrong, with what is left of all others: elements, where they are few; else rows,
-        columns or heads.
-        """
+        columns or heads."""
         count = self.wrong.ndim
         whole_rows = count > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
         axes_of: dict[type[Any], tuple[int, ...]] = {}
@@ -205,8 +204,7 @@ class Located:
 
     def is_no_scheme(self, edit: Edit) -> bool:
         """Whether wrong rows are no padding, nor another beginning or end, which have names of their own; columns and
-        heads may be wrong by a parameter.
-        """
+        heads may be wrong by a parameter."""
         if not isinstance(edit, kinds.RowsWrong):
             return isinstance(edit, kinds.ElementsWrong) and self.wrong.ndim > 1
         rows = self.rows

@@ -204,8 +204,7 @@ def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator
 
 def _matched(ours: Floats, theirs: Floats) -> tuple[Indices, Indices]:
     """For each row of the second the nearest of the first, and of the first negated, by a few random sums; −1 where
-    none is near.
-    """
+    none is near."""
     size = math.prod(ours.shape[1:])
     some = slice(None, None, max(1, size // MAX_COMPARED))
     ours, theirs = (each.reshape(len(each), size)[:, some] for each in (ours, theirs))

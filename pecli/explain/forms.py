@@ -102,8 +102,7 @@ class Form:
 
     def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
         """The parts of an array (…, positions, frequencies), as views, whatever its values are; None where its shape is
-        not that of this form. Doubled columns become copies along a new first axis.
-        """
+        not that of this form. Doubled columns become copies along a new first axis."""
         factors = self._factors()
         last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
         if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):

@@ -68,8 +68,7 @@ NOWHERE = Distance(math.inf, math.inf)
 
 def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Distance:
     """How far tables are from a scheme's, by its names for them; frequencies relatively. Rows are taken from the whole
-    table in blocks, since rows that follow each other are made at once; or so many from its beginning.
-    """
+    table in blocks, since rows that follow each other are made at once; or so many from its beginning."""
 
     def some(one: Sample) -> Indices:
         count = len(one.rows)
@@ -146,8 +145,7 @@ def reading_samples(reading: Reading, prior: WaveScheme | None, scheme: Any) -> 
 
 def recognise_narrow(judge: Judge) -> Iterator[Explanation]:
     """Rotary tables from position 0 on whose angles were rounded to bfloat16: no law has such frequencies, and the base
-    is the plainest number within the error of the slowest.
-    """
+    is the plainest number within the error of the slowest."""
     samples = judge.samples
     if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
         return
@@ -234,8 +232,7 @@ def _allowed(values: AnyArray) -> float:
 
 def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """The one parameter that makes the tables with another value, in any scheme: the default, another option, or a
-    usual number.
-    """
+    usual number."""
     samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
     if distance(prior, samples).largest <= allowed:
@@ -254,9 +251,8 @@ def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
             kind = int if isinstance(parameter, Whole) else float
             values = (kind(each) for each in dict.fromkeys((*near, *sizes, *range(33), *BASES)) if kind(each) == each)
         for value in values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ():
-            for scheme in constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ():
+            others = constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ()
+            for scheme in others:
                 if distance(scheme, samples, FEW_ROWS).largest <= allowed:
-                    changed = Explanation(
-                        (Parameter(name, given, value),), scheme, tuple(samples), scheme_errors(scheme)
-                    )
-                    yield from judge.accepted([changed])
+                    edits = (Parameter(name, given, value),)
+                    yield from judge.accepted([Explanation(edits, scheme, tuple(samples), scheme_errors(scheme))])

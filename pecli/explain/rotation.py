@@ -279,8 +279,7 @@ class Rotated:
 
     def _ways(self) -> list[tuple[slice, tuple[str, str]]]:
         """Channels and layouts of pairs whose quotient leaves little, going by the first positions and heads; the
-        likeliest first.
-        """
+        likeliest first."""
         few = (..., slice(FEW), slice(FEW), slice(None))[-self.before.ndim :]
         spans = self._spans()
         ways = [*product(spans, dict.fromkeys((self.plan.layouts, *product(LAYOUTS, LAYOUTS))))]
@@ -316,8 +315,7 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
 
 def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
     """The position of each row (rows,) of directions (rows, pairs), the one nearest to the expected where slow pairs do
-    not tell; `UNKNOWN` where none fits.
-    """
+    not tell; `UNKNOWN` where none fits."""
     size = np.abs(turned)
     weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
     places = expected.astype(np.float64)
@@ -333,8 +331,7 @@ def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
 
 def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str]) -> tuple[Complex, float]:
     """Pairs after divided by pairs before (positions, pairs): the rotation of every position and pair that comes
-    nearest, over all heads and batches, and its relative error.
-    """
+    nearest, over all heads and batches, and its relative error."""
     sides = [halved(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
     x, y = (np.moveaxis(a + 1j * b, -2, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))

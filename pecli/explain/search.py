@@ -237,7 +237,7 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
         return
     for found in transform(table.array().astype(np.float64), one, max(judge.atol, _units(one)), judge):
         rows = [edit for edit in found.edits if isinstance(edit, kinds.Rows) and edit.order == "constant"]
-        places = {edit: replace(edit, at=(edit.at or 0) + prior.first_position) for edit in rows}
+        places: dict[Edit, Edit] = {edit: replace(edit, at=(edit.at or 0) + prior.first_position) for edit in rows}
         yield replace(found, edits=tuple(places.get(edit, edit) for edit in found.edits))
 
 
@@ -366,5 +366,4 @@ RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] =
     (recognise_positions, False),
 )
 """Each with whether it looks at one tensor alone; the first that finds something counts: slopes before frequencies that
-would do as well.
-"""
+would do as well."""

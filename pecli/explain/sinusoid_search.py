@@ -76,8 +76,7 @@ class Measured:
 
 def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator[Measured]:
     """The waves of a reading, by the directions in which they may turn: that of the slow half of the channels, or of
-    most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards.
-    """
+    most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards."""
     picked = reading.picked(most)
     values, rows = picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64)
     waves, start = measure(values, rows), None
@@ -141,8 +140,7 @@ def _any_law(measured: Measured) -> Iterator[list[Fit]]:
 
 def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Explanation]:
     """Explanations by the laws of a tier that are within the errors of nearly all frequencies: at likely starts; then
-    at any.
-    """
+    at any."""
     good = []
     for fit in sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit)):
         off = measured.curve.misfits(fit.law.frequencies())

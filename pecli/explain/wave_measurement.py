@@ -56,8 +56,7 @@ class Waves:
     @property
     def shared_amplitude(self) -> float:
         """The amplitude that the channels share, as those that turn say: in others rounding may be off the same way in
-        all rows.
-        """
+        all rows."""
         turning = np.abs(self.frequency) * self.rows > 2 * np.pi
         if not turning.any() and not self.both:
             return float(np.median(self.amplitude))
@@ -192,8 +191,7 @@ def _waves(at: Floats, frequency: Floats, phase: Floats | float = 0.0) -> tuple[
 
 def _least_squares(columns: Sequence[Floats], left: Floats) -> tuple[Floats, Floats]:
     """What times each of some (rows, channels) comes nearest to what is left of each channel, and the variances of
-    these numbers at noise of 1; nothing along directions that the rows do not tell apart.
-    """
+    these numbers at noise of 1; nothing along directions that the rows do not tell apart."""
     size = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]
     unit = [column / length for column, length in zip(columns, size, strict=True)]
     normal = np.array([[(one * other).sum(axis=0) for other in unit] for one in unit])
@@ -226,8 +224,7 @@ def _from_sums(x: Floats) -> Floats:
 
 def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] | None:
     """The position of row 0 that all phases agree on, whatever law the frequencies follow, and the waves with
-    frequencies by the angles from position 0 on, which are sharper; None where phases may agree by chance.
-    """
+    frequencies by the angles from position 0 on, which are sharper; None where phases may agree by chance."""
     starts, centre = np.arange(MAX_START), rows[0] + waves.centre
     known = np.flatnonzero(np.abs(waves.frequency) > 4 * waves.error)
     for k in known[np.argsort(waves.error[known])]:
