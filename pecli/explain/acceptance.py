@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Flags, dtype_name
+from pecli.engine.arrays import AnyArray, Array, Flags
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms, rounding, wide
+from pecli.explain.sample import UNITS, Sample, grain, precision, quantised_storage, rms, rounding, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
-UNITS = 4  # units of the last place that sines and powers of other libraries lose
 ROUNDED = 1.05  # times half a step: what rounding makes, where the number that was rounded is itself off a little
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
 MAX_STEP = 0.11
@@ -59,9 +58,7 @@ class Judge:
 
     def __call__(self, found: Explanation, atol: float | None = None) -> Explanation | None:
         """The explanation with its residual on all elements, and with how values were stored; None where it is none.
-
-        Without any edits the tensors are what they should be, or what the scheme makes.
-        """
+        Without any edits the tensors are what they should be, or what the scheme makes."""
         if found.errors is None:
             return found
         atol = self.atol if atol is None else atol
@@ -101,13 +98,8 @@ class Judge:
             for start in range(0, length, step):
                 check_time()
                 rows = np.arange(start, min(start + step, length))
-                arrays = {name: self.arrays[name][..., start : start + step, :] for name in found.tensors}
-                errors = found.errors(
-                    {
-                        name: Sample(name, dtype_name(array.dtype), one.shape, wide(array), rows)
-                        for name, array in arrays.items()
-                    }
-                )
+                parts = {name: wide(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
+                errors = found.errors({name: replace(one, name=name, values=parts[name], rows=rows) for name in parts})
                 largest, done = max(largest, _largest(errors.left)), start + len(rows)
                 if out_of_tolerance(errors, _unmasked(one.values), one.dtype, atol).any():
                     return None
@@ -185,8 +177,7 @@ class Located:
         return int(changes[0]) if len(changes) == 1 else None
 
     def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:
-        """The smallest part that is wrong, with what is left of all others: elements, where they are few; else rows,
-        columns or heads."""
+        """The smallest part that is wrong: elements, where they are few; else rows, columns or heads."""
         count = self.wrong.ndim
         whole_rows = count > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
         axes_of: dict[type[Any], tuple[int, ...]] = {}
@@ -203,8 +194,7 @@ class Located:
             yield Explanation((kind(tuple(which)),), scheme, (self.one.name,), errors)
 
     def is_no_scheme(self, edit: Edit) -> bool:
-        """Whether wrong rows are no padding, nor another beginning or end, which have names of their own; columns and
-        heads may be wrong by a parameter."""
+        """Whether no parameter makes the part wrong: not columns, heads, padding, nor another beginning or end."""
         if not isinstance(edit, kinds.RowsWrong):
             return isinstance(edit, kinds.ElementsWrong) and self.wrong.ndim > 1
         rows = self.rows

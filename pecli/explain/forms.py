@@ -137,10 +137,8 @@ class Form:
         return self.undo(array, array.shape[-len(last)] // last[0])
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """The parts of an array in this form, each (positions, frequencies); None where it cannot be.
-
-        With noise, doubled columns may differ by that much of the largest, root mean square.
-        """
+        """The parts of an array in this form, each (positions, frequencies); None where it cannot be. With noise,
+        doubled columns may differ by that much of the largest, root mean square."""
         if self.padded:
             if array.ndim != 2 or not array.shape[1] % 2:
                 return None

@@ -118,8 +118,7 @@ class Geometric(NamedTuple):
 
 
 def geometric(curve: Curve) -> Geometric | None:
-    """The geometric law by weighted least squares; channels that turn more than half a circle per row, and others that
-    do not fit, left out."""
+    """The geometric law by weighted least squares, channels that do not fit left out, as those that turn too far."""
     known = np.flatnonzero(curve.known & (curve.frequency > 0))
     if len(known) < 2:
         return None

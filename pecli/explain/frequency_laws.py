@@ -86,10 +86,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Law:
-    """base^(−i/half), for i < count, after a scaling; positions times `scale`; from pair `rotating` on, 0.
-
-    Parameters of the scaling go by their own names.
-    """
+    """base^(−i/half), for i < count, after a scaling; positions times `scale`; from pair `rotating` on, 0."""
 
     count: int
     half: float
@@ -260,8 +257,7 @@ class WaveScheme:
 
 
 def wave_scheme(scheme: Scheme, names: tuple[str, ...]) -> WaveScheme | None:
-    """The scheme as seen by the search, for tensors of these names; None where it has no waves, or its rows do not
-    follow each other."""
+    """The scheme for tensors of these names; None where it has no waves, or its rows do not follow each other."""
     waves = scheme.wave_table()
     if waves is None:
         return None

@@ -23,13 +23,12 @@ from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.frequency_laws import WaveScheme
-from pecli.explain.sample import BASES, Sample, plainest, precision, rms, rounding
+from pecli.explain.sample import BASES, UNITS, Sample, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
-UNITS = 4  # of the last place of float32, that the sines of other libraries and an attention factor may lose
 PHASE_UNITS = 16
 """Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
 ANGLE_SLACK = 1e-6  # the relative error of an angle that is read off float32 cosines and sines
@@ -231,8 +230,7 @@ def _allowed(values: AnyArray) -> float:
 
 
 def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """The one parameter that makes the tables with another value, in any scheme: the default, another option, or a
-    usual number."""
+    """One parameter of any scheme with another value: the default, another option, or a usual number."""
     samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
     if distance(prior, samples).largest <= allowed:

@@ -18,7 +18,7 @@ from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
 from pecli.explain.frequency_laws import WaveScheme, wave_scheme
-from pecli.explain.sample import Sample, grain, precision, rms
+from pecli.explain.sample import UNITS, Sample, grain, precision, rms
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.sinusoid_search import explain_readings
 from pecli.explain.time_limit import limited
@@ -30,7 +30,6 @@ MAX_HEADS, MAX_ROWS = 16, 96  # of queries or keys that tell mistakes apart
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
 UNKNOWN = -(1 << 62)  # stands for the position of a row that no position explains
 MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in units of the largest frequency
-UNITS = 4  # of the last place of the largest channel, that a rotation may lose
 LAYOUTS = ("halves", "interleaved")
 
 Pair = tuple[Floats, Floats]
@@ -158,12 +157,8 @@ def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
         yield Mistake((kinds.Rotation(f"in {dtype}"),), plan.render(partial(_in_arithmetic, dtype)))
     for name in plan.rope.recipe_names() if plan.places is None and plan.rope.is_range and length >= FEW_ROWS else ():
         tables = replace(plan.rope, seq_len=length, layout="compact").computed_as(name).tables()
-        cos, sin = (widened(tables[part]) for part in ("cos", "sin"))
-        yield Mistake((kinds.Recipe(name),), partial(_by_table, plan, cos, sin))
-
-
-def _by_table(plan: HeadRotation, cos: Floats, sin: Floats, x: Floats, rows: Indices) -> Floats:
-    return plan.rotated(x, (cos[rows], sin[rows]))
+        both = widened(tables["cos"]), widened(tables["sin"])
+        yield Mistake((kinds.Recipe(name),), lambda x, rows, both=both: plan.rotated(x, (both[0][rows], both[1][rows])))
 
 
 def _by_head(plan: HeadRotation, x: Floats) -> Floats:
@@ -278,8 +273,7 @@ class Rotated:
         return None
 
     def _ways(self) -> list[tuple[slice, tuple[str, str]]]:
-        """Channels and layouts of pairs whose quotient leaves little, going by the first positions and heads; the
-        likeliest first."""
+        """Channels and layouts of pairs whose quotient leaves little in a few rows and heads, the likeliest first."""
         few = (..., slice(FEW), slice(FEW), slice(None))[-self.before.ndim :]
         spans = self._spans()
         ways = [*product(spans, dict.fromkeys((self.plan.layouts, *product(LAYOUTS, LAYOUTS))))]

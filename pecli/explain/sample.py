@@ -14,6 +14,7 @@ from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 MAX_FULL_READ = 1 << 21  # elements of a tensor that is read whole
 MAX_ELEMENTS = 1 << 18  # elements that are measured
 RUN, SPREAD = 1024, 256
+UNITS = 4  # of the last place, that sines and powers of other libraries, rotations and factors may lose
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from pecli.explain.recipe_search import (
     scheme_errors,
     tables_of,
 )
-from pecli.explain.sample import Sample, precision, sample, wide
+from pecli.explain.sample import UNITS, Sample, precision, sample, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -48,7 +48,6 @@ MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, w
 MIN_ANGLE = 2.0
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
-UNITS = 4  # of the last place, by which an explanation may be off values of order one
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
 
@@ -60,11 +59,11 @@ Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
     out: list[Explanation] = []
-    for part, scheme in cast(Any, prior).parts if prior.holds_several else ():
-        own = {name.removeprefix(f"{part}."): table for name, table in found.items() if name.startswith(f"{part}.")}
-        reasons = explain(scheme, own, atol)
-        out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in reasons]
     if prior.holds_several:
+        for part, scheme in cast(Any, prior).parts:
+            own = {name.removeprefix(f"{part}."): found[name] for name in found if name.startswith(f"{part}.")}
+            reasons = explain(scheme, own, atol)
+            out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in reasons]
         return out
     found = {name: array for name, array in found.items() if array.size}
     with limited():
@@ -365,5 +364,4 @@ RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] =
     (recognise_waves, False),
     (recognise_positions, False),
 )
-"""Each with whether it looks at one tensor alone; the first that finds something counts: slopes before frequencies that
-would do as well."""
+"""Each with whether it looks at one tensor alone; the first that finds something counts."""

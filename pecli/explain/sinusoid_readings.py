@@ -114,8 +114,7 @@ def _same(one: AnyArray, other: AnyArray) -> bool:
 
 
 def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
-    """Every reading of one tensor, or of cosines and sines beside each other, whose parts go together; a given form
-    is tried first."""
+    """Every reading of one tensor, or of cosines and sines, whose parts go together; a given form is tried first."""
     samples = list(found.values())
     one = samples[0]
     dtype = COMPLEX.get(one.dtype, one.float_dtype)

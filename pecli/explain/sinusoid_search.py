@@ -139,8 +139,7 @@ def _any_law(measured: Measured) -> Iterator[list[Fit]]:
 
 
 def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Explanation]:
-    """Explanations by the laws of a tier that are within the errors of nearly all frequencies: at likely starts; then
-    at any."""
+    """By the laws of a tier that are within the errors of nearly all frequencies: at likely starts; then at any."""
     good = []
     for fit in sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit)):
         off = measured.curve.misfits(fit.law.frequencies())
@@ -157,10 +156,7 @@ def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Expl
 
 
 def _places(measured: Measured, frequency: Floats, *, far: bool) -> Iterator[Place]:
-    """Positions and signs that the phases allow: starts that are likely, or all, the smallest first.
-
-    Of one function alone, turning the other way is another quarter.
-    """
+    """Signs and starts that the phases allow: likely starts, or all, the smallest first."""
     waves, prior, length = measured.waves, measured.prior, measured.reading.length
     centre, offset = int(measured.picked.rows[0]) + waves.centre, prior.offset if prior else 0
     expected = 3 if prior is not None and prior.one == "sin" else 0

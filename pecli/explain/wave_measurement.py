@@ -33,10 +33,8 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Waves:
-    """Waves amplitude · exp(i·(frequency · (row − centre) + phase)), one per channel.
-
-    Of one function alone (`both` is false) the data are the real parts, and frequencies are positive.
-    """
+    """Waves amplitude · exp(i·(frequency · (row − centre) + phase)), one per channel. Of one function alone (`both` is
+    false) the data are the real parts, and frequencies are positive."""
 
     frequency: Floats
     error: Floats  # one standard error of the frequency
@@ -55,8 +53,7 @@ class Waves:
 
     @property
     def shared_amplitude(self) -> float:
-        """The amplitude that the channels share, as those that turn say: in others rounding may be off the same way in
-        all rows."""
+        """The amplitude that channels share, going by those that turn: in others rounding may be off in all rows."""
         turning = np.abs(self.frequency) * self.rows > 2 * np.pi
         if not turning.any() and not self.both:
             return float(np.median(self.amplitude))
@@ -75,10 +72,8 @@ def wrap(angle: AnyArray) -> Floats:
 
 
 def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
-    """The waves of (rows, channels): complex numbers hold both functions, real ones one alone.
-
-    Rows are positions in ascending order, of which the first half or so follow each other.
-    """
+    """The waves of (rows, channels): complex numbers hold both functions, real ones one alone. Rows are positions in
+    ascending order, of which the first half or so follow each other."""
     gaps = np.diff(rows) != 1
     run = int(np.argmax(gaps)) + 1 if gaps.any() else len(rows)
     if run < 8 or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
