@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import rotate
-from pecli.engine.arrays import as_numpy
+from pecli.engine.arrays import as_numpy, floating
 from pecli.engine.schemes import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.errors import KindError, ParameterError
-from pecli.layers.input_checks import compute_dtype, floating, gradient, layer_repr, shape_error
+from pecli.layers.input_checks import compute_dtype, gradient, layer_repr, shape_error
 
 _DIM, _SEQ_LEN, _BASE = (Rope.parameters()[name] for name in ("dim", "seq_len", "base"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
@@ -68,14 +68,9 @@ class RotaryPosEmbedding:
     """
 
     def __init__(
-        self,
-        embed_dim: int | None = None,
-        max_seq_len: int | None = None,
-        interleaved: bool = True,
-        base: float = 10000.0,
-        *,
-        rope: Any = None,
-    ) -> None:
+        self, embed_dim: int | None = None, max_seq_len: int | None = None, interleaved: bool = True,
+        base: float = 10000.0, *, rope: Any = None,
+    ) -> None:  # fmt: skip
         self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
         self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
         self.interleaved: bool = _FLAG.check("interleaved", interleaved)

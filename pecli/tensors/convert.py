@@ -100,17 +100,9 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
 
 
 def converted(
-    arrays: Mapping[str, Array],
-    label: str,
-    source: str | None,
-    target: str | None,
-    model: Model | None = None,
-    *,
-    layer_type: str | None = None,
-    include: Sequence[str] = (),
-    dtype: str | None = None,
-    **given: Any,
-) -> Converted:
+    arrays: Mapping[str, Array], label: str, source: str | None, target: str | None, model: Model | None = None, *,
+    layer_type: str | None = None, include: Sequence[str] = (), dtype: str | None = None, **given: Any,
+) -> Converted:  # fmt: skip
     """What becomes of tensors, of which nothing is computed yet: the options of `convert`."""
     for name in given.keys() - HEAD_RULES.keys():
         raise ParameterError(name, "given", f"it must be one of {', '.join(HEAD_RULES)}")
@@ -223,10 +215,7 @@ class Converted:
 
     def array(self, name: str) -> Array:
         """The same in memory; what does not change is what was given."""
-        if name in self.cast:
-            return self.table(name).array()
-        move = self.moves.get(name)
-        return self.arrays[name] if move is None else np.take(self.arrays[name], move.order, axis=move.axis)
+        return self.table(name).array() if name in self.cast or name in self.moves else self.arrays[name]
 
     def check(self) -> ScoreCheck:
         """How far attention scores change, over all layers of which there are both queries and keys.

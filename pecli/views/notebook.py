@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -57,16 +56,15 @@ def plot(
         raise ParameterError("what", "missing", "a picture shows a scheme, a model, a file or an array", "name one")
     wide, high = size or (8.0, 5.0)
     request = PlotRequest(round(4 * high * dpi), round(wide * dpi), None if channels is None else tuple(channels))
-    with ExitStack() as open_files:
-        found = subjects.labelled([subject for each in what for subject in _subjects(each, open_files)], labels)
-        picked = kind or kinds.default_kind(found)
-        picture = kinds.titled(kinds.fitting(picked, found), request, picked, title)
+    found = subjects.labelled([subject for each in what for subject in _subjects(each)], labels)
+    picked = kind or kinds.default_kind(found)
+    picture = kinds.titled(kinds.fitting(picked, found), request, picked, title)
     made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
     made._repr_png_ = partial(encoded, made)  # notebooks show other figures only through pyplot
     return cast("Figure", made)
 
 
-def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
+def _subjects(what: Any) -> list[Subject]:
     if isinstance(what, Scheme):
         return subjects.of_scheme(what)
     is_config = hasattr(what, "to_dict")
@@ -78,7 +76,7 @@ def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
             return subjects.of_model(model.encodings, model.label)
     name, file = opened(what)
     name = name or (", ".join(what) if isinstance(what, Mapping) else "array")
-    return subjects.of_file(name, open_files.enter_context(file))
+    return subjects.of_file(name, file)
 
 
 def html(value: Any) -> str:

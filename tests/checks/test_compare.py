@@ -2,8 +2,6 @@
 against the same elements measured one at a time in Python's own numbers.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable
@@ -15,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pecli.checks.compare import compare_arrays, ulps_apart
+from pecli.checks.compare import compare_arrays
 from pecli.checks.tolerance import Tolerance
-from pecli.errors import ParameterError
+from pecli.engine.arrays import ulps_apart
 
 
 def compared(expected, found, **tolerance):
@@ -41,12 +39,6 @@ def test_a_neighbour_is_one_ulp_away(dtype) -> None:
     values = np.array([1.0, -1.0, 0.0, 1e-3], dtype)
     after = (values.view(bits) + np.array(1, bits)).view(dtype)
     assert ulps_apart(values, after).tolist() == [1, 1, 1, 1]
-
-
-def test_a_tolerance_is_checked() -> None:
-    for wrong in ({"max_ulp": -1}, {"atol": math.nan}, {"rtol": -0.1}, {"atol": math.inf}):
-        with pytest.raises(ParameterError):
-            Tolerance(**wrong)
 
 
 def test_what_is_not_finite_is_null_in_json() -> None:
@@ -243,9 +235,11 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
-        patch.setattr("pecli.checks.compare.MEASURED", int(draw.integers(1, 200)))
-        result = vars(compare_arrays(expected, found, tolerance, name="t"))
+        shape = draw.choice([(COUNT, 1), (COUNT // 48, 48), (1, COUNT)])
+        result = vars(compare_arrays(expected.reshape(shape), found.reshape(shape), tolerance, name="t"))
     wanted = measured(expected, found, tolerance)
+    for name in ("first_index", "worst_index"):
+        wanted[name] = wanted[name] and np.unravel_index(wanted[name][0], shape)
     result["max_rel_error"] = result["max_rel_error"] or 0.0  # where only zeros are expected
     assert {name: result[name] for name in wanted} == wanted
 

@@ -256,19 +256,18 @@ def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance:
     """What a file holds, a heatmap of it, and whether it holds what it should."""
     from pecli.checks.identify import identify
 
-    with open_tensors(name) as file:
-        file.check()
-        draft.heading(os.path.basename(name) or name)
-        draft.show(file_summary.show, file_summary.describe(file, name, file.tensors))
-        tables = [table for subject in of_file(name, file) for table in subject.tables]
-        for matrix in [table for table in tables if len(table.shape) > 1 and table.size][:1]:
-            rows = matrix.read(0, min(matrix.rows, MAX_ROWS))[:, :MAX_COLUMNS]
-            title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
-            draft.subjects([Subject(title, (table_of(matrix.name, rows),))], "heatmap")
-        try:
-            is_specified = carried_spec(file.path, file.metadata) is not None
-        except FileError:
-            is_specified = True  # which verify says what is wrong with
+    file = open_tensors(name)
+    draft.heading(os.path.basename(name) or name)
+    draft.show(file_summary.show, file_summary.describe(file, name, file.tensors))
+    tables = [table for subject in of_file(name, file) for table in subject.tables]
+    for matrix in [table for table in tables if len(table.shape) > 1 and table.size][:1]:
+        rows = matrix.read(0, min(matrix.rows, MAX_ROWS))[:, :MAX_COLUMNS]
+        title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
+        draft.subjects([Subject(title, (table_of(matrix.name, rows),))], "heatmap")
+    try:
+        is_specified = carried_spec(file.path, file.metadata) is not None
+    except FileError:
+        is_specified = True  # which verify says what is wrong with
     words = ["pecli", "verify", name, *_options(tolerance, runtime)]
     if models:
         model = models[0]
