@@ -268,6 +268,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q5_1", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"])
 @pytest.mark.parametrize("model", CONFIGS)
+@pytest.mark.sample(15)
 def test_a_right_pair_passes(made: Made, tmp_path: Path, model: str, kind: str) -> None:
     arch = {"gpt_neox": "gptneox"}.get(model, model)
     write_gguf(tmp_path / "model.gguf", arch, *converted(model, weights(model)), kind)
@@ -279,6 +280,7 @@ def test_a_right_pair_passes(made: Made, tmp_path: Path, model: str, kind: str) 
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_K", "Q6_K"])
 @pytest.mark.parametrize(("model", "number"), [(model, k) for model in MISTAKES for k in range(5)])
+@pytest.mark.sample(30)
 def test_mistakes_are_named(made: Made, tmp_path: Path, model: str, number: int, kind: str) -> None:
     mistake, expected = MISTAKES[model][number]
     tensors, keys = converted(model, weights(model))
