@@ -1,7 +1,5 @@
 """What tests share: running the command line in this process, and as a real one."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

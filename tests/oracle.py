@@ -209,16 +209,8 @@ def sinusoidal_bits(
     wave, sine = (of_channel[columns] for of_channel in sinusoidal_channels(dim, layout, cos_first))
     half = Fraction(dim, 2) if layout == "interleaved" else Fraction(dim // 2)
     positions = [int(row) + offset for row in rows]
-    found = wave_bits(
-        dtype,
-        sine,
-        base,
-        half - Fraction(freq_shift),
-        positions,
-        np.maximum(wave, 0).tolist(),
-        scale=scale,
-        amplitude=amplitude,
-    )
+    place = (base, half - Fraction(freq_shift), positions, np.maximum(wave, 0).tolist())
+    found = wave_bits(dtype, sine, *place, scale=scale, amplitude=amplitude)
     return np.where(wave < 0, 0, found).astype(found.dtype)
 
 

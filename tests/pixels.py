@@ -1,7 +1,5 @@
 """PNG files as pixels, and whether two of them show the same picture."""
 
-from __future__ import annotations
-
 from io import BytesIO
 
 import numpy as np

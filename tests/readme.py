@@ -3,8 +3,6 @@
 python -m tests.readme        writes them
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

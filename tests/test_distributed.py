@@ -1,7 +1,5 @@
 """Tables that Dask spreads are the tables of one process; without the packages, one line says which is missing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The house stands as it was drawn: layers import downwards only, and public names are what they claim to be."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -5,8 +5,6 @@ cannot be opened, nothing is relative to a descriptor, a file that is open or ma
 binary only where that is said, and no text is read or written in the locale's encoding.
 """
 
-from __future__ import annotations
-
 import glob
 import ntpath
 import os

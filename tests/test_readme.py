@@ -1,7 +1,5 @@
 """The README, the reference, the gallery, docstrings, hooks and workflows tell the same story as the code."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import os

@@ -1,7 +1,5 @@
 """A runtime is one object and one line of the registry: with both added here, every command knows it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

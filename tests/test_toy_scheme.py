@@ -1,7 +1,5 @@
 """A scheme is one class: a triangle wave with one parameter, registered here, works with every command."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ BLOCK_ELEMENTS = 1 << 19  #: a few megabytes in every thread
 PER_DECADE = 24  #: points of the curve of errors over positions
 
 
-@dataclass(frozen=True)
-class Worst:
+class Worst(NamedTuple):
     """The element that is off by most."""
 
     position: int
@@ -102,7 +101,7 @@ class Audit:
                 "kept_positions": self.kept_positions(drift),
                 "first_beyond_tolerance": drift.first_beyond,
                 "first_equal_neighbours": drift.first_equal,
-                "worst": drift.worst and vars(drift.worst),
+                "worst": drift.worst and drift.worst._asdict(),
                 "by_decade": [dict(zip(keys, span, strict=True)) for span in spans],
                 "by_frequency": drift.by_frequency.tolist(),
             }
@@ -146,17 +145,17 @@ def measure(
     exact: ByPosition,
     tables: Mapping[str, ByPosition],
     tolerance: float,
-    places: Positions | None = None,
+    places: Sequence[int] | Positions = (),
     on_block: Callable[[int], None] | None = None,
 ) -> Audit:
     """The errors of tables against an exact one, block by block. Rows are at these places, or from the first on."""
-    stop = exact.first + exact.count if places is None else int(places[-1]) + 1
+    places = places if len(places) else range(exact.first, exact.first + exact.count)
+    stop = int(places[-1]) + 1
     powers = 10.0 ** (np.arange(13 * PER_DECADE + 1) / PER_DECADE)
     inner = np.unique(np.rint(powers).astype(np.int64))  # even on a logarithmic scale, decades among them
     edges = np.concatenate([[exact.first], inner[(inner > exact.first) & (inner < stop)], [stop]])
-    stretches = len(edges) - 1
-    frequencies = len(exact.values)
-    drifts = [Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(frequencies)) for name in tables]
+    zeros, frequencies = np.zeros(len(edges) - 1), np.zeros(len(exact.values))
+    drifts = [Drift(name, zeros.copy(), zeros.copy(), frequencies.copy()) for name in tables]
     result = Audit(scheme, tolerance, exact, edges, drifts)
     step = max(2, BLOCK_ELEMENTS // max(1, len(exact.groups)))
 
@@ -168,12 +167,11 @@ def measure(
 
     starts = range(0, exact.count, step)
     for start, measured in zip(starts, results_in_order(errors_from, starts), strict=True):
-        end = min(start + step, exact.count)
-        positions = np.arange(exact.first + start, exact.first + end) if places is None else places[start:end]
-        for drift, errors in zip(drifts, measured, strict=True):
+        positions = np.asarray(places[start : start + step])
+        for drift, errors in zip(result.drifts, measured, strict=True):
             _add(result, drift, errors, positions)
         if on_block is not None:
-            on_block(end - start)
+            on_block(len(positions))
     return result
 
 

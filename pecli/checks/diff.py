@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +27,7 @@ from pecli.explain.forms import Form, halved
 from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.contents import carried_spec
-from pecli.files.load import opened
-
-if TYPE_CHECKING:
-    from pecli.files.load import Given
+from pecli.files.load import Given, opened
 
 MAX_EXPLAINED = 16  #: tensors of one file whose differences are explained
 MIN_ELEMENTS = 8  #: of a tensor whose scheme is searched for
@@ -90,53 +87,37 @@ def diff(
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
     which transform explains it, unless no `reasons` are asked for."""
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
-    if (forms := diff_models(a, b, allowed)) is not None:
-        return forms
-    first = opened(a)
-    with first[1]:
-        second = opened(b)
-        with second[1]:
-            return diff_open(first, second, allowed, reasons=reasons)
-
-
-def diff_models(a: Given, b: Given, tolerance: Tolerance) -> Difference | None:
-    """How two forms of one model differ, such as a Hugging Face folder and a .gguf file; None for other files."""
-    forms = diff_forms(a, b, tolerance)
-    return None if forms is None else Difference(str(a), str(b), **forms)
-
-
-def diff_open(
-    a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: Tolerance, *, reasons: bool = True
-) -> Difference:
-    """The same for files that are open already, each with the name it was asked for by."""
-    for _, file in (a, b):
-        file.check()
-    fits = fits_of(a[1], b[1])
-    loose = tolerance != EXACT  # within a tolerance, another dtype is none of the differences
-    tensors = tuple(fit.compared(tolerance, any_dtype=loose) for fit in fits)
-    schemes = [_scheme_of(a[1]), _scheme_of(b[1])]
-    derived = {name for scheme in schemes if scheme for name in scheme.derived_tensors}
-    paired = {name for fit in fits for name in fit.ours}, {name for fit in fits for name in fit.theirs}
-    problems = [
-        f"{name}: only {here} has it, {there} does not"
-        for here, there, (_, file), known in (("A", "B", a, paired[0]), ("B", "A", b, paired[1]))
-        for name in file.tensors
-        if name not in known and not (fits and (name in derived or is_relative(name)))  # which may be absent
-    ]
+    if (forms := diff_forms(a, b, allowed)) is not None:
+        return Difference(str(a), str(b), **forms)
+    (one, ours), (other, theirs) = opened(a), opened(b)
+    fits = _fits(ours, theirs)
+    loose = allowed != EXACT  # within a tolerance, another dtype is none of the differences
+    tensors = tuple(fit.compared(allowed, any_dtype=loose) for fit in fits)
+    schemes = [_scheme_of(ours), _scheme_of(theirs)]
+    may_be_absent = {name for scheme in schemes if scheme and fits for name in scheme.derived_tensors}
+    problems = []
+    for words, file, known in (
+        ("only A has it, B does not", ours, {name for fit in fits for name in fit.ours}),
+        ("only B has it, A does not", theirs, {name for fit in fits for name in fit.theirs}),
+    ):
+        alone = [
+            name for name in file.tensors if name not in known | may_be_absent and not (fits and is_relative(name))
+        ]
+        problems += [f"{name}: {words}" for name in alone]
     problems += problems_of(tensors)
     changed = [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]
     explain = partial(diff, atol=TABLE_ATOL) if reasons else None
-    layers = first_departure(a[1].tensors, b[1].tensors, tensors, explain) if changed else []
-    why = _explained(changed, schemes[0], tolerance) if changed and reasons and len(layers) < 2 else []
+    layers = first_departure(ours.tensors, theirs.tensors, tensors, explain) if changed else []
+    why = _explained(changed, schemes[0], allowed) if changed and reasons and len(layers) < 2 else []
     problems += [*layers, *map(comparison, why)]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
-    answer = Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
+    answer = Difference(one, other, tensors, tuple(problems), tuple(why), notes)
     if not (answer.passed and loose and schemes[0]):
         return answer
     from pecli.checks.verify.verification import weak_checks
 
     compared = {name: array for fit in fits for name, array, _ in fit.pairs()}
-    return replace(answer, weak=weak_checks({schemes[0]: compared}, tolerance))
+    return replace(answer, weak=weak_checks({schemes[0]: compared}, allowed))
 
 
 def _scheme_of(file: LoadedFile) -> Scheme | None:
@@ -185,7 +166,7 @@ class Fit:
 _SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected", "strange_found"))
 
 
-def fits_of(a: LoadedFile, b: LoadedFile) -> list[Fit]:
+def _fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
     """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
     them; or those of one name, and of the others those that alone hold the same by their names."""
     kinds = [[dtype_name(array.dtype) for array in file.tensors.values()] for file in (a, b)]
@@ -229,20 +210,21 @@ def _as_both(whole: Mapping[str, Array], parts: Mapping[str, Array], lines: bool
 
 
 def _both(parts: Mapping[str, Array]) -> Iterator[Target]:
-    """Cosines and sines in one array, each column once."""
-    for doubled in ("", *DOUBLED):
-        single = {name: _undoubled(array, doubled) for name, array in parts.items()}
-        known = {name: array for name, array in single.items() if array is not None}
-        if len(known) == len(single):
-            yield fixed(known, waves=True, layout=doubled, quantised=True)
+    """Cosines and sines in one array."""
+    cos, sin = (_single_columns(parts[name]) for name in PLURALS)
+    for doubled in cos:
+        if doubled in sin:
+            yield fixed({"cos": cos[doubled], "sin": sin[doubled]}, waves=True, layout=doubled, quantised=True)
 
 
-def _undoubled(array: AnyArray, doubled: str) -> AnyArray | None:
-    """One of the two columns of each frequency; None where they are not the same."""
-    if not doubled or array.ndim < 1 or array.shape[-1] % 2:
-        return None if doubled else array
-    pair = halved(array, doubled)
-    return pair[0] if np.array_equal(*pair, equal_nan=True) else None
+def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
+    """An array as it is, and with one of two columns per frequency where they are the same, by how they are doubled."""
+    found = {"": array}
+    for doubled in DOUBLED if array.ndim and array.shape[-1] % 2 == 0 else ():
+        one, other = halved(array, doubled)
+        if np.array_equal(one, other, equal_nan=True):
+            found[doubled] = one
+    return found
 
 
 def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
@@ -252,8 +234,8 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
     waves = role_of(name) in WAVE_ROLES and role_of(other) in WAVE_ROLES
     if ours.shape == theirs.shape and (not waves or (ours.dtype.kind in "iu") == (theirs.dtype.kind in "iu")):
         theirs = np.asarray(theirs, order="C")
-        part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs))
-        return replace(fit, reading=Reading(theirs, fixed({name: ours}), Form("alone"), (part,), (name,), None))
+        part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs), name=name)
+        return replace(fit, reading=Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None))
     sides = [(False, ours, theirs), (True, theirs, ours)]
     for reads_a, expected, found in sorted(sides, key=lambda side: side[1].dtype.kind in "iu"):
         reading = best_reading(found, _targets(name, expected, waves, lines), lines=lines)
@@ -272,10 +254,8 @@ def _targets(name: str, expected: AnyArray, waves: bool, lines: bool) -> Iterato
     for shape in dict.fromkeys([expected.shape, plain if len(plain) > 1 or one_line else expected.shape]):
         table = expected.reshape(shape)
         has_columns = waves and table.ndim > 1
-        yield fixed({name: table}, waves=has_columns, **common)
-        for doubled in DOUBLED if has_columns else ():
-            if (single := _undoubled(table, doubled)) is not None:
-                yield fixed({name: single}, waves=True, layout=doubled, **common)
+        for doubled, single in (_single_columns(table) if has_columns else {"": table}).items():
+            yield fixed({name: single}, waves=has_columns, layout=doubled, **common)
 
 
 def _is_masked(array: AnyArray) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.reading import MIN_FLAT_ROWS, STEPS, wave_readings
+from pecli.checks.reading import STEPS, row_widths, wave_readings
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.verify.verification import tables_of
@@ -23,18 +23,14 @@ from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import groups
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import command_of, describe, lacking
-from pecli.files.load import opened
+from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.text import numerals
-
-if TYPE_CHECKING:
-    from pecli.files.load import Given
 
 MAX_UNNAMED = 8  #: a file of so many tensors is looked at whole; of more, only those whose names speak of positions
 FIRST_ROWS = 64  #: of a table of many, searched before all are
 MIN_ELEMENTS = 1 << 17  #: of a table for which that is worth it
 MEASURED_ROWS = 256  #: whose rounding errors are measured; those of all others are alike
-SQUARES = 0.05  #: by how much cos² + sin² may vary, in dumps of few digits
 MAX_VECTOR = 1 << 13  #: elements of a vector that may be frequencies or slopes: no model has as many
 MAX_BEND = 1e-2  #: how far angles may be from multiples of the row, relative to the largest: bfloat16 rounds that much
 MIN_ANGLE = 2.0
@@ -114,18 +110,17 @@ def identify(source: Given) -> Identification:
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
     path, file = opened(source)
-    with file:
-        file.check()
-        for array in _lines(file.tensors[ARRAY_NAME]) if file.format == "csv" else ():
-            found = identify_tensors(path, {ARRAY_NAME: array})
-            if found.identified:
-                return found
-        return identify_tensors(path, file.tensors)
+    for array in _lines(file.tensors[ARRAY_NAME]) if file.format == "csv" else ():
+        found = identify_tensors(path, {ARRAY_NAME: array})
+        if found.identified:
+            return found
+    return identify_tensors(path, file.tensors)
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     """The same for tensors of an open file, under the name that it was asked for by."""
-    chosen = _searched(tensors)
+    named = [name for name in tensors if len(tensors) <= MAX_UNNAMED or _POSITIONAL.search(name)]
+    chosen = groups({name: tensors[name] for name in named[:MAX_TENSORS]})
     if not chosen:
         none = "it holds no tensor" if not tensors else ""
         many = f"it holds {len(tensors)} tensors, and no name speaks of positions: name one, as {file or 'FILE'}:NAME"
@@ -146,8 +141,7 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
 
 
 def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
-    """Tensors as they are, integers with their scale, without axes of length 1, flat ones in rows, and with rows of
-    cosines apart from rows of sines."""
+    """Tensors as they are, integers with their scale, without axes of length 1, and flat ones in rows."""
     if all(array.dtype.kind in "iu" and 0 < array.size <= MAX_FULL_READ for array in group.values()):
         whole = max(int(np.abs(array.astype(np.int64)).max()) for array in group.values())
         if all(whole in STEPS.get(dtype_name(array.dtype), ()) for array in group.values()):
@@ -155,19 +149,8 @@ def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     yield group
     if any(1 in array.shape for array in group.values()):
         yield {name: np.squeeze(array) for name, array in group.items() if array.size > 1}
-    if all(array.ndim == 1 and MIN_FLAT_ROWS < array.size <= MAX_FULL_READ for array in group.values()):
-        width = min(int((array != array[0]).argmax()) for array in group.values())  # at position 0, all are 0 or 1
-        for columns in (width, 2 * width) if width > 1 else ():
-            if all(array.size % columns == 0 and array.size >= MIN_FLAT_ROWS * columns for array in group.values()):
-                yield {name: array.reshape(-1, columns) for name, array in group.items()}
-    ((name, array), *others) = group.items()
-    is_small = array.ndim == 2 and len(array) % 2 == 0 and array.size <= MAX_FULL_READ
-    if not others and is_small and dtype_name(array.dtype) in SIGNIFICAND_BITS:
-        both = array.reshape(2, len(array) // 2, array.shape[1])
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = (widened(both) ** 2).sum(axis=0)
-            if squares.size and np.ptp(squares) < SQUARES * squares.max():
-                yield {name: both}
+    for width in sorted(set.intersection(*({*row_widths(array)} for array in group.values()))):
+        yield {name: array.reshape(-1, width) for name, array in group.items()}
 
 
 def _matches(group: Mapping[str, Array]) -> list[Match]:
@@ -203,20 +186,19 @@ def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
         if reading.has_equal_copies:
             (_, cos), (_, sin) = reading.pairs().values()
             yield Layout("compact", "complex" if is_complex else reading.form.name), (cos, sin)
-    if (
-        array.ndim == 2 and len(array) > 2 and not is_complex
-    ):  # angles of which nobody has taken the cosine and the sine yet: lines, from row to row
-        angles = widened(array)
-        with np.errstate(all="ignore"):
-            steps, largest = angles[1] - angles[0], np.abs(angles).max()
-            bent = np.abs(angles - angles[0] - np.arange(len(angles))[:, None] * steps).max()
-            if bent <= MAX_BEND * largest and steps.all() and largest > MIN_ANGLE:
-                yield Incomplete("angles"), (np.cos(angles), np.sin(angles))
+    if array.ndim != 2 or len(array) < 3 or is_complex:
+        return
+    angles = widened(array)  # of which nobody has taken the cosine and the sine yet: lines, from row to row
+    with np.errstate(all="ignore"):
+        steps, largest = angles[1] - angles[0], np.abs(angles).max()
+        bent = np.abs(angles - angles[0] - np.arange(len(angles))[:, None] * steps).max()
+        if bent <= MAX_BEND * largest and steps.all() and largest > MIN_ANGLE:
+            yield Incomplete("angles"), (np.cos(angles), np.sin(angles))
 
 
 def _by_first_rows(name: str, array: Array) -> Match | None:
-    """What makes a table of many rows, where the first of them tell it, and all others are bit for bit what they should
-    be. That takes a fraction of a search in all of them."""
+    """What makes a table whose first rows tell it, and whose others are bit for bit what they should be: that is faster
+    than a search in all of them."""
     dtype = dtype_name(array.dtype)
     if array.ndim != 2 or not MIN_ELEMENTS <= array.size <= MAX_FULL_READ or dtype not in _DTYPES:
         return None
@@ -255,14 +237,6 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
             edits = [edit for edit in edits if not isinstance(edit, Noise)]
     scheme = scheme.computed_as(how[0]) if how else scheme
     return Match(scheme, residual, found.tensors, tuple(edits), found.open, tuple(runtimes))
-
-
-def _searched(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
-    """The tensors to look at, cosines with their sines; none where many are there and no name speaks of positions."""
-    left = dict(tensors)
-    if len(tensors) > MAX_UNNAMED:
-        left = dict([(name, array) for name, array in tensors.items() if _POSITIONAL.search(name)][:MAX_TENSORS])
-    return groups(left)
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:

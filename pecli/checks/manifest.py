@@ -26,7 +26,7 @@ from typing import Any
 
 from pecli.checks.run import Check
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify import model_check, verify
+from pecli.checks.verify import verify
 from pecli.checks.verify.targets import PLACES
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes import SCHEMES, Choice, scheme_named
@@ -194,7 +194,9 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
         return partial(_fail, model)
     if layer_type is not None:
         model.one(layer_type)
-    return model_check(model, path, os.path.join(folder, before) if before else None, layer_type=layer_type, **places)
+    if not before:
+        return partial(verify, spec=model, layer_type=layer_type, **places)
+    return partial(verify, spec=path, before=os.path.join(folder, before), layer_type=layer_type, **places)
 
 
 def _fail(problem: PecliError, file: str, **options: Any) -> Verification:

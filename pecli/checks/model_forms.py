@@ -7,10 +7,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import reduce
 from importlib.util import find_spec
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -18,15 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.compare import Comparison
+from pecli.checks.stored_tensors import BITS, EXPERT, Pair, Stored, stacked_name
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, reorder
-from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name
+from pecli.engine.arrays import Indices
 from pecli.engine.table import results_in_order
 from pecli.errors import FileError, ParameterError, PecliError, bracketed, listed
 from pecli.files.load import load_file
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import config_file, find_model
-from pecli.models.tensor_names import canonical
+from pecli.models.tensor_names import as_in_gguf
 from pecli.tensors.convert import heads_of
 from pecli.tensors.head_layout import ORDERS, Heads, Weight, projection
 
@@ -34,16 +34,10 @@ HUGGING_FACE, META, GGUF = "Hugging Face", "Meta", "GGUF"
 FORMS = {"config.json": HUGGING_FACE, "params.json": META}
 NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))  #: in GGUF
 SETTINGS = re.compile(r".*(?:rope_(?:freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|attention\.bias)")
-
-_BITS = "Q4_0 4 32, Q4_1 4 32, Q4_K 4 32, Q5_0 5 32, Q5_1 5 32, Q5_K 5 32, Q8_0 8 32, Q6_K 6 16, Q3_K 3 16, Q2_K 2 16"
-BITS = {name: (int(bits), int(shared)) for name, bits, shared in map(str.split, _BITS.split(","))}
-"""Bits of an element, and how many elements share a scale, of the quantised types that are compared."""
-SUPER_BLOCK, SCALE_SHARE = 256, 1 / 40
-"""The scales of K-quants are multiples of one of 256 elements, whose rounding is below this share of the largest."""
-MAX_STEPS = 4  #: that one element may be off, where its row as a whole is off by less than one
-ROUNDING = {"float16": (2.0**-10, 2.0**-24), "bfloat16": (2.0**-7, 0.0)}  #: relative, and absolute
-PIECE = 1 << 17  #: elements that are compared at once
-SAMPLED = 256  #: columns that tell what happened to a tensor
+PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
+"""How the names of tensors end that hold weights in a packed form of their own."""
+MAX_LINES = 12
+SOME_ROWS = 16  #: that are compared first
 SAME_FREQUENCY = 1e-5  #: relative: GGUF keeps bases and factors in float32
 KEYS = {
     GGUF: {"base": "rope.freq_base", "rotary dimension": "rope.dimension_count", "llama3": "rope_freqs.weight"},
@@ -52,54 +46,6 @@ KEYS = {
 }
 KEYS[GGUF] |= {"longrope": "rope_factors_long.weight", "kv heads": "attention.head_count_kv"}
 """What is missing where a form has the default instead."""
-
-
-class Stored(NamedTuple):
-    """A tensor as a form keeps it, one row after the other: in a dtype, or quantised; Meta's in shards."""
-
-    kind: str
-    shape: tuple[int, ...]
-    rows: Array
-    others: tuple[Array, ...] = ()  #: further shards
-
-    @classmethod
-    def of(cls, array: Array, others: Sequence[Array] = ()) -> Stored:
-        rows = array.reshape(-1, array.shape[-1] if array.ndim > 1 else 1)
-        return cls(dtype_name(array.dtype), array.shape, rows, tuple(others))
-
-    def fitted(self, shape: tuple[int, ...]) -> Stored:
-        """Shards as one tensor, along the axis that gives it the shape; those of a norm are all the same."""
-        shards = [self.rows.reshape(self.shape), *self.others] if self.others and self.shape != shape else []
-        joined = (Stored.of(np.concatenate(shards, axis)) for axis in range(len(self.shape) if shards else 0))
-        return next((each for each in joined if each.shape == shape), self)
-
-    def floats(self, rows: Array) -> AnyArray:
-        """Some of its rows as float32, or as float64 where they are."""
-        if self.kind in BITS:
-            from gguf import GGMLQuantizationType
-            from gguf.quants import dequantize
-
-            return np.asarray(dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.kind]))
-        if self.kind == "bfloat16":  # the upper half of a float32
-            return (rows.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-        return rows if rows.dtype == np.float64 else rows.astype(np.float32)
-
-    def sample(self) -> AnyArray:
-        share = min(1.0, SAMPLED / self.shape[-1]) if len(self.shape) > 1 else 1
-        return self.floats(self.rows[:, : round(self.rows.shape[1] * share)])
-
-    def steps(self, values: AnyArray) -> AnyArray:
-        """How far values that are stored like this may be off."""
-        if self.kind not in BITS:
-            relative, absolute = ROUNDING.get(self.kind, (2.0**-22, 0.0))
-            return np.abs(values) * np.float32(relative) + np.float32(absolute)
-        bits, shared = BITS[self.kind]
-        largest = np.abs(values).reshape(len(values), -1, shared).max(axis=-1)
-        steps = np.repeat(largest * np.float32(2 / (2**bits - 1)), shared, axis=-1)
-        if self.kind.endswith("K"):
-            scales = largest.reshape(len(values), -1, SUPER_BLOCK // shared).max(axis=-1)
-            steps += np.repeat(scales * np.float32(SCALE_SHARE), SUPER_BLOCK, axis=-1)
-        return steps
 
 
 class Form(NamedTuple):
@@ -112,51 +58,7 @@ class Form(NamedTuple):
     layout: str  #: how weights of queries and keys have their pairs
     heads: Heads | None
     tensors: Mapping[str, Stored]
-    unknown: Sequence[str]  #: tensors whose names are not known, or whose types are not read
-
-
-class Pair(NamedTuple):
-    """A tensor in both forms; the second should have these rows of the first, with so much added."""
-
-    name: str
-    ours: Stored
-    theirs: Stored
-    order: Indices | None
-    added: int
-
-    def compared(self, allowed: Tolerance) -> Comparison:
-        ours, theirs = self.ours, self.theirs
-        result = Comparison(self.name, theirs.shape, math.prod(theirs.shape), ours.kind, theirs.kind)
-        result.mismatched, result.max_abs_error = 0, 0.0
-        step = max(1, PIECE // theirs.shape[-1])
-        for start in range(0, len(theirs.rows), step):
-            places = slice(start, start + step) if self.order is None else self.order[start : start + step]
-            one, other = ours.rows[places], theirs.rows[start : start + step]
-            if (
-                ours.kind == theirs.kind
-                and not self.added
-                and np.array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{one.itemsize}"))
-            ):
-                continue
-            bad, error = self.bad_rows(ours.floats(one) + np.float32(self.added), theirs.floats(other), allowed)
-            largest = float(error.max(initial=0))
-            result.max_abs_error = max(result.max_abs_error, math.inf if math.isnan(largest) else largest)
-            result.mismatched += int(bad.sum()) * error.shape[1]
-        return result
-
-    def bad_rows(self, ours: AnyArray, theirs: AnyArray, allowed: Tolerance) -> tuple[AnyArray, AnyArray]:
-        """Which rows are out of tolerance, and absolute errors."""
-        quantised = [each for each in self[1:3] if each.kind in BITS]
-        rounded = bool(self.added) or self.ours.kind != self.theirs.kind
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(ours - theirs)
-            limit = reduce(np.maximum, (each.steps(theirs) for each in quantised or self[1:3])) * np.float32(rounded)
-            if allowed.atol or allowed.rtol:
-                limit += np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours)
-            if not quantised:
-                return ~(error <= limit).all(axis=1), error
-            within = np.einsum("ij,ij->i", error, error) <= np.einsum("ij,ij->i", limit, limit)
-            return ~(within & (error.max(axis=1) <= MAX_STEPS * limit.max(axis=1))), error
+    unread: Mapping[str, str]  #: what is not compared: types that are not read, and unknown names
 
 
 def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
@@ -176,7 +78,11 @@ def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
     return {
         "diagnosis": (*_encodings(one, other), *_joined(problems, other.label)),
         "tensors": tuple(result for _, result in changed),
-        "weak": tuple(f"not compared: {listed(form.unknown, 6)} ({form.label})" for form in forms if form.unknown),
+        "weak": tuple(
+            f"not compared: {listed([*dict.fromkeys(form.unread.values())], 6)} ({form.label})"
+            for form in forms
+            if form.unread
+        ),
         "forms": f"{len(pairs)} tensors, {one.kind} and {other.kind}: {equal} equal, {rounded} of {kinds}",
     }
 
@@ -199,21 +105,22 @@ def _form(label: str, kind: str, path: str, described: str) -> Form:
     shards = sorted(os.listdir(path)) if kind == META and os.path.isdir(path) else []
     shards = [os.path.join(path, name) for name in shards if re.fullmatch(r"consolidated\.\d+\.pth", name)]
     first, *rest = [load_file(file) for file in shards or [described if kind == GGUF else path]]
-    tensors, unknown = {}, []
+    found = [(each.name, each.name, Stored(each.dtype, each.shape, each.blocks)) for each in first.unread]
     for name in (name for name in first.tensors if not SETTINGS.fullmatch(name)):
-        if known := name if kind == GGUF else canonical(name, encodings.model_type):
-            tensors[known] = Stored.of(first.tensors[name], [file.tensors[name] for file in rest])
+        array, others = first.tensors[name], [file.tensors[name] for file in rest]
+        parts = [(name, array)] if kind == GGUF else [*as_in_gguf(PACKED.sub("", name), array, encodings.model_type)]
+        found += [(name, known, Stored.of(part, others)) for known, part in parts or [("", array)]]
+    tensors: dict[str, Stored] = {}
+    unread = {}
+    for name, known, stored in found:
+        if known and stored.is_read and not PACKED.search(name):
+            tensors.update(stored.by_expert(known))
         else:
-            unknown.append(name)
-    for each in first.unread:
-        if each.dtype in BITS and each.blocks is not None:
-            tensors[each.name] = Stored(each.dtype, each.shape, each.blocks.reshape(-1, each.blocks.shape[-1]))
-        else:
-            unknown.append(each.name)
-    if any(stored.kind in BITS for stored in tensors.values()) and find_spec("gguf") is None:
+            unread[known or name] = f"{name} ({stored.kind})" if known else name
+    if any(stored.kind in BITS and stored.kind != "Q8_0" for stored in tensors.values()) and not find_spec("gguf"):
         raise FileError(path, "holds quantised tensors, which the gguf package reads", "pip install gguf")
     layout = next((LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves")
-    return Form(label, kind, encodings.model_type or kind, encodings, layout, heads, tensors, unknown)
+    return Form(label, kind, encodings.model_type or kind, encodings, layout, heads, tensors, unread)
 
 
 def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
@@ -223,10 +130,19 @@ def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
         if "token_embd.weight" in side:
             side.setdefault("output.weight", side["token_embd.weight"])
     plus = [form.kind == GGUF and form.architecture in NORMS_PLUS_ONE for form in (one, other)]
+    for here, there in (sides, sides[::-1]):  # DeepSeek's latent projection, in one or in two
+        for name in [name for name in there if name.endswith("attn_k_b.weight")]:
+            whole, values, shape = name.replace("k_b", "kv_b"), name.replace("k_b", "v_b"), there[name].shape
+            if whole in here and values in there and here[whole].is_split(shape, there[values].shape):
+                both = here.pop(whole).array.reshape(shape[0], -1, shape[1])
+                keys, rest = both[:, : shape[2]], both[:, shape[2] :]
+                here |= {name: Stored.of(keys.swapaxes(1, 2)), values: Stored.of(rest)}
     pairs, problems = [], []
     for name in dict.fromkeys([*one.tensors, *other.tensors]):
-        if name not in sides[0] or name not in sides[1]:
-            problems.append((name, f"is missing in {(one if name not in sides[0] else other).label}"))
+        lacking = [form for form, side in zip((one, other), sides, strict=True) if name not in side]
+        if lacking:
+            if len(lacking) == 1 and stacked_name(name) not in lacking[0].unread:
+                problems.append((name, f"is missing in {lacking[0].label}"))
             continue
         theirs = sides[1][name].fitted(sides[0][name].shape)
         ours = sides[0][name].fitted(theirs.shape)
@@ -291,34 +207,41 @@ def _row_orders(pair: Pair, one: Form, other: Form) -> Iterator[tuple[str, Indic
 
 
 def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tolerance) -> str:
-    ours, theirs = pair.ours.sample(), pair.theirs.sample()
+    count = len(pair.theirs.rows)
     loose = replace(allowed, rtol=allowed.rtol + 1e-3)  # for numbers that are told in a few digits
 
-    def explains(sample: AnyArray, tolerance: Tolerance = allowed) -> bool:
-        return sample.shape == theirs.shape and not pair.bad_rows(sample, theirs, tolerance)[0].any()
+    def explains(
+        ours: Stored, order: Indices | None, times: float = 1, plus: float = pair.added, tolerance: Tolerance = allowed
+    ) -> bool:
+        """Whether the tensor is that one, of a form that keeps it like ours: in a few rows, then in all."""
+        for places in (np.arange(0, count, 1 + count // SOME_ROWS), np.arange(count)):
+            expected = ours.sample(places if order is None else order[places]) * np.float32(times) + np.float32(plus)
+            if pair.bad_rows(expected, pair.theirs.sample(places), tolerance)[0].any():
+                return False
+        return True
 
     for words, order in _row_orders(pair, one, other):
-        if explains(ours[order] + np.float32(pair.added)):
+        if explains(pair.ours, order):
             return words
-    expected = (ours if pair.order is None else ours[pair.order]) + np.float32(pair.added)
-    factor = float(np.vdot(expected, theirs) / (np.vdot(expected, expected) or 1))
+    order = np.arange(count) if pair.order is None else pair.order
+    ours, theirs = pair.ours.sample(order) + np.float32(pair.added), pair.theirs.sample(np.arange(count))
+    factor = float(f"{np.vdot(ours, theirs) / (np.vdot(ours, ours) or 1):.4g}")
     norms = f"{other.kind} keeps norms of {other.architecture} {'with' if pair.added else 'without'} 1 added"
-    for words, sample in (
-        ("is all zeros", expected * 0),
-        (f"is 1 too small: {norms}", expected - np.float32(1)),
-        (f"is 1 too large: {norms}", expected + np.float32(1)),
-        (f"is multiplied by {factor:.4g}", expected * np.float32(f"{factor:.4g}")),
+    for words, times, plus in (
+        ("is all zeros", 0.0, 0.0),
+        (f"is 1 too small: {norms}", 1.0, pair.added - 1.0),
+        (f"is 1 too large: {norms}", 1.0, pair.added + 1.0),
+        (f"is multiplied by {factor:g}", factor, factor * pair.added),
     ):
-        if words != "is multiplied by 1" and explains(sample, loose):
+        if (times, plus) != (1, pair.added) and explains(pair.ours, order, times, plus, loose):
             return words
     layer, last = _parts(pair.name)
     for name, tensor in one.tensors.items():
         number, short = _parts(name)
         stored = tensor.fitted(pair.ours.shape)
-        if (number == layer) != (short == last) and stored.shape == pair.ours.shape:
-            turn = _order(name, stored, one, other)
-            if explains((stored.sample() if turn is None else stored.sample()[turn]) + np.float32(pair.added)):
-                return f"is {f'layer {number}' if short == last else short} of {one.label}"
+        near = (number == layer) != (short == last) and stored.shape == pair.ours.shape
+        if near and explains(stored, _order(name, stored, one, other)):
+            return f"is {f'layer {number}' if short == last else short} of {one.label}"
     return f"is off by up to {result.max_abs_error:.3g}, beyond the rounding of {result.dtype}"
 
 
@@ -328,14 +251,17 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def _joined(problems: Sequence[tuple[str, str]], label: str) -> list[str]:
-    """One line for all tensors with the same problem, with the layers that have it."""
-    layers: dict[tuple[str, str], list[int]] = {}
+    """One line for all tensors with the same problem, with the layers and experts that have it."""
+    places: dict[tuple[str, str], tuple[set[int], set[int]]] = {}
     for name, words in problems:
-        layer, short = _parts(name)
-        layers.setdefault((words, short), []).extend(map(int, filter(None, [layer])))
+        layer, short = _parts(stacked_name(name))
+        layers, experts = places.setdefault((words, short), (set(), set()))
+        layers |= {*map(int, filter(None, [layer]))}
+        experts |= {*map(int, EXPERT.findall(name))}
     groups: dict[tuple[str, str], list[str]] = {}
-    for (words, short), numbers in layers.items():
-        groups.setdefault((words, _ranges(numbers)), []).append(short)
+    for (words, short), (layers, experts) in places.items():
+        some = f" (experts {_ranges(experts)})" if experts else ""
+        groups.setdefault((words, _ranges(layers)), []).append(short + some)
     lines = []
     for (words, ranges), group in groups.items():
         names = sorted(group, key=lambda name: (" bias" in name, "qkv".find(name[0]), name))
@@ -343,10 +269,10 @@ def _joined(problems: Sequence[tuple[str, str]], label: str) -> list[str]:
         if len(names) > 1:
             words = words.replace("is ", "are ", 1).replace("has its ", "have their ", 1)
         lines.append(f"{label}: {' and '.join(names) if len(names) == 2 else listed(names, 6)}{where} {words}")
-    return lines
+    return [*lines[:MAX_LINES], *[f"and {len(lines) - MAX_LINES} more such lines"] * (len(lines) > MAX_LINES)]
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def _ranges(numbers: Iterable[int]) -> str:
     runs = [[*run] for _, run in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])]
     return ", ".join(f"{run[0][1]}–{run[-1][1]}" if len(run) > 1 else f"{run[0][1]}" for run in runs)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import Comparison, Part, compare, copy_axes, widest
+from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Indices, dtype_name, numpy_dtype
 from pecli.engine.table import Table
@@ -32,6 +33,7 @@ PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
 """What tells readings apart: the first positions, one in the middle and the last, of some heads; much of a vector."""
 MIN_FLAT_ROWS = 8
 """Of a table that a vector may be whatever its values: shorter ones are rather frequencies of another dim."""
+MAX_FLAT = 1 << 21  #: elements of a vector that may be a table
 MAX_AXES = 6  #: axes of a tensor in which positions are looked for
 CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
 STEPS: Mapping[str, tuple[int, ...]] = {
@@ -88,7 +90,6 @@ class Reading:
     target: Target
     form: Form
     parts: tuple[Part, ...]
-    names: tuple[str, ...]  #: of each part
     scheme: Scheme | None
     words: str = ""
 
@@ -109,26 +110,26 @@ class Reading:
         result = compare(self.parts, self.array, tolerance, name=name, role=self.name, any_dtype=any_dtype)
         found, wanted = self.form.doubled, self.target.layout
         other = found and wanted and found != wanted and not result.problem
-        if other and (not result.mismatched or all(_is_doubled(part.found) for part in self.parts)):
-            result.problem = (
-                f"its columns are doubled as {DOUBLINGS[found]}; the model rotates {wanted} ({DOUBLINGS[wanted]});"
-                f" --layout {found} if the weights are permuted for it"
-            )
+        firsts = (part.found[:2].reshape(2, -1)[:, :PROBE_ELEMENTS] for part in self.parts)  # of both copies of columns
+        if other and (not result.mismatched or all(np.array_equal(*pair) for pair in firsts)):
+            rotates = f"the model rotates {wanted} ({DOUBLINGS[wanted]})"
+            advice = f"--layout {found} if the weights are permuted for it"
+            result.problem = f"its columns are doubled as {DOUBLINGS[found]}; {rotates}; {advice}"
         return result
 
     def pairs(self) -> dict[str, tuple[Expected, AnyArray]]:
         """What is expected and one copy of what was found, each column once, by the names of the tables."""
         pairs: dict[str, tuple[Expected, AnyArray]] = {}
-        for name, part in zip(self.names, self.parts, strict=True):
-            pairs.setdefault(name, (part.expected, part.found[(0,) * len(part.copies)]))
+        for part in self.parts:
+            pairs.setdefault(part.name, (part.expected, part.found[(0,) * len(part.copies)]))
         return pairs
 
     @property
     def has_equal_copies(self) -> bool:
         """Whether all that stands for one table is the same."""
         one_copy = {name: widest(found) for name, (_, found) in self.pairs().items()}
-        every = [(one_copy[name], part) for name, part in zip(self.names, self.parts, strict=True)]
-        return all(bool((widest(part.found) == (-one if part.negated else one)).all()) for one, part in every)
+        every = [(-one_copy[part.name] if part.negated else one_copy[part.name], part) for part in self.parts]
+        return all(bool((widest(part.found) == one).all()) for one, part in every)
 
     def explained(self) -> tuple[Scheme | None, dict[str, AnyArray]]:
         """One copy of what was found, by the names of a scheme that makes such tables, and the scheme."""
@@ -161,10 +162,13 @@ class Reading:
             copies = len(self.parts[0].copies)
             firsts = [np.broadcast_to(sample[(slice(1),) * copies], sample.shape) for sample in samples]
             return all(np.array_equal(*pair, equal_nan=True) for pair in zip(firsts, samples, strict=True))
-        if len(self.target.names) < 2:
-            return True
+        return len(self.target.names) < 2 or self.has_constant_power
+
+    @property
+    def has_constant_power(self) -> bool:
+        """Whether cos² + sin² is constant."""
         with np.errstate(all="ignore"):
-            power = samples[0] ** 2 + samples[-1] ** 2
+            power = _sample(self.parts[0]) ** 2 + _sample(self.parts[-1]) ** 2
             return bool(np.ptp(power) <= CONSTANT * np.abs(power.mean()))
 
     @property
@@ -255,6 +259,31 @@ def wave_readings(array: AnyArray) -> Iterator[Reading]:
                 yield reading
 
 
+def row_widths(array: AnyArray) -> tuple[int, ...]:
+    """How many columns a table may have that is written row after row, from position 0 on: all cosines are 1 there and
+    all sines 0; of both beside each other, twice as many."""
+    is_flat = array.ndim == 1 and MIN_FLAT_ROWS < array.size <= MAX_FLAT
+    width = int((array != array[0]).argmax()) if is_flat else 0
+    return tuple(n for n in (width, 2 * width) if width > 1 and not array.size % n and array.size >= MIN_FLAT_ROWS * n)
+
+
+def separate_tables(name: str, array: AnyArray) -> tuple[dict[str, AnyArray], str]:
+    """A tensor with a row per position, its cosines apart from its sines, and how it was read, if not as it is."""
+    role, tables = role_of(name), [array.reshape(-1, width) for width in reversed(row_widths(array))]
+    holds_both = array.ndim > 2 or array.dtype.kind == "c" or role == "both"
+    for table in tables or [array] * holds_both:
+        for reading in wave_readings(table):
+            if reading.has_constant_power:
+                return {part: found for part, (_, found) in reading.pairs().items()}, reading.words
+    if tables:
+        return {"": tables[-1]}, f"read as {bracketed(tables[-1].shape)}"
+    if role in PLURALS and array.ndim == 2 and array.size:
+        (down, across) = array[:, 0], array[0]
+        if (down == down[0]).all() and (across != down[0]).any():  # where all frequencies are at position 0
+            return {"": array.T}, "transposed"
+    return {"": array}, ""
+
+
 def _shapes(shape: Shape, target: Target, form: Form, lines: bool) -> Iterator[tuple[str, Shape, bool]]:
     """The shapes that a tensor may have had, with a note, and whether the last two axes are exchanged then."""
     yield "", shape, False
@@ -308,7 +337,7 @@ def _in_form(
                 for name, values, view in zip(names, found, views, strict=True)
             )
             words = _words(real, parts[0], target, "complex" if is_complex else form.arrangement, form.doubled, note)
-            yield Reading(real, target, form, parts, names, scheme, words)
+            yield Reading(real, target, form, parts, scheme, words)
 
 
 def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]:
@@ -324,12 +353,6 @@ def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]
         pairs = zip((leading[k] for k in axes), wanted, strict=True)
         if all((length > 1 or flat) if want is None else length == want for length, want in pairs):
             yield axes
-
-
-def _is_doubled(found: AnyArray) -> bool:
-    """Whether the two copies of the columns are the same, going by the first elements."""
-    one, other = (found[k].reshape(-1)[:PROBE_ELEMENTS] for k in (0, 1))
-    return np.array_equal(one, other)
 
 
 def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:

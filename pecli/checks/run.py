@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,18 +43,18 @@ class Outcome:
         return self.status == "passed"
 
     @property
+    def skipped(self) -> bool:
+        return self.status == "skipped"
+
+    @property
     def status(self) -> str:
-        """`passed`, `failed`, `weak` (which only a strict check is), `skipped` or `error`."""
-        if not isinstance(self.result, Verification):
-            return "skipped" if self.skipped else "error"
+        """`passed`, `failed`, `weak` (which only a strict check is), `error`, or of several files one that has no
+        positional tables, `skipped`."""
+        if isinstance(self.result, PecliError):
+            return "skipped" if isinstance(self.result, NoTablesError) and self.check.group else "error"
         if not self.result.passed:
             return "failed"
         return "weak" if self.strict and self.result.weak else "passed"
-
-    @property
-    def skipped(self) -> bool:
-        """Whether it is one of several files, and has no positional tables."""
-        return isinstance(self.result, NoTablesError) and bool(self.check.group)
 
     def forgotten(self) -> Outcome:
         """The same without what was compared, which may take much memory."""
@@ -71,42 +72,37 @@ class Outcome:
 
 def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
     """A problem for each group of files none of which has positional tables: something was to be checked."""
-    groups: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault(outcome.check.group, []).append(outcome)
-    empty = {group: len(found) for group, found in groups.items() if all(outcome.skipped for outcome in found)}
     advice = "modern checkpoints compute them: use a dump"
-    return [FileError(group, f"none of {count} files has positional tables", advice) for group, count in empty.items()]
+    files = Counter(outcome.check.group for outcome in outcomes)
+    skipped = Counter(outcome.check.group for outcome in outcomes if outcome.skipped)
+    empty = [group for group, count in files.items() if count == skipped[group]]
+    return [FileError(group, f"none of {files[group]} files has positional tables", advice) for group in empty]
 
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
     """The outcomes in the order of the checks, as soon as they are there."""
     threads = thread_count()
     workers = min(threads, len(checks))
-    if workers < 2:
-        yield from (_run(check, strict) for check in checks)
-        return
 
     def run(check: Check) -> Outcome:
-        with share_of_threads(max(1, threads // workers)):
-            return _run(check, strict)
+        start = time.perf_counter()
+        result: Verification | PecliError
+        try:
+            with share_of_threads(max(1, threads // workers)):
+                result = check.run()
+        except Exception as problem:  # whatever becomes of one check, the others go on
+            result = translated(problem)
+        return Outcome(check, result, time.perf_counter() - start, strict)
 
+    if workers < 2:
+        yield from map(run, checks)
+        return
     pool = ThreadPoolExecutor(workers)
     try:
         for running in [pool.submit(run, check) for check in checks]:
             yield running.result()
     finally:  # an interrupt waits for no check
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _run(check: Check, strict: bool) -> Outcome:
-    start = time.perf_counter()
-    result: Verification | PecliError
-    try:
-        result = check.run()
-    except Exception as problem:  # whatever becomes of one check, the others go on
-        result = translated(problem)
-    return Outcome(check, result, time.perf_counter() - start, strict)
 
 
 def is_manifest(path: str) -> bool:

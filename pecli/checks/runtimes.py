@@ -129,17 +129,13 @@ def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> l
 
 def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, tolerance: float) -> RuntimeResult:
     runtime, context, own = runtime_named(name), model.context, encoding.parameters
-    unscaled = model.model_type in runtime.unscaled_families and own["scaling"] != "none"
     more = {"max_position_embeddings": own.get("max_position_embeddings", context)} if own["scaling"] == "yarn" else {}
     try:
         rope = encoding.rope(1, length=length, runtime=name, **more)
     except UnsupportedError as lacking:
         return RuntimeResult(name, runtime.version, lacks=lacking.rule)
-    defined, reading = rope.computed_as("exact"), rope.runtime_reading
-    if unscaled:
-        plain: dict[str, Any] = {**dict.fromkeys(rope.scaling_parameters()), "scaling": "none", "length": length}
-        rope = replace(rope, **plain)
-        reading = replace(reading, causes=(f"reads no rope_scaling of {model.model_type}",))
+    defined, reading = encoding.rope(1, length=length), rope.runtime_reading
+    causes = (*filter(None, [runtime.adapted(encoding)[1]]), *reading.causes)
     ends = reading.rows
     if ends is None and runtime.limits_to_context and context is not None:
         ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
@@ -150,14 +146,14 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
     if runtime.ignores_prompt and rope.scaling == "longrope" and length > original:
         short = f"prompts of up to {original:,} tokens get the long factors, too; the model has the short ones for them"
         short *= encoding.parameters["short_factor"] != encoding.parameters["long_factor"]
-    count, departs = min(length, ends or length), bool(reading.causes)
+    count, departs = min(length, ends or length), bool(causes)
     rope = rope if departs or name in EMULATED else replace(rope, runtime="transformers")  # which computes the same
     measured = _measured(defined, rope, count, departs, tolerance)
     computed = measured.drifts[0]
     result = RuntimeResult(
         name,
         runtime.version,
-        causes=reading.causes,
+        causes=causes,
         notes=(*notes, *filter(None, [short])),
         short_prompts=short,
         rows=ends if ends is not None and ends < length else None,
@@ -201,12 +197,11 @@ def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
 
 
 def _rows(rope: Rope, places: Positions) -> ByPosition:
-    frequencies = list(rope.angular_frequencies())
-    count = len(frequencies)
+    frequencies, parts = list(rope.angular_frequencies()), ("cos", "sin")
+    groups, names = np.tile(np.arange(len(frequencies)), 2), tuple(np.repeat(parts, len(frequencies)).tolist())
 
     def read(start: int, stop: int) -> Array:
-        found = rope.at(places[start:stop])
-        return np.concatenate([found["cos"], found["sin"]], axis=1)
+        tables = rope.at(places[start:stop])
+        return np.concatenate([tables[part] for part in parts], axis=1)
 
-    names = ("cos",) * count + ("sin",) * count
-    return ByPosition(0, len(places), "frequencies", frequencies, np.tile(np.arange(count), 2), names, read)
+    return ByPosition(0, len(places), "frequencies", frequencies, groups, names, read)

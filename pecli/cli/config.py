@@ -75,7 +75,8 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: int | None
 def _stored_frequencies(folder: str, model: ModelEncodings) -> Iterator[str]:
     """Frequencies that the weights beside a configuration hold, where none of its encodings has them."""
     known = [np.array(each.inverse_frequencies()) for each in model.encodings if each.is_rotary]
-    with suppress(PecliError), load_file(folder) as file:
+    with suppress(PecliError):
+        file = load_file(folder)
         for name in [name for name in file.tensors if name.endswith("inv_freq")] if known else ():
             stored = widened(file.tensors[name]).reshape(-1)
             if not any(each.shape == stored.shape and np.allclose(stored, each, rtol=1e-2, atol=0) for each in known):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pecli.checks.diff import diff_models, diff_open
+from pecli.checks.diff import diff as compare
 from pecli.checks.verify import verify
 from pecli.cli import Exit, answer, command, made_by, options
 from pecli.errors import ParameterError
-from pecli.files import open_tensors
 from pecli.views import check_results, screen
 from pecli.views.pictures import mistakes
 
@@ -48,10 +47,7 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
         if a.split(":")[0] == b.split(":")[0] == "-":
             raise ParameterError("A and B", "- and -", "standard input can be read once only")
         reasons, show = json or not quiet or output is not None, check_results.show_difference
-        result = diff_models(a, b, tolerance)
-        if result is None:
-            with open_tensors(a) as one, open_tensors(b) as other:
-                result = diff_open((a, one), (b, other), tolerance, reasons=reasons)
+        result = compare(a, b, tolerance, reasons=reasons)
     if output is not None:
         mistakes.save(output, [result], made_by(["diff", a, b], {**named, **allowed}))
     answer(result, show, json, quiet, output=output)

@@ -38,20 +38,20 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
       pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6
     """
     pattern, numbers = filter or "*", rows is not None or cols is not None
-    with open_tensors(file) as loaded:
-        chosen = {name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern)}
-        unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
-        count = len(loaded.tensors) + len(loaded.unread)
-        if count and not chosen and not unread:
-            advice = f"it has {count}; see them without --filter"
-            raise FileError(file, f"has no tensor that matches {filter!r}", advice)
-        found = file_summary.describe(loaded, file, chosen)
-        if stats or numbers:
-            chosen = {name: loaded.tensors[name] for name in chosen}
-        if stats:
-            _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tensors) and file in (loaded.path, "-"))
-        for array, entry in zip(chosen.values(), found["tensors"], strict=True) if numbers else ():
-            entry["numbers"] = file_summary.numbers(array, rows or "0:8", cols or "0:8")
+    loaded = open_tensors(file)
+    chosen = {name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern)}
+    unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
+    count = len(loaded.tensors) + len(loaded.unread)
+    if count and not chosen and not unread:
+        advice = f"it has {count}; see them without --filter"
+        raise FileError(file, f"has no tensor that matches {filter!r}", advice)
+    found = file_summary.describe(loaded, file, chosen)
+    if stats or numbers:
+        chosen = {name: loaded.tensors[name] for name in chosen}
+    if stats:
+        _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tensors) and file in (loaded.path, "-"))
+    for array, entry in zip(chosen.values(), found["tensors"], strict=True) if numbers else ():
+        entry["numbers"] = file_summary.numbers(array, rows or "0:8", cols or "0:8")
     found["tensors"] += map(file_summary.unread_entry, unread)
     if json:
         screen.say_json(found)
@@ -65,7 +65,6 @@ def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], 
     from pecli.checks.identify import identify_tensors  # which imports all searches
     from pecli.checks.statistics import profile
 
-    file.check()
     for array, entry in zip(chosen.values(), found["tensors"], strict=True):
         entry.update(profile(array))
     if len(chosen) <= MAX_IDENTIFIED:

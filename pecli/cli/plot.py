@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from pecli.cli import Exit, command, command_line, options, print_note
@@ -80,23 +79,22 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
             rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
             raise ParameterError("dpi", dots, rule, "make it smaller")
         request = PlotRequest(round(4 * high * dots), round(wide * dots), channels)
-    with ExitStack() as open_files:
-        subjects = figures.fitting(kind, _subjects(what, given["label"] or (), kind, open_files))
-        picture = figures.titled(subjects, request, kind, given["title"])
-        if output is not None:
-            from pecli.views import screen
-            from pecli.views.pictures import figure
+    subjects = figures.fitting(kind, _subjects(what, given["label"] or (), kind))
+    picture = figures.titled(subjects, request, kind, given["title"])
+    if output is not None:
+        from pecli.views import screen
+        from pecli.views.pictures import figure
 
-            look = {"dark": given["dark"], "cmap": given["cmap"]}
-            made = figure.render(picture, size=inches, dpi=dots, **look)
-            about = figures.about(command_line(["plot", *what], {"kind": kind, **given}), subjects)
-            boxes = save(made, output, dots, about)
-            if not quiet:
-                if boxes:
-                    missing = f"the font of figures has no {boxes}"
-                    print_note(f"{output}: {missing}; boxes stand for it, and an .svg has the text itself")
-                width, height = made.get_size_inches()
-                screen.say_written(output, f"{width:g} × {height:g} inches, ")
+        look = {"dark": given["dark"], "cmap": given["cmap"]}
+        made = figure.render(picture, size=inches, dpi=dots, **look)
+        about = figures.about(command_line(["plot", *what], {"kind": kind, **given}), subjects)
+        boxes = save(made, output, dots, about)
+        if not quiet:
+            if boxes:
+                missing = f"the font of figures has no {boxes}"
+                print_note(f"{output}: {missing}; boxes stand for it, and an .svg has the text itself")
+            width, height = made.get_size_inches()
+            screen.say_written(output, f"{width:g} × {height:g} inches, ")
     if output is None and not quiet:
         from pecli.views.pictures.terminal_render import show
 
@@ -113,7 +111,7 @@ def _size(text: str | None) -> tuple[float, float] | None:
     return SIZE.parse("size", parts[0]), SIZE.parse("size", parts[1])
 
 
-def _subjects(words: Sequence[str], names: Sequence[str], kind: str | None, open_files: ExitStack) -> list[Subject]:
+def _subjects(words: Sequence[str], names: Sequence[str], kind: str | None) -> list[Subject]:
     """What the words name: parts separated by --against, each a scheme with its options, or files."""
     parts: list[list[str]] = [[]]
     for word in words:
@@ -138,13 +136,12 @@ def _subjects(words: Sequence[str], names: Sequence[str], kind: str | None, open
                 found += _of_model(word, kind, defaults)
                 continue
             try:
-                file = open_files.enter_context(open_tensors(word))
+                file = open_tensors(word)
             except FileError as problem:
                 if "." in word or problem.problem != "does not exist":
                     raise
                 advice = f"a scheme is one of {', '.join(SCHEMES)}; pecli models lists models"
                 raise FileError(word, problem.problem, advice) from None
-            file.check()
             alike = [other for other in words if os.path.basename(other) == os.path.basename(word)]
             files = plotted.of_file(word, file, word if len(set(alike)) > 1 else "")
             found += [subject._replace(**on_grid) for subject in files]

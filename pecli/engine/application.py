@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Indices, as_numpy, dtype_name, round_to, widened
+from pecli.engine.arrays import FLOATS, Array, Complex, Indices, dtype_name, floating, round_to, widened
 from pecli.engine.table import Table, thread_count, work_through
-from pecli.errors import KindError, ParameterError, bracketed
+from pecli.errors import ParameterError, bracketed
 
 LAYOUTS = {
     "halves": ("halves", "halves"),
@@ -28,9 +28,6 @@ LAYOUTS = {
     "deepseek": ("interleaved", "halves"),
 }
 """The layout of pairs in the input, and in the result."""
-
-FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")
-"""What encodings are applied to; the last two lie in .safetensors files alone."""
 
 _BLOCK = 1 << 16
 """Numbers worked on at once: a block and its temporaries should stay in the second-level cache, and a step should
@@ -170,14 +167,14 @@ def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
     """x (…, L, D) with its first d channels rotated by factors (L, d/2); `layout` is halves or interleaved."""
     length, dim = len(factors), 2 * factors.shape[1]
     rule = f"{length} positions of {dim} channels are to be rotated"
-    values = _floating("x", x, lambda shape: shape[-1] >= dim and shape[-2] == length, rule)
+    values = _fitting("x", x, lambda shape: shape[-1] >= dim and shape[-2] == length, rule)
     return rotate(values, lambda start, stop: factors[start:stop], layout, layout)
 
 
 def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
     """x (…, L, D) plus rows first … first + L − 1 of a table of D columns."""
     rule = f"the table of {bracketed(rows.shape)} does not fit it"
-    values = _floating("x", x, lambda shape: shape[-1] == rows.width and first + shape[-2] <= rows.rows, rule)
+    values = _fitting("x", x, lambda shape: shape[-1] == rows.width and first + shape[-2] <= rows.rows, rule)
     out = np.empty(values.shape, values.dtype)
     _add(values, out, lambda start, stop: rows.read(first + start, first + stop))
     return out
@@ -190,7 +187,7 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
     def fits(shape: tuple[int, ...]) -> bool:
         return len(shape) > 2 and shape[-3] == heads and shape[-2] <= shape[-1] == keys
 
-    values = _floating("scores", scores, fits, f"the bias of {bracketed(bias.shape)} does not fit them")
+    values = _fitting("scores", scores, fits, f"the bias of {bracketed(bias.shape)} does not fit them")
     out, queries = np.empty(values.shape, values.dtype), values.shape[-2]
     for head in range(heads):
 
@@ -220,10 +217,8 @@ def _add(x: Array, out: Array, read: Callable[[int, int], Array]) -> None:
     work_through(add_part, range(0, length, step))
 
 
-def _floating(name: str, x: ArrayLike, fits: Callable[[tuple[int, ...]], bool], rule: str) -> Array:
-    values: Array = as_numpy(name, x)
-    if dtype_name(values.dtype) not in FLOATS:
-        raise KindError(name, f"of dtype {values.dtype}", "it must be of a floating dtype")
+def _fitting(name: str, x: ArrayLike, fits: Callable[[tuple[int, ...]], bool], rule: str) -> Array:
+    values: Array = floating(name, x, FLOATS)
     if values.ndim < 2 or not fits(values.shape):
         rule = rule if values.ndim > 1 else "it must be (…, L, D)"
         raise ParameterError(name, f"of shape {bracketed(values.shape)}", rule)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,8 @@ else:
 
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes by name, with their bits of precision, the leading one included."""
-
+FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")
+"""What encodings are applied to; the last two lie in .safetensors files alone."""
 COMPLEX = {"complex64": "float32", "complex128": "float64"}  #: complex dtypes, and those of their parts
 
 _FROM_ML_DTYPES = frozenset(
@@ -41,17 +43,13 @@ _FROM_ML_DTYPES = frozenset(
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
-    """The NumPy dtype of that name.
+    """The NumPy dtype of that name."""
+    if name not in _FROM_ML_DTYPES:
+        return np.dtype(name)
+    import ml_dtypes
 
-    >>> numpy_dtype("float16")
-    dtype('float16')
-    """
-    if name in _FROM_ML_DTYPES:
-        import ml_dtypes
-
-        found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
-        return found
-    return np.dtype(name)
+    kind: type[np.generic] = getattr(ml_dtypes, name)
+    return np.dtype(kind)
 
 
 def dtype_name(dtype: DTypeLike) -> str:
@@ -126,12 +124,7 @@ CACHE_LINE = 64  #: Bytes. Vector loads that cross a line take twice as long.
 
 
 def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
-    """An uninitialised flat array that begins at a cache line.
-
-    >>> import numpy as np
-    >>> aligned_buffer(3, np.float32).size
-    3
-    """
+    """An uninitialised flat array that begins at a cache line."""
     size = count * np.dtype(dtype).itemsize
     raw = np.empty(size + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
@@ -165,6 +158,15 @@ def numbers(name: str, values: Any) -> AnyArray:
     array = as_numpy(name, values)
     if array.dtype.kind not in "biufcV" or issubclass(array.dtype.type, np.void) or array.dtype.hasobject:
         raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", "a table holds numbers")
+    return array
+
+
+def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyArray:
+    """The same, unless they are of no floating dtype."""
+    array = as_numpy(name, values)
+    if dtype_name(array.dtype) not in dtypes:
+        rule, advice = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}", "convert it first: x.astype('float32')"
+        raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice)
     return array
 
 

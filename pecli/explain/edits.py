@@ -66,7 +66,7 @@ _PARAMETERS: Mapping[Any, str] = {
     ("scale", 1, math.pi / 180): "angles are in degrees, not radians",
     ("scaling", "none"): "the {expected} scaling is missing",
     "positions": "positions are not those given",
-    ("positions", "0, 1, 2, …"): "positions are 0, 1, 2, …, not those given",
+    ("positions", "0, 1, 2, …"): "positions are 0, 1, 2, …, not {expected}",
     ("positions", "those of the grid", "others"): "positions are not those of the grid",
     ("positions", None, "others"): "positions are not 0, 1, 2, …: give them with --positions",
     "axes of positions": f"positions are those of the axes {{found}} {_SPEC}",

@@ -10,7 +10,7 @@ import math
 import mmap
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -36,26 +36,25 @@ CHUNK = 1 << 20
 START = 512  # bytes that tell a file's format
 MAX_DEPTH = 32  # levels of lists and objects in a spec or a configuration
 
-Complain = Callable[[str], Exception]  # makes the error of a problem
-
 
 @dataclass(frozen=True)
 class Contents:
-    """The bytes of a file, or of a member of it, and what errors call it."""
+    """The bytes of a file, or of a member of it, and the part of it that errors are about."""
 
     path: str
     data: memoryview
-    member: str = ""
+    part: str = ""
 
     def error(self, problem: str, advice: str = "") -> FileError:
-        return FileError(self.path, f"member {quoted(self.member)} {problem}" if self.member else problem, advice)
+        return FileError(self.path, f"{self.part} {problem}".lstrip(), advice)
 
-    def refuse_if(self, wrong: object, problem: str) -> None:
+    def refuse_if(self, wrong: object, problem: str, advice: str = "") -> None:
         if wrong:
-            raise self.error(problem)
+            raise self.error(problem, advice)
 
-    def complaint(self, tensor: str) -> Callable[[str], FileError]:
-        return lambda problem: self.error(f"tensor {quoted(tensor)} {problem}")
+    def tensor(self, name: str) -> Contents:
+        """The same, for errors about one of its tensors."""
+        return replace(self, part=f"tensor {quoted(name)}")
 
     def check_size(self, expected: int, size: int | None = None) -> None:
         """Refuse the file unless it has, or unpacks to, exactly as many bytes as its header declares."""
@@ -76,6 +75,31 @@ class Contents:
             flat = flat.astype(stored.newbyteorder("="))
         return flat.reshape(shape, order="F" if fortran else "C")
 
+    def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
+        """How many bytes a tensor of that shape takes; refuses a shape that no file can hold."""
+        self.refuse_if(len(shape) > MAX_AXES, f"has {len(shape)} axes, more than {MAX_AXES}")
+        size = math.prod(shape) * itemsize
+        too_long = not size and math.prod(filter(None, shape)) > MAX_EMPTY_ROWS
+        said = quoted(", ".join(map(str, shape)))
+        self.refuse_if(min(shape, default=0) < 0 or size > MAX_BYTES or too_long, f"claims an impossible shape, {said}")
+        return size
+
+    def path_beside(self, name: str) -> str:
+        """The path of a file that this one names, which has to be in the same folder or below it.
+
+        Links are followed, since the snapshots of a Hugging Face cache hold nothing else; but what is there has to be a
+        file, since opening a pipe would wait for ever.
+        """
+        outside = not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/")
+        self.refuse_if(outside, f"names {quoted(name)}, which is not a file in its own folder")
+        path = os.path.join(os.path.dirname(self.path), name)
+        try:
+            is_file = stat.S_ISREG(os.stat(path).st_mode)
+        except (OSError, ValueError) as problem:
+            raise self.error(f"names {quoted(name)}, which {failure(path, problem).problem}") from None
+        self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file")
+        return path
+
 
 @dataclass(frozen=True)
 class UnreadTensor:
@@ -89,11 +113,15 @@ class UnreadTensor:
 
 
 class LazyTensors(Mapping[str, Array]):
-    """Tensors by name that are read when they are asked for; `outlines` have their dtypes and shapes."""
+    """Tensors by name that are read, and their checksums compared, when they are asked for; `outlines` have their
+    dtypes and shapes."""
 
     def __init__(self, outlines: Mapping[str, Array], read: Callable[[str], Array]) -> None:
         self.outlines = outlines
         self._read = lru_cache(maxsize=None)(read)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.outlines
 
     def __getitem__(self, name: str) -> Array:
         return self._read(name) if name in self.outlines else self.outlines[name]
@@ -120,19 +148,12 @@ class LoadedFile:
     tensors: Mapping[str, Array]
     metadata: dict[str, str] = field(default_factory=dict)
     unread: tuple[UnreadTensor, ...] = ()  # tensors that are only named, such as quantised ones
-    checksums: Mapping[str, Callable[[], object]] = field(default_factory=dict, repr=False)
     contents: Contents | None = field(default=None, repr=False)
 
     @property
     def outlines(self) -> Mapping[str, Array]:
         """Arrays of the tensors' dtypes and shapes, for which nothing more is read; their elements mean nothing."""
         return self.tensors.outlines if isinstance(self.tensors, LazyTensors) else self.tensors
-
-    def check(self, names: Iterable[str] | None = None) -> None:
-        """Compare these tensors, or all, with their checksums; only those of a .npz have any."""
-        for name in self.tensors if names is None else names:
-            if name in self.checksums:
-                self.checksums[name]()
 
     def only(self, name: str) -> LoadedFile:
         return replace(self, tensors=LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__), unread=())
@@ -144,22 +165,6 @@ class LoadedFile:
         floats = {name for name, array in self.tensors.items() if dtype_name(array.dtype) in SIGNIFICAND_BITS}
         rounded = {name: round_to(widened(self.tensors[name]), dtype) for name in floats}
         return replace(self, tensors={**self.tensors, **rounded})
-
-    def __enter__(self) -> LoadedFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Complain) -> int:
-    """How many bytes a tensor of that shape takes; refuses a shape that no file can hold."""
-    if len(shape) > MAX_AXES:
-        raise complain(f"has {len(shape)} axes, more than {MAX_AXES}")
-    size = math.prod(shape) * itemsize
-    if min(shape, default=0) < 0 or size > MAX_BYTES or (not size and math.prod(filter(None, shape)) > MAX_EMPTY_ROWS):
-        raise complain("claims an impossible shape, " + quoted(", ".join(map(str, shape))))
-    return size
 
 
 class JsonError(ValueError):
@@ -199,23 +204,6 @@ def parsed_json(data: bytes | str, *, finite: bool = True, max_depth: int | None
         raise JsonError("is not UTF-8 text") from None
     except ValueError:  # thousands of digits
         raise JsonError("is not JSON that can be read") from None
-
-
-def path_beside(folder: str, name: str, complain: Complain) -> str:
-    """The path of a file that another one names, which has to be in the same folder or below it.
-
-    Links are followed, since the snapshots of a Hugging Face cache hold nothing else; but what is there has to be a
-    file, since opening a pipe would wait for ever.
-    """
-    if not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/"):
-        raise complain(f"names {quoted(name)}, which is not a file in its own folder")
-    path = os.path.join(folder, name)
-    try:
-        if stat.S_ISREG(os.stat(path).st_mode):
-            return path
-    except (OSError, ValueError) as problem:
-        raise complain(f"names {quoted(name)}, which {failure(path, problem).problem}") from None
-    raise complain(f"names {quoted(name)}, which is not a file")
 
 
 _OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pecli.engine.arrays import Array, numpy_dtype, widened
 from pecli.errors import quoted
-from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, data_bytes, read_contents
+from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, read_contents
 
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
@@ -57,8 +57,7 @@ class Reader:
     """Numbers and texts, one after the other."""
 
     def __init__(self, contents: Contents) -> None:
-        self._contents = contents
-        self.wrong = contents.error
+        self._contents, self._refuse_if = contents, contents.refuse_if
         self.at = 0
         self._texts = MAX_TEXTS
         self._kept = MAX_KEPT
@@ -66,12 +65,11 @@ class Reader:
     def keep(self, count: int) -> None:
         """Refuse a value of so many bytes in memory where those before it left no room: a sparse file costs nothing."""
         self._kept -= count
-        if self._kept < 0:
-            raise self.wrong(f"has a header of more than {MAX_KEPT >> 20} MB")
+        self._refuse_if(self._kept < 0, f"has a header of more than {MAX_KEPT >> 20} MB")
 
     def take(self, count: int) -> memoryview:
-        if count > len(self._contents.data) - self.at:
-            raise self.wrong("is truncated: its header goes on beyond its end")
+        left = len(self._contents.data) - self.at
+        self._refuse_if(count > left, "is truncated: its header goes on beyond its end")
         self.at += count
         return self._contents.data[self.at - count : self.at]
 
@@ -92,8 +90,7 @@ class Reader:
             return self.number(NUMBERS[kind])
         if kind == TEXT:
             return self.text()
-        if kind != ARRAY:
-            raise self.wrong(f"has a value of unknown type {kind} in its header")
+        self._refuse_if(kind != ARRAY, f"has a value of unknown type {kind} in its header")
         kind, length = self.number("I"), self.number("Q")
         if kind in NUMBERS:
             data = self.take(length * struct.calcsize(NUMBERS[kind]))
@@ -101,11 +98,9 @@ class Reader:
                 return None
             self.keep(32 * length)
             return list(struct.unpack(f"<{length}{NUMBERS[kind]}", data))
-        if kind != TEXT:
-            raise self.wrong(f"has an array of unknown type {kind} in its header")
+        self._refuse_if(kind != TEXT, f"has an array of unknown type {kind} in its header")
         self._texts -= length
-        if self._texts < 0:
-            raise self.wrong(f"has more than {MAX_TEXTS:,} texts in its header, more than any vocabulary")
+        self._refuse_if(self._texts < 0, f"has more than {MAX_TEXTS:,} texts in its header, more than any vocabulary")
         for _ in range(length):
             self.take(self.number("Q"))
         return None
@@ -150,8 +145,8 @@ def read_numbers(path: str, header: Header, name: str) -> list[float] | None:
         return None
     contents = read_contents(path)
     is_float = DTYPES.get(place.kind, "").startswith(("float", "bfloat"))
-    if not is_float or not 0 < math.prod(place.shape) <= MAX_NUMBERS:
-        raise contents.error(f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats")
+    other = not is_float or not 0 < math.prod(place.shape) <= MAX_NUMBERS
+    contents.refuse_if(other, f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats")
     _checked_bytes(contents, name, place)
     numbers: list[float] = widened(contents.array(DTYPES[place.kind], place.shape, place.offset)).reshape(-1).tolist()
     return numbers
@@ -180,7 +175,7 @@ def _checked_bytes(contents: Contents, name: str, place: Place) -> int | None:
     if place.kind not in BLOCKS:
         return None
     _, elements, size = BLOCKS[place.kind]
-    count = data_bytes(place.shape, size, contents.complaint(name)) // elements
-    if place.offset + count > len(contents.data):
-        raise contents.error(f"is truncated: tensor {quoted(name)} goes on beyond its end")
+    count = contents.tensor(name).data_bytes(place.shape, size) // elements
+    beyond = place.offset + count > len(contents.data)
+    contents.refuse_if(beyond, f"is truncated: tensor {quoted(name)} goes on beyond its end")
     return count

@@ -5,22 +5,18 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, numbers
+from pecli.engine.arrays import Array, ArrayLike, numbers
 from pecli.errors import FileError, KindError, failure, listed, path_of, quoted
-from pecli.files.contents import INDEX, JSON_FORM, START, JsonError, LoadedFile, parsed_json, path_beside, read_contents
+from pecli.files.contents import INDEX, JSON_FORM, START, JsonError, LoadedFile, parsed_json, read_contents
 from pecli.files.npy import ARRAY_NAME
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    Given = str | os.PathLike[str] | Mapping[str, ArrayLike | Any] | ArrayLike | Any
-
+Given = str | os.PathLike[str] | Mapping[str, Any] | ArrayLike | Any
 MAX_NAMES = 8  # how many names an error lists
 MAX_COMPARED = 2000
 MAX_INDEX = 16 << 20
@@ -94,7 +90,6 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """Several files as one: tensors by name; names that repeat, as in a dump per layer, follow that of their file."""
     tensors: dict[str, Array] = {}
     unread: tuple[Any, ...] = ()
-    checksums: dict[str, Callable[[], object]] = {}
     parts: list[tuple[LoadedFile, dict[str, Array]]] = []
     for file, names in shards.items():
         loaded = load_file(file)
@@ -111,9 +106,8 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
         if both := tensors.keys() & {*full.values()}:
             raise FileError(path, f"has {quoted(min(both))} in several files", "name one of them")
         tensors |= {full[name]: array for name, array in shard.items()}
-        checksums |= {full[name]: check for name, check in loaded.checksums.items() if name in full}
         unread += loaded.unread
-    return LoadedFile(path, "folder", tensors, {}, unread, checksums)
+    return LoadedFile(path, "folder", tensors, {}, unread)
 
 
 def name_of(file: LoadedFile, name: str) -> str:
@@ -147,28 +141,23 @@ def _in_folder(folder: str) -> Shards:
 
 def _indexed(path: str) -> Shards:
     """The shards of an index, and the names that it has for each."""
-    data = read_contents(path).data
-    if len(data) > MAX_INDEX:
-        raise FileError(path, f"is larger than {MAX_INDEX >> 20} MB, too large for an index")
+    contents = read_contents(path)
+    too_large = f"is larger than {MAX_INDEX >> 20} MB, too large for an index"
+    contents.refuse_if(len(contents.data) > MAX_INDEX, too_large)
     try:
-        index = parsed_json(bytes(data))
+        index = parsed_json(bytes(contents.data))
     except JsonError as problem:
-        raise FileError(path, str(problem)) from None
-    weight_map = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(weight_map, dict) or not weight_map or {*map(type, weight_map.values())} != {str}:
-        raise FileError(path, "has no weight_map, which says where each tensor is")
-    by_file: dict[str, list[str]] = {}
-    for tensor, file in weight_map.items():
-        if file.lower().endswith(INDEX):
-            raise FileError(path, f"names {quoted(file)}, which is an index itself")
+        raise contents.error(str(problem)) from None
+    match index:
+        case {"weight_map": dict(weights)} if {*map(type, weights.values())} == {str}:
+            by_file: dict[str, list[str]] = {}
+        case _:
+            raise contents.error("has no weight_map, which says where each tensor is")
+    for tensor, file in weights.items():
+        contents.refuse_if(file.lower().endswith(INDEX), f"names {quoted(file)}, which is an index itself")
         by_file.setdefault(file, []).append(tensor)
-    if len(by_file) > MAX_SHARDS:
-        raise FileError(path, f"names {len(by_file)} files, more than {MAX_SHARDS}")
-    folder = os.path.dirname(path)
-    return {
-        path_beside(folder, file, lambda problem: FileError(path, problem)): tuple(names)
-        for file, names in by_file.items()
-    }
+    contents.refuse_if(len(by_file) > MAX_SHARDS, f"names {len(by_file)} files, more than {MAX_SHARDS}")
+    return {contents.path_beside(file): tuple(names) for file, names in by_file.items()}
 
 
 def open_tensors(text: str) -> LoadedFile:
@@ -195,7 +184,6 @@ def load(path: str | os.PathLike[str]) -> dict[str, Array]:
     They are in memory, and yours to change: what becomes of the file is no matter to them.
     """
     file = open_tensors(path_of("path", path))
-    file.check()
     return {name: np.array(array, order="C") for name, array in file.tensors.items()}
 
 
@@ -227,10 +215,6 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
     arrays = {name: numbers(name, array) for name, array in named.items()}
     for name, array in arrays.items():
         if array.dtype.char in "gG":
-            raise KindError(
-                name,
-                f"an array of {array.dtype}",
-                "such numbers differ between machines",
-                "convert it to float64 first",
-            )
+            rule, advice = "such numbers differ between machines", "convert it to float64 first"
+            raise KindError(name, f"an array of {array.dtype}", rule, advice)
     return NO_FILE, LoadedFile(NO_FILE, "arrays", arrays)

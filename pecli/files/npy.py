@@ -47,11 +47,7 @@ def table_header(table: Table, suffix: str) -> bytes:
 
 
 def header(code: str, shape: tuple[int, ...]) -> bytes:
-    """A version 1.0 header, as np.save writes it.
-
-    >>> len(header("<f4", (512, 64)))
-    128
-    """
+    """A version 1.0 header, as np.save writes it."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": code, "fortran_order": False, "shape": shape})
     return file.getvalue()
@@ -72,16 +68,13 @@ def read_array(contents: Contents) -> Array:
 
 def read_place(contents: Contents, size: int) -> tuple[str, tuple[int, ...], int, dict[str, bool]]:
     """Dtype, shape, offset and order of the array in a .npy file of so many bytes, of which the first are there."""
-    from pecli.files.contents import data_bytes
-
     dtype, shape, fortran, offset = read_header(contents)
     contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
-    if dtype.fields is not None or dtype.subdtype is not None:
-        raise contents.error("holds a structured array, only plain numbers are read")
+    contents.refuse_if(dtype.fields or dtype.subdtype, "holds a structured array, only plain numbers are read")
     name = "bfloat16" if dtype == np.dtype("V2") else dtype.name  # np.save has no other name for it
-    if name != "bfloat16" and name not in CODES:
-        raise contents.error(f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read")
-    contents.check_size(offset + data_bytes(shape, dtype.itemsize, contents.error), size)
+    other = f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read"
+    contents.refuse_if(name not in (*CODES, "bfloat16"), other)
+    contents.check_size(offset + contents.data_bytes(shape, dtype.itemsize), size)
     return name, shape, offset, {"big_endian": dtype.str[0] == ">", "fortran": fortran}
 
 
@@ -89,9 +82,8 @@ def read_header(contents: Contents) -> tuple[np.dtype[np.generic], tuple[int, ..
     """Dtype, shape and order of the axes, and where the elements begin."""
     start = bytes(contents.data[: MAX_HEADER + 12])
     contents.refuse_if(len(start) < 12 or not start.startswith(b"\x93NUMPY"), "is not a whole .npy file")
-    version = start[6]
-    if version not in (1, 2, 3) or start[7]:
-        raise contents.error(f"has .npy version {version}.{start[7]}, only 1.0, 2.0 and 3.0 exist")
+    version, unknown = start[6], start[6] not in (1, 2, 3) or start[7]
+    contents.refuse_if(unknown, f"has .npy version {version}.{start[7]}, only 1.0, 2.0 and 3.0 exist")
     length = int.from_bytes(start[8 : 10 if version == 1 else 12], "little")
     contents.refuse_if(length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}")
     file = io.BytesIO(start)
@@ -103,6 +95,6 @@ def read_header(contents: Contents) -> tuple[np.dtype[np.generic], tuple[int, ..
             shape, fortran, dtype = read(file, max_header_size=MAX_HEADER)
     except Exception:  # whatever parsing a hostile text leads to, RecursionError and MemoryError included
         raise contents.error("has a broken .npy header: a dict of descr, fortran_order and shape is expected") from None
-    if any(type(side) is not int for side in shape):
-        raise contents.error("has a broken .npy header: its shape is not a tuple of lengths")
+    no_lengths = any(type(side) is not int for side in shape)
+    contents.refuse_if(no_lengths, "has a broken .npy header: its shape is not a tuple of lengths")
     return dtype, shape, fortran, file.tell()

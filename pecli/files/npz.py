@@ -12,7 +12,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from pecli.engine.arrays import Array
@@ -95,10 +94,6 @@ class Member:
     size: int
     crc: int
 
-    def check(self) -> None:
-        if zlib.crc32(self.contents.data) != self.crc:
-            raise self.contents.error("is damaged: its checksum does not match")
-
     def start(self, length: int, packed: int | None = None) -> tuple[Contents, Any]:
         """The first of a compressed member's own bytes, from so many packed ones, and what unpacks them."""
         stream = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -109,13 +104,13 @@ class Member:
         return replace(self.contents, data=memoryview(data)), stream
 
     def unpacked(self) -> Contents:
-        """The member's own bytes; those of a compressed one in memory, their checksum compared."""
-        if not self.compressed:
-            return self.contents
-        contents, stream = self.start(self.size + 1)
-        if len(contents.data) != self.size or not stream.eof or stream.unused_data:
-            raise self.contents.error(f"is damaged: it does not unpack to the {self.size} bytes that it declares")
-        Member(contents, False, self.size, self.crc).check()
+        """The member's own bytes, their checksum compared; those of a compressed one in memory."""
+        contents = self.contents
+        if self.compressed:
+            contents, stream = self.start(self.size + 1)
+            other = len(contents.data) != self.size or not stream.eof or stream.unused_data
+            contents.refuse_if(other, f"is damaged: it does not unpack to the {self.size} bytes that it declares")
+        contents.refuse_if(zlib.crc32(contents.data) != self.crc, "is damaged: its checksum does not match")
         return contents
 
 
@@ -147,7 +142,7 @@ def members_of(contents: Contents) -> dict[str, Member]:
     for entry in sorted(listed, key=lambda entry: entry.header_offset, reverse=True):
         name = entry.filename
         contents.refuse_if(name in members, f"has two members called {quoted(name)}")
-        packed = replace(contents, member=name)
+        packed = replace(contents, part=f"member {quoted(name)}")
         start = _data_start(packed, entry)
         packed.refuse_if(start + entry.compress_size > end, "overlaps what follows it")
         packed = replace(packed, data=contents.data[start : start + entry.compress_size])
@@ -182,14 +177,14 @@ def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
     compressed = [(member.size, len(member.contents.data)) for member in members if member.compressed]
     total = sum(size for size, _ in compressed)
     for size, packed in [*compressed, (total, sum(packed for _, packed in compressed))]:
-        if size > BOMB_BYTES and size > BOMB_RATIO * packed:
-            raise contents.error(f"looks like a zip bomb: {packed} bytes of it unpack to {size}")
-    if total > MAX_UNPACKED:
-        raise contents.error(f"unpacks to {total:,} bytes, at most {MAX_UNPACKED:,} are read", "save it uncompressed")
+        is_bomb = size > max(BOMB_BYTES, BOMB_RATIO * packed)
+        contents.refuse_if(is_bomb, f"looks like a zip bomb: {packed} bytes of it unpack to {size}")
+    problem = f"unpacks to {total:,} bytes, at most {MAX_UNPACKED:,} are read"
+    contents.refuse_if(total > MAX_UNPACKED, problem, "save it uncompressed")
 
 
 def read(contents: Contents) -> LoadedFile:
-    """The tensors, the metadata, and for every tensor what compares it with its checksum."""
+    """The tensors and the metadata."""
     arrays: dict[str, Member] = {}
     metadata: dict[str, str] = {}
     for file, member in members_of(contents).items():
@@ -201,11 +196,7 @@ def read(contents: Contents) -> LoadedFile:
             arrays[name] = member
     outlines = {name: _outline(member) for name, member in arrays.items()}
     tensors = LazyTensors(outlines, lambda name: read_array(arrays[name].unpacked()))
-    checksums = {
-        name: partial(tensors.__getitem__, name) if member.compressed else member.check
-        for name, member in arrays.items()
-    }
-    return LoadedFile(contents.path, "npz", tensors, metadata, checksums=checksums)
+    return LoadedFile(contents.path, "npz", tensors, metadata)
 
 
 def _outline(member: Member) -> Array:
@@ -226,8 +217,6 @@ def _text(member: Member) -> str:
     if dtype.kind != "U" or shape:
         raise wrong
     contents.check_size(offset + dtype.itemsize)
-    if not member.compressed:
-        member.check()
     try:
         return str(contents.data[offset:], "utf-32-be" if dtype.str[0] == ">" else "utf-32-le").rstrip("\0")
     except UnicodeDecodeError:

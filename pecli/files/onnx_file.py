@@ -5,7 +5,6 @@ The `onnx` package reads them; what they claim is compared with what is there fi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, dtype_name
 from pecli.errors import quoted
-from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, path_beside, read_contents
+from pecli.files.contents import Contents, LoadedFile, UnreadTensor, read_contents
 
 MAX_BYTES = (1 << 31) - 1  # of a message, by the rules of protobuf
 MAX_TENSORS = 1 << 17
@@ -29,8 +28,8 @@ def read(contents: Contents) -> LoadedFile:
         import_module("onnx.numpy_helper")
     except ImportError:
         raise contents.error("is an .onnx file, which the onnx package reads", "pip install onnx") from None
-    if len(contents.data) > MAX_BYTES:
-        raise contents.error("has more than 2 GiB, which no .onnx file has", "its data may be in files of its own")
+    too_large, advice = "has more than 2 GiB, which no .onnx file has", "its data may be in files of its own"
+    contents.refuse_if(len(contents.data) > MAX_BYTES, too_large, advice)
     model = onnx.ModelProto()
     try:
         model.ParseFromString(bytes(contents.data))
@@ -46,7 +45,7 @@ def read(contents: Contents) -> LoadedFile:
         if tensor.data_type in _UNREAD or tensor.data_type not in onnx.TensorProto.DataType.values():
             unread[name] = UnreadTensor(name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None)
         else:
-            tensors[name] = _array(onnx, contents, name, tensor, beside)
+            tensors[name] = _array(onnx, contents.tensor(name), tensor, beside)
     return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
 
 
@@ -73,26 +72,25 @@ def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
-def _array(onnx: Any, contents: Contents, name: str, tensor: Any, beside: dict[str, Contents]) -> Array:
-    complain = contents.complaint(name)
+def _array(onnx: Any, contents: Contents, tensor: Any, beside: dict[str, Contents]) -> Array:
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     shape = tuple(int(side) for side in tensor.dims)
-    size = data_bytes(shape, dtype.itemsize, complain)
+    size = contents.data_bytes(shape, dtype.itemsize)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         said = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
-        path = path_beside(os.path.dirname(contents.path), said.get("location", ""), complain)
+        path = contents.path_beside(said.get("location", ""))
         data = beside[path] = beside.get(path) or read_contents(path)
         try:
             offset = int(said.get("offset") or 0)
             length = int(said.get("length") or size)
         except ValueError:
-            raise complain("has an offset or a length that is no number") from None
-        if offset < 0 or length != size or offset + size > len(data.data):
-            there = f"{quoted(said['location'])}, which has {len(data.data)}"
-            raise complain(f"needs {size} bytes from byte {offset} of {there}")
+            raise contents.error("has an offset or a length that is no number") from None
+        there = f"{quoted(said['location'])}, which has {len(data.data)}"
+        beyond = offset < 0 or length != size or offset + size > len(data.data)
+        contents.refuse_if(beyond, f"needs {size} bytes from byte {offset} of {there}")
         return data.array(dtype_name(dtype), shape, offset)
     try:
         array: Array = onnx.numpy_helper.to_array(tensor)
     except Exception as problem:  # whatever a wrong count of numbers leads to
-        raise complain(f"cannot be read: {' '.join(str(problem).split())}") from None
+        raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
     return array

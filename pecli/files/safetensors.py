@@ -9,7 +9,7 @@ from typing import Any
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents, JsonError, LoadedFile, data_bytes, parsed_json
+from pecli.files.contents import Contents, JsonError, LoadedFile, parsed_json
 from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, file_order, is_text, provenance, write_blocks
 
 ALIGNMENT = 8
@@ -73,8 +73,8 @@ def prepare_copy(contents: Contents, tensors: Mapping[str, Array], changed: Mapp
     """
     end = 8 + int.from_bytes(contents.data[:8], "little")
     tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
-    if end + sum(table.nbytes for table in tables) != len(contents.data):
-        raise contents.error("changed while it was read: its header has another length now")
+    moved = end + sum(table.nbytes for table in tables) != len(contents.data)
+    contents.refuse_if(moved, "changed while it was read: its header has another length now")
 
     def write(output: Output, on_block: OnBlock) -> None:
         output.write(contents.data[:end])
@@ -103,7 +103,7 @@ def read(contents: Contents) -> LoadedFile:
     for begin, end, name, _, _ in places:
         if begin != previous:
             hole = f"leaves a hole of {begin - previous} bytes before it"
-            raise contents.complaint(name)("overlaps the tensor before it" if begin < previous else hole)
+            raise contents.tensor(name).error("overlaps the tensor before it" if begin < previous else hole)
         previous = end
     contents.check_size(start + previous)
     tensors = {name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places}
@@ -112,17 +112,15 @@ def read(contents: Contents) -> LoadedFile:
 
 def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, str, tuple[int, ...]]:
     """Begin and end in the data, name, dtype and shape of a tensor."""
-    complain = contents.complaint(name)
+    tensor = contents.tensor(name)
     match entry:
         case {"dtype": str(code), "shape": [*shape], "data_offsets": [begin, end]} if len(entry) == 3:
             numbers = [*shape, begin, end]
         case _:
-            raise complain("has a broken header: dtype, shape and data_offsets are expected")
-    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or not is_text(name):
-        raise complain("has a broken header: shape and data_offsets are lists of whole numbers")
-    if code not in DTYPES:
-        raise complain(f"has dtype {quoted(code[:20])}, which is not known")
-    size = data_bytes(tuple(shape), numpy_dtype(DTYPES[code]).itemsize, complain)
-    if end - begin != size:
-        raise complain(f"needs {size} bytes, its data_offsets are {begin} and {end}")
+            raise tensor.error("has a broken header: dtype, shape and data_offsets are expected")
+    are_whole = all(type(number) is int and 0 <= number < 2**63 for number in numbers) and is_text(name)
+    tensor.refuse_if(not are_whole, "has a broken header: shape and data_offsets are lists of whole numbers")
+    tensor.refuse_if(code not in DTYPES, f"has dtype {quoted(code[:20])}, which is not known")
+    size = tensor.data_bytes(tuple(shape), numpy_dtype(DTYPES[code]).itemsize)
+    tensor.refuse_if(end - begin != size, f"needs {size} bytes, its data_offsets are {begin} and {end}")
     return begin, end, name, DTYPES[code], tuple(shape)

@@ -23,7 +23,7 @@ import numpy as np
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
 from pecli.engine.table import Table, results_in_order
 from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import CHUNK, JSON_FORM, Contents, JsonError, LoadedFile, data_bytes, parsed_json
+from pecli.files.contents import CHUNK, JSON_FORM, Contents, JsonError, LoadedFile, parsed_json
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, compact, is_text
 
@@ -232,8 +232,8 @@ def _shortest(value: np.generic) -> bytes:
 
 
 def _whole_text(contents: Contents) -> bytes:
-    if len(contents.data) > MAX_BYTES:
-        raise contents.error(f"has more than {MAX_BYTES >> 20} MiB of text", "convert it to .npy with another tool")
+    problem = f"has more than {MAX_BYTES >> 20} MiB of text"
+    contents.refuse_if(len(contents.data) > MAX_BYTES, problem, "convert it to .npy with another tool")
     return bytes(contents.data)
 
 
@@ -318,47 +318,46 @@ def _explained(contents: Contents, text: bytes, uneven: str) -> FileError:
 def read_json(contents: Contents) -> LoadedFile:
     """What pecli's own .json files hold: every tensor with its dtype and shape, and the spec."""
     text = _whole_text(contents)
-    if sum(text.count(mark) for mark in (b"[", b"{", b'"')) > MAX_LISTS:
-        raise contents.error(f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
+    count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
+    contents.refuse_if(count > MAX_LISTS, f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
     try:
         value = parsed_json(text, finite=False)
     except JsonError as problem:
         raise contents.error(str(problem), JSON_FORM) from None
     match value:
-        case {"tensors": dict(tensors)} if len(tensors) <= MAX_TENSORS:
-            arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
-        case {"tensors": dict(_)}:
-            raise contents.error(f"has more than {MAX_TENSORS} tensors")
+        case {"tensors": dict(tensors)}:
+            contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
         case _:
             raise contents.error("is not a .json file of tables", JSON_FORM)
+    arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
     return LoadedFile(contents.path, "json", arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {})
 
 
 def _array(contents: Contents, name: str, tensor: Any) -> Array:
-    complain = contents.complaint(name)
+    about = contents.tensor(name)
     match tensor:
         case {"data": data, "dtype": str(dtype), "shape": [*sides]} if len(tensor) == 3 and is_text(name):
             shape = tuple(sides)
         case _:
             raise contents.error("has a tensor that is not one", JSON_FORM)
-    if dtype not in (*SIGNIFICAND_BITS, "bool") and not re.fullmatch(r"u?int(8|16|32|64)", dtype):
-        raise complain(f"has dtype {quoted(dtype)}, which is not known")
-    if not all(type(side) is int and 0 <= side < 1 << 63 for side in shape):
-        raise complain("has a shape that is not a list of lengths")
-    data_bytes(shape, numpy_dtype(dtype).itemsize, complain)
+    is_known = dtype in (*SIGNIFICAND_BITS, "bool") or re.fullmatch(r"u?int(8|16|32|64)", dtype)
+    about.refuse_if(not is_known, f"has dtype {quoted(dtype)}, which is not known")
+    are_lengths = all(type(side) is int and 0 <= side < 1 << 63 for side in shape)
+    about.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
+    about.data_bytes(shape, numpy_dtype(dtype).itemsize)
     flat = [data]
     for side in shape:
-        if not all(type(part) is list and len(part) == side for part in flat):
-            raise complain(f"is not nested as its shape, {shape}, asks for")
+        is_nested = all(type(part) is list and len(part) == side for part in flat)
+        about.refuse_if(not is_nested, f"is not nested as its shape, {shape}, asks for")
         flat = list(chain.from_iterable(flat))
     is_float = dtype in SIGNIFICAND_BITS
     kinds = set(map(type, flat))
     if is_float and str in kinds:
         flat = [INFINITIES.get(value, value) if type(value) is str else value for value in flat]
         kinds = set(map(type, flat))
-    if not kinds <= ({float, int} if is_float else {bool} if dtype == "bool" else {int}):
-        raise complain(f"holds something that is not a number of {dtype}")
+    allowed = {float, int} if is_float else {bool} if dtype == "bool" else {int}
+    about.refuse_if(not kinds <= allowed, f"holds something that is not a number of {dtype}")
     try:
         return (round_to(np.array(flat, np.float64), dtype) if is_float else np.array(flat, dtype)).reshape(shape)
     except OverflowError:
-        raise complain(f"holds a number that {dtype} does not hold") from None
+        raise about.error(f"holds a number that {dtype} does not hold") from None

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from pecli.engine.arrays import Array, numpy_dtype
-from pecli.errors import quoted
-from pecli.files.contents import Contents, LoadedFile, data_bytes
+from pecli.errors import FileError, quoted
+from pecli.files.contents import Contents, LoadedFile
 from pecli.files.npz import Member, members_of
 
 MAX_PICKLE = 64 << 20
@@ -56,6 +56,8 @@ def read(contents: Contents) -> LoadedFile:
     try:
         check_opcodes(data)
         return LoadedFile(contents.path, "torch", _named(_Unpickler(data, storages, order == b"big").load()))
+    except FileError:
+        raise
     except Exception as problem:  # whatever a broken pickle leads to
         broken = f"holds a broken pickle ({type(problem).__name__})"
         known = str(problem) if isinstance(problem, PickleError) else broken
@@ -63,11 +65,10 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes:
-    if name not in members:
+    if (member := members.get(name)) is None:
         return b""
-    member = members[name]
-    if member.compressed or member.size > limit:
-        raise member.contents.error(f"is compressed, or larger than {limit} bytes")
+    too_large = member.compressed or member.size > limit
+    member.contents.refuse_if(too_large, f"is compressed, or larger than {limit} bytes")
     return bytes(member.contents.data)
 
 
@@ -230,7 +231,7 @@ def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], s
         raise PickleError("rebuilds a tensor in an unknown way")
     available = len(storage.contents.data)
     itemsize = numpy_dtype(dtype).itemsize
-    size = data_bytes(shape, itemsize, lambda problem: PickleError(f"holds a tensor that {problem}"))
+    size = storage.contents.data_bytes(shape, itemsize)
     span = 1 + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
     if (offset + span) * itemsize > available or size > available + MAX_REPEATED:
         raise PickleError(f"holds a tensor of {size} bytes that reaches beyond its storage of {available}")

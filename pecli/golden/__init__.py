@@ -98,11 +98,6 @@ DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_te
 """Scalings, rotations, grids and mistakes, a row each."""
 
 
-def applied_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What `apply` takes; JSON has lists for arrays."""
-    return {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
-
-
 Both = Callable[..., tuple[Array, ...]]
 MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
     "swapped": ({"edit": "swapped"}, lambda cos, sin: (sin, cos)),
@@ -148,7 +143,7 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
     for name, row in () if named else DATA["rotations"].items():
         scheme, settings = Rope(**row["parameters"], dtype="float64"), row["settings"]
         before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0  # exact in every dtype
-        tensors = {"before": before, "after": apply(before, scheme, **applied_settings(settings))}
+        tensors = {"before": before, "after": apply(before, scheme, **settings)}
         farthest = float(settings.get("offset", 0)) + max(row["shape"])
         tests = f"queries or keys before and after: {row['tests']}"
         yield Case(f"rotate-{name}", tests, tensors, scheme, settings, largest_position=farthest)
@@ -304,7 +299,7 @@ def _verify_case(folder: str, entry: Entry) -> Verification:
     if "edits" in entry:
         return _verify_mistake(entry, scheme, tensors)
     if "settings" in entry:
-        rotated = apply(tensors["before"], scheme, **applied_settings(entry["settings"]))
+        rotated = apply(tensors["before"], scheme, **entry["settings"])
         return _verify_answer(folder, entry, {"after": rotated}, None)
     tensors.pop("attention_factor", None)
     return replace(_verified(tensors, scheme, Tolerance()), file=entry["name"], weak=())

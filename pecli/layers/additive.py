@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.arrays import dtype_name, round_to
+from pecli.engine.arrays import dtype_name, floating, round_to
 from pecli.engine.schemes import Whole
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.layers.input_checks import compute_dtype, floating, gradient, layer_repr, shape_error
+from pecli.layers.input_checks import compute_dtype, gradient, layer_repr, shape_error
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 _MAX_LEN, _LEARNED_DIM, _SEED = (LearnedInit.parameters()[name] for name in ("max_len", "dim", "seed"))
@@ -50,15 +50,10 @@ class _Additive:
         return gradient(grad, self._shape).copy()
 
     def _sum(self, x: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
-        out = np.empty(x.shape, x.dtype)
-        _add_rounded(x, table, out)
-        self._shape = x.shape
+        """x + table, each sum computed in the wider dtype and rounded once."""
+        self._shape, out = x.shape, np.empty(x.shape, x.dtype)
+        np.add(x, table, out=out, dtype=compute_dtype(x.dtype, table.dtype), casting="unsafe")
         return out
-
-
-def _add_rounded(x: NDArray[Any], table: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write x + table into `out`, each sum computed in the wider dtype and rounded once."""
-    np.add(x, table, out=out, dtype=compute_dtype(x.dtype, table.dtype), casting="unsafe")
 
 
 def _sequences(value: ArrayLike) -> NDArray[Any]:
@@ -208,14 +203,12 @@ class AlibiBias(_Additive):
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""
         scores = self._scores("scores", scores)
-        heads, length = scores.shape[-3:-1]
-        out = np.empty(scores.shape, scores.dtype)
-        if scores.size:
-            bias = Alibi(heads, _LENGTH.check("L", length), dtype=compute_dtype(scores.dtype)).tensors()[0]
-            for head in range(heads):
-                part = (..., head, slice(None), slice(None))
-                _add_rounded(scores[part], bias.read(head * length, (head + 1) * length), out[part])
-        self._shape = scores.shape
+        self._shape, out = scores.shape, np.empty(scores.shape, scores.dtype)
+        length, kind = scores.shape[-1], compute_dtype(scores.dtype)
+        bias = Alibi(self.num_heads, _LENGTH.check("L", length or 1), dtype=kind).tensors()[0]
+        for head in range(self.num_heads) if length else ():
+            part, rows = (..., head, slice(None), slice(None)), range(head * length, (head + 1) * length)
+            np.add(scores[part], bias.read(rows.start, rows.stop), out=out[part], dtype=kind, casting="unsafe")
         return out
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, as_numpy, dtype_name
-from pecli.errors import KindError, ParameterError
-
-
-def floating(name: str, value: ArrayLike) -> NDArray[Any]:
-    """The value as an array, which has to be of a floating dtype."""
-    array = as_numpy(name, value)
-    if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
-        advice = f"convert it first, as with {name}.astype('float32')"
-        raise KindError(name, f"of dtype {array.dtype}", "it must be float64, float32, float16 or bfloat16", advice)
-    return array
+from pecli.engine.arrays import dtype_name, floating
+from pecli.errors import ParameterError
 
 
 def gradient(

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import rotate
-from pecli.engine.arrays import as_numpy
+from pecli.engine.arrays import as_numpy, floating
 from pecli.engine.schemes import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.errors import KindError, ParameterError
-from pecli.layers.input_checks import compute_dtype, floating, gradient, layer_repr, shape_error
+from pecli.layers.input_checks import compute_dtype, gradient, layer_repr, shape_error
 
 _DIM, _SEQ_LEN, _BASE = (Rope.parameters()[name] for name in ("dim", "seq_len", "base"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
@@ -168,7 +168,7 @@ class RotaryPosEmbedding:
         rope = self._rope or Rope(1, x.shape[-1], self.base)
         key = (rope, compute_dtype(x.dtype))
         if key not in self._cache:
-            self._cache[key] = RotationFactors(*key, exact=key[1] == "float64", limit=self.max_seq_len or 0)
+            self._cache[key] = RotationFactors(*key, limit=self.max_seq_len or 0)
         factors = self._cache[key].at(positions)
         factors = factors.conj() if back else factors
         layout = "interleaved" if self.interleaved else "halves"

@@ -31,6 +31,8 @@ class Encoding:
     part: str = ""  #: The part of the model it belongs to, such as `vision`; empty for the language model itself
     trailing: bool = False  #: Whether the rotary channels are the last of a head, as with latent attention
     tables_in_halves: bool = False  #: Whether tables may be doubled as halves, though interleaved channels rotate
+    family: str = ""
+    alpha: float | None = None  #: of dynamic scaling, where the family's own code does not read it
     no_table: str = ""
     """Why no table over positions 0, 1, 2, … is what the model uses; its frequencies are right all the same."""
 
@@ -86,10 +88,14 @@ class Encoding:
         return self._rope(1, length=length or 1, **others)
 
     def _rope(self, seq_len: int | None, *, length: int | None, **others: Any) -> Rope:
+        from pecli.engine.runtimes import runtime_named
         from pecli.engine.schemes.rope import Rope
 
         given = {**self.parameters, **others, "seq_len": seq_len}
-        if self.follows_length or given.get("runtime", "none") != "none":
+        runtime = given.get("runtime", "none")
+        if runtime != "none":
+            given |= runtime_named(runtime).adapted(self)[0]
+        if self.follows_length or runtime != "none":
             given["length"] = length
         if "mscales" in self.extra:
             at = length if length is not None else Rope(**{**given, "attention_factor": 1.0}).effective_length

@@ -84,6 +84,8 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
         head_dim=head.size.value,
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
         tables_in_halves=family.tables_in_halves,
+        family=family.name,
+        alpha=own.data.get("alpha") if scaling == "dynamic" and alpha is None else None,
         no_table=family.no_table,
     ).checked(own.path)
     _warn(layer, encoding, head)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pecli.engine.application import LAYOUTS, add_rows, rotate
 from pecli.engine.arrays import Array, as_numpy, like, numbers
 from pecli.engine.schemes import Choice, Flag, Whole
-from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import RotationFactors
 from pecli.engine.schemes.scheme import Scheme
@@ -231,18 +231,8 @@ def row_positions(
         counted = np.maximum(np.cumsum(mask != 0, axis=-1) - 1, 0)
         return RowPositions(0, counted, "attention_mask", mask != 0)
     if positions is not None:
-        return position_ids(as_numpy("positions", positions))
+        return RowPositions(0, whole_positions("positions", positions))
     return RowPositions(0 if offset is None else OFFSET.check("offset", offset))
-
-
-def position_ids(ids: Array) -> RowPositions:
-    """Positions as an array of integers."""
-    if ids.dtype.kind not in "iu":
-        raise KindError("positions", f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
-    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
-        given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
-        raise ParameterError("positions", given, "positions must be 0 or more and at most 2^40")
-    return RowPositions(0, ids.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,9 +253,8 @@ class Rotation:
     transposed: bool = False
 
     @cached_property
-    def _factors(self) -> dict[bool, RotationFactors]:
-        """Exact ones for float64, and those for all other dtypes, which take less time."""
-        return {exact: RotationFactors(self.rope, exact=exact, inverse=self.inverse) for exact in (True, False)}
+    def _factors(self) -> RotationFactors:
+        return RotationFactors(self.rope, inverse=self.inverse)
 
     def check(self, tensor: Input) -> None:
         length, dim = tensor.check_sequence(self.seq_axis)
@@ -290,7 +279,7 @@ class Rotation:
         self.check(tensor)
         x = tensor.array
         out = np.empty(x.shape, x.dtype.newbyteorder("="))
-        factors = self._factors[x.dtype == np.float64]
+        factors = self._factors
         takes, gives = LAYOUTS[self.layout]
         if self.shift is not None:  # the input is an output already
             takes = gives
@@ -335,7 +324,7 @@ def model_rotation(
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
         if name in encoding.extra and not {"positions", "grid"} & parameters.keys():
-            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
+            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which is not supported")
     length = max(tensor.check_sequence(fields.get("seq_axis", SEQ_AXIS))[0] for tensor in inputs)
     rope = encoding.rope(rows.seq_len(length, parameters), **parameters)
     first, head = inputs[0], encoding.head_dim or rope.rotary_dim

@@ -223,10 +223,7 @@ class Converted:
 
     def array(self, name: str) -> Array:
         """The same in memory; what does not change is what was given."""
-        if name in self.cast:
-            return self.table(name).array()
-        move = self.moves.get(name)
-        return self.arrays[name] if move is None else np.take(self.arrays[name], move.order, axis=move.axis)
+        return self.table(name).array() if name in self.cast or name in self.moves else self.arrays[name]
 
     def check(self) -> ScoreCheck:
         """How far attention scores change, over all layers of which there are both queries and keys.

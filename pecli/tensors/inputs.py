@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from pecli.engine.application import FLOATS
-from pecli.engine.arrays import Array, dtype_name
+from pecli.engine.arrays import FLOATS, Array, floating
 from pecli.engine.schemes import Parameter
-from pecli.errors import FileError, KindError, ParameterError, listed, quoted
+from pecli.errors import FileError, ParameterError, listed, quoted
 from pecli.files.contents import LoadedFile
 from pecli.files.load import name_of, open_tensors
 from pecli.files.output import KEY
@@ -34,9 +33,7 @@ class Input:
 
     def check_floating(self) -> None:
         """Refuse numbers that nothing can be added to without changing their kind."""
-        if dtype_name(self.array.dtype) not in FLOATS:
-            given = f"of shape {self.shape} and dtype {self.array.dtype}"
-            raise KindError(self.label, given, f"it must be {', '.join(FLOATS[:-1])} or {FLOATS[-1]}")
+        floating(self.label, self.array, FLOATS)
 
     def check_sequence(self, seq_axis: int = SEQ_AXIS) -> tuple[int, int]:
         """L and D of a floating tensor (…, L, D), or with L on another axis."""
@@ -66,7 +63,6 @@ def open_inputs(files: Sequence[str], chosen: Collection[str] = ()) -> tuple[lis
     known = []
     for text in files:
         loaded = open_tensors(text)
-        loaded.check()
         metadata = loaded.metadata | metadata
         for label, array in loaded.tensors.items():
             name = name_of(loaded, label)
@@ -87,9 +83,8 @@ def open_inputs(files: Sequence[str], chosen: Collection[str] = ()) -> tuple[lis
 
 
 def open_file(text: str) -> LoadedFile:
-    """Open `FILE`, or one tensor of it with `FILE:NAME`, its checksums compared."""
+    """Open `FILE`, or one tensor of it with `FILE:NAME`."""
     loaded = open_tensors(text)
-    loaded.check()
     for tensor in loaded.unread:
         problem = f"tensor {quoted(tensor.name)} is stored as {tensor.dtype}, which is not read"
         raise FileError(loaded.path, problem, "name a tensor: FILE:NAME")
@@ -99,7 +94,6 @@ def open_file(text: str) -> LoadedFile:
 def read_numbers(name: str, text: str) -> Array:
     """The one array of a file that is given for a parameter; float64 where the file has no dtype of its own."""
     loaded = open_tensors(text)
-    loaded.check()
     tensors = loaded.read_as("float64").tensors
     if len(tensors) != 1:
         known = [f"{label} {array.shape}" for label, array in tensors.items()]

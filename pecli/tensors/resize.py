@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, like, numbers, round_to, widened
+from pecli.engine.arrays import Array, Floats, Indices, dtype_name, floating, like, round_to, widened
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.table import work_through
-from pecli.errors import KindError, ParameterError
+from pecli.errors import ParameterError
 
 _ELEMENTS = 1 << 20  # about as many are made at once, so that float64 copies stay small
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
@@ -48,9 +48,7 @@ def resize(
     >>> resize(np.array([[0.0], [1.0], [2.0], [3.0]]), 2).tolist()
     [[0.5], [2.5]]
     """
-    array = numbers(name, table)
-    if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
-        raise KindError(name, f"of dtype {array.dtype}", "a learned table has floating elements")
+    array = floating(name, table)
     if array.ndim < 2 or set(array.shape[:-2]) - {1} or not array.size:
         raise ParameterError(name, f"of shape {array.shape}", "a learned table is (rows, dim) or (1, rows, dim)")
     rows, dim = array.shape[-2:]
@@ -86,14 +84,11 @@ def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) 
 
 
 def _grid(name: str, given: Any) -> Grid:
-    if isinstance(given, str):
-        sides = _CROSS.split(given.strip())
-        if len(sides) != 2 or not all(side.isascii() and side.isdigit() for side in sides):
-            raise ParameterError(name, repr(given), "it must be rows x columns, such as 14x14")
-        return _SIDE.parse(name, sides[0]), _SIDE.parse(name, sides[1])
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise ParameterError(name, repr(given), "it must be (rows, columns), such as (14, 14)")
-    return _SIDE.check(name, given[0]), _SIDE.check(name, given[1])
+    sides = _CROSS.split(given.strip()) if isinstance(given, str) else given
+    if not isinstance(sides, (tuple, list)) or len(sides) != 2:
+        raise ParameterError(name, repr(given), "it must be rows x columns, such as 14x14, or (rows, columns)")
+    rows, columns = (_SIDE.parse(name, side) if isinstance(side, str) else _SIDE.check(name, side) for side in sides)
+    return rows, columns
 
 
 def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -57,15 +56,14 @@ def plot(
         raise ParameterError("what", "missing", "a picture shows a scheme, a model, a file or an array", "name one")
     wide, high = size or (8.0, 5.0)
     request = PlotRequest(round(4 * high * dpi), round(wide * dpi), None if channels is None else tuple(channels))
-    with ExitStack() as open_files:
-        found = subjects.labelled([subject for each in what for subject in _subjects(each, kind, open_files)], labels)
-        picture = kinds.titled(kinds.fitting(kind, found), request, kind, title)
+    found = subjects.labelled([subject for each in what for subject in _subjects(each, kind)], labels)
+    picture = kinds.titled(kinds.fitting(kind, found), request, kind, title)
     made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
     made._repr_png_ = partial(encoded, made)  # notebooks show other figures only through pyplot
     return cast("Figure", made)
 
 
-def _subjects(what: Any, kind: str | None, open_files: ExitStack) -> list[Subject]:
+def _subjects(what: Any, kind: str | None) -> list[Subject]:
     if isinstance(what, Scheme):
         return subjects.of_scheme(what)
     is_config = hasattr(what, "to_dict")
@@ -77,7 +75,7 @@ def _subjects(what: Any, kind: str | None, open_files: ExitStack) -> list[Subjec
             return subjects.of_model(model.encodings, model.label, kind)
     name, file = opened(what)
     name = name or (", ".join(what) if isinstance(what, Mapping) else "array")
-    return subjects.of_file(name, open_files.enter_context(file))
+    return subjects.of_file(name, file)
 
 
 def html(value: Any) -> str:

@@ -1,7 +1,5 @@
 """Audits against errors that are computed here, from whole tables at once."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -11,10 +9,8 @@ import pytest
 from pecli.checks import audit as module
 from pecli.checks.audit import audit
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.errors import ParameterError
 
 
 def errors(rope: Rope, recipe: str) -> tuple[np.ndarray, np.ndarray]:
@@ -127,17 +123,3 @@ def test_progress_adds_up():
     audit(scheme, ["bfloat16-positions", "float16-table"], on_block=seen.append)
     assert len(seen) > 1
     assert sum(seen) == 20000
-
-
-@pytest.mark.parametrize(
-    ("scheme", "message"),
-    [
-        (LearnedInit(4, 4), "the scheme is 'learned-init'; it has no recipes"),
-        (Alibi(4), "seq_len is missing; an audit runs over distances"),
-        (Sinusoidal(4, 1, layout="halves"), "dim is 1; in halves, that leaves no frequency"),
-    ],
-    ids=["learned-init", "alibi", "sinusoidal"],
-)
-def test_nothing_to_audit(scheme, message):
-    with pytest.raises(ParameterError, match=message):
-        audit(scheme)

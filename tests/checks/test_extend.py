@@ -1,7 +1,5 @@
 """Settings of a longer context, against formulas of their own and against what runtimes make of them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from types import SimpleNamespace
 
@@ -9,7 +7,6 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.errors import ParameterError
 from pecli.models.presets import presets
 from tests.tools.attack import Waves
 
@@ -90,23 +87,6 @@ def test_extend_says_which_runtimes_do_not_honour_it() -> None:
     assert not results["transformers"].departs
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("llama-2-7b", "--to", "4096"), "--to is 4096"),
-        (("llama-3.1-8b", "--to", "131072"), "131,072 positions as it is, with its own llama3 scaling"),
-        (("llama-2-7b",), "--to is missing"),
-        (("--to", "5"), "MODEL is missing"),
-        (("llama-2-7b", "--to", "8192", "--method", "magic"), "--method is 'magic'"),
-        (("bert-base", "--to", "8192"), "no rotary encoding"),
-    ],
-)
-def test_extend_refusals(pecli_cli, words: tuple[str, ...], problem: str) -> None:
-    outcome = pecli_cli("extend", *words)
-    assert outcome.code == 2
-    assert problem in outcome.err
-
-
 def test_extend_command(pecli_cli, tmp_path, monkeypatch) -> None:
     picture = tmp_path / "waves.png"
     outcome = pecli_cli("extend", "qwen2.5-7b", "--to", 131072, "--json", "-o", picture)
@@ -117,12 +97,6 @@ def test_extend_command(pecli_cli, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("pecli.checks.extend.runtimes", lambda model, length: SimpleNamespace(layers={"": ()}))
     said = pecli_cli("extend", "qwen2.5-7b", "--to", 131072).out
     assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in said
-
-
-def test_extend_without_a_known_length() -> None:
-    config = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 10000.0}
-    with pytest.raises(ParameterError, match="max_position_embeddings"):
-        pecli.extend({**config, "max_position_embeddings": None}, 8192)
 
 
 def test_an_extension_reads_as_the_command_prints_it() -> None:

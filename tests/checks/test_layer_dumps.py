@@ -1,7 +1,5 @@
 """Dumps of two runs: which layer departs first, and what its rotation does otherwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

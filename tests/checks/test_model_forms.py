@@ -4,8 +4,6 @@ What the converter does to tensors is llama.cpp's convert_hf_to_gguf.py: llama's
 GPT-NeoX's rows regrouped. Q4_K, which the gguf package reads and does not write, is packed here by ggml's layout.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct
@@ -392,7 +390,7 @@ def test_the_command(made: Made, tmp_path: Path, pecli_cli: Any) -> None:
 
 def test_unknown_names_and_a_missing_package_are_said(made: Made, tmp_path: Path, monkeypatch: Any) -> None:
     tensors, keys = converted("llama", weights("llama"))
-    write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "Q8_0")
+    write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "Q4_0")
     strange = {**weights("llama"), "model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
     write_hugging_face(tmp_path / "hf", "llama", strange)
     found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")

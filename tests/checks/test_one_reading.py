@@ -1,7 +1,5 @@
 """One table in the shapes that dumps give it has one verdict, whichever way it is asked for."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,8 @@ import pytest
 from safetensors.numpy import save_file
 
 import pecli
+from pecli.files import open_tensors
+from pecli.views.pictures.subjects import of_file
 from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
 from tests.tools.attack import verdict
 
@@ -258,3 +258,24 @@ MANY = [pytest.param(range(1000 * k + 100, 1000 * k + 600), marks=pytest.mark.th
 @pytest.mark.parametrize("seeds", [range(20), *MANY])
 def test_verdicts_of_random_dumps(seeds: range) -> None:
     assert [problem for seed in seeds if (problem := verdict(seed)[1])] == []
+
+
+APART = (
+    "flat", "flat, doubled", "transposed", "vLLM: cosines, then sines", "vLLM, flat",
+    "SGLang: both, then both, doubled", "pairs", "pairs, interleaved", "pairs with axes of torchtune", "complex",
+    "rotation matrices", "rotation matrices of a batch", "stacked", "stacked, doubled",
+    "rows of cosines, then rows of sines",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dump", APART)
+def test_pictures_show_cosines_and_sines_by_position(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
+    arrays, _ = DUMPS[dump]
+    np.savez(tmp_path / "dump.npz", **arrays)
+    with open_tensors(str(tmp_path / "dump.npz")) as file:
+        (subject,) = of_file(str(tmp_path / "dump.npz"), file)
+    for table, expected in zip(subject.tables, (COS, SIN), strict=True):
+        shown = table.array()
+        assert {*map(tuple, shown.T.round(3))} == {*map(tuple, expected.T.round(3))}
+    note = pecli_cli("plot", tmp_path / "dump.npz").out.splitlines()[0]
+    assert note.startswith("dump.npz (")

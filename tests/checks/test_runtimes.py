@@ -1,7 +1,5 @@
 """What runtimes make of models: the departures that were measured with their own code, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 import pecli
 from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED
-from pecli.errors import ParameterError
 from tests.engine.runtimes.test_runtimes import COMPUTED
 from tests.explain.test_recipe_search import config
 
@@ -103,12 +100,3 @@ def test_departures_far_out_are_found_to_the_position() -> None:
     error = np.abs(read.at(places)["cos"].astype(float) - defined.at(places)["cos"]).max(axis=1)
     sines = np.abs(read.at(places)["sin"].astype(float) - defined.at(places)["sin"]).max(axis=1)
     assert np.flatnonzero(np.maximum(error, sines) > 1e-3).tolist() == [300]
-
-
-def test_what_is_refused() -> None:
-    with pytest.raises(ParameterError, match="no rotary table"):
-        pecli.runtimes({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_positions": 128})
-    with pytest.raises(ParameterError, match="must be one of transformers"):
-        pecli.runtimes("llama-3.1-8b", 16, names=["torch"])
-    with pytest.raises(ParameterError, match="length is 0"):
-        pecli.runtimes("llama-3.1-8b", 0)

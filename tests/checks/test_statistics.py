@@ -1,7 +1,5 @@
 """What is told of a table is what NumPy finds in it, however it is cut into slices."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 

@@ -1,7 +1,5 @@
 """Names of tensors, as dumps and checkpoints spell them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, roles, schemes_of

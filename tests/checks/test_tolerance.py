@@ -1,7 +1,5 @@
 """Frequencies and slopes are judged relatively, by every command alike; other tensors by the tolerance as it stands."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -68,13 +66,6 @@ def test_the_exact_table_has_exact_frequencies() -> None:
     found = {"inv_freq": np.array([1.0, 0.1 * (1 + 1e-6), 0.01, 0.001])}
     for given, passes in (({}, False), ({"max_ulp": 1}, True)):
         assert [tensor.passed for tensor in pecli.verify(found, pecli.Rope(4, 8), **given).tensors] == [passes]
-
-
-def test_one_tolerance_is_given_once() -> None:
-    with pytest.raises(pecli.ParameterError, match="atol is given beside tolerance; they say the same"):
-        pecli.verify(np.zeros(4), pecli.Alibi(4), pecli.Tolerance(atol=1), atol=1)
-    with pytest.raises(TypeError, match="it must be a Tolerance"):
-        pecli.diff(np.zeros(4), np.zeros(4), 1e-3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("values", [PLAIN[::-1], PLAIN * 1e-6, np.random.default_rng(3).permutation(PLAIN)])

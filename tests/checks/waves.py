@@ -1,7 +1,5 @@
 """Cosines and sines of angles, and how programs double their columns; scalings are those of `tests.tools.attack`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

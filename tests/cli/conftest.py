@@ -1,7 +1,5 @@
 """What tests of the command line share: each starts in an empty folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

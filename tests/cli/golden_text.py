@@ -3,8 +3,6 @@
 python -m tests.cli.golden_text > tests/cli/golden.txt writes the file that a test compares. Read what changed.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout

@@ -1,7 +1,5 @@
 """`pecli apply`: files in, files out, as other projects' formulas and numbers have it."""
 
-from __future__ import annotations
-
 import io
 import math
 

@@ -1,7 +1,5 @@
 """`pecli audit`: options, JSON, text, pictures, exit codes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

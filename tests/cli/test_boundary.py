@@ -1,7 +1,5 @@
 """The one boundary: whatever goes wrong is one line and an exit code, never 1, which is an answer."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

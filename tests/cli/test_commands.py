@@ -1,7 +1,5 @@
 """The list of commands: complete, a line or two each, and found by other words."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """`pecli config`: what a model uses, for people and for scripts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`pecli convert` and `pecli resize` from the shell: what they write, say and refuse."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`pecli diff`: what it prints, draws and exits with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The four generators: what they print, write and check."""
 
-from __future__ import annotations
-
 import math
 from hashlib import sha256
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Help and typical answers are those in golden.txt, which tests.cli.golden_text writes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`pecli identify`: what made an unknown table."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

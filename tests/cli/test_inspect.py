@@ -1,7 +1,5 @@
 """`pecli inspect`: what is in a file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """`pecli rope --config` and `--model`: tables as a model uses them; `pecli models`; schemes from words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

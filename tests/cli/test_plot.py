@@ -1,7 +1,5 @@
 """The command that draws, and the option of the generators."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Real processes: pipes, signals, terminals, disks that are full."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -1,7 +1,5 @@
 """`pecli runtimes`, and `--runtime` of the other commands."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`pecli verify` of what people have: folders, shards, several files of which some have no tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

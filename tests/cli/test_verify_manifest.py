@@ -1,7 +1,5 @@
 """`pecli verify pecli.toml`: many checks in one process."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

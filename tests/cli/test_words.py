@@ -1,74 +1,12 @@
 """Words that users of transformers, vLLM, llama.cpp, MLX, ExLlama and text-generation-webui type, and what happens."""
 
-from __future__ import annotations
+from pathlib import Path
 
 import pytest
 
-COMMANDS = """
-compare diff | explain diff | Heatmap plot | show plot | presets models | dump inspect | check verify | ropee rope
-validate verify | interpolate resize | permute convert | rotate apply | detect identify | precision audit | rotary rope
-"""
-OPTIONS = """
---rope-theta | --theta
---rope_theta | --theta
---rope-freq-base | --theta
---rotary-emb-base | --theta
---rope-type | --scaling
---rope-scaling | --scaling
---rope-freq-scale | --scaling linear --factor N (one over the scale)
---compress-pos-emb | --scaling linear --factor N
---compress_pos_emb | --scaling linear --factor N
---rope-scale | --scaling linear --factor N
---alpha | --scaling ntk --factor N
---alpha_value | --scaling ntk --factor N
---rope-alpha | --scaling ntk --factor N
---yarn-ext-factor | --scaling yarn --factor N
---yarn-orig-ctx | --original-len
---yarn-attn-factor | --attention-factor
---attn_factor | --attention-factor
---yarn-beta-fast | --beta-fast
---yarn-beta-slow | --beta-slow
---rotary-pct | --partial-rotary-factor
---rotary-dim | --dim
---head-dim | --dim
---head_dim | --dim
---hidden-size | --dim
---n-rot | --dim
---dims | --dim
---d-model | --dim
---position-ids | --positions
---sections | --mrope-section
---past-length | --offset
---start-pos | --offset
---max-model-len | --seq-len
---ctx-size | --seq-len
---n-ctx | --seq-len
---max_seq_len | --seq-len
---seq_len | --seq-len
---traditional | --layout
---is-neox-style | --layout
---layot | --layout
---tol | --atol
-"""
-VALUES = """
-layout halves neox neox-style rotate_half split half
-layout interleaved gptj GPT-J gpt-j traditional norm normal adjacent
-dtype float32 fp32 f32 float single
-dtype float16 fp16 f16 half
-dtype bfloat16 bf16
-dtype float64 fp64 double
-scaling none default
-"""
-MODELS = """
-mistral | note: mistral → mistral-7b-v0.3
-llama3.1 | note: llama3.1 → llama-3.1-8b
-llama | these have it: llama-2-7b,
-qwen | these have it: qwen2.5-0.5b,
-phi | these have it: phi-1.5,
-deepseek | these have it: deepseek
-meta-llama/Llama-3.1-8B |
-Llama-3.1-8B-Instruct |
-"""
+WORDS = Path(__file__).with_name("words.txt").read_text(encoding="utf-8")
+COMMANDS, OPTIONS, VALUES, MODELS = WORDS.split("\n\n")
+"""In columns: another word and what is meant, or an option, its value and other words for it."""
 
 
 def rows(text: str) -> list[list[str]]:

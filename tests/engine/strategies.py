@@ -1,7 +1,5 @@
 """Schemes of all kinds, small enough to make many."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from pecli.engine.schemes import BIAS_RECIPE, RECIPES

@@ -1,7 +1,5 @@
 """Turning pairs: every layout against the formula written out, whole arrays in threads against single blocks."""
 
-from __future__ import annotations
-
 import math
 
 import ml_dtypes

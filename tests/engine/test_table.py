@@ -1,7 +1,5 @@
 """Whole or piece by piece, with one thread or many: the same bytes; what gives no numbers is refused in one line."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from dataclasses import replace

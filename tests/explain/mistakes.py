@@ -1,7 +1,5 @@
 """Planted mistakes: of tables, with the edits that name them, as several storages keep them; and of rotations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Every layout is read back into the parts it was made of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 a command only if it makes the table. All tables are made by NumPy's own formulas.
 """
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from collections.abc import Callable

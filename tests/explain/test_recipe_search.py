@@ -1,7 +1,5 @@
 """Tables that runtimes and GPUs computed are explained as that: by verify, diff and identify."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

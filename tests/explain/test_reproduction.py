@@ -1,7 +1,5 @@
 """Every command that a reason prints runs, and makes the numbers of the dump."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Positions that were used, solved from rotations by a formula of the test's own."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

@@ -2,8 +2,6 @@
 compared with another. Nothing may be claimed of them, by identify or by verify.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

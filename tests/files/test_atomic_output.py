@@ -2,8 +2,6 @@
 an input are never taken for those of an output.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import stat

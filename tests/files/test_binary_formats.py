@@ -1,7 +1,5 @@
 """Binary formats, .npy, .npz and .safetensors: as NumPy, zipfile and the official library read and write them."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -50,7 +48,6 @@ def test_others_read_what_is_written(
     digest = hashlib.sha256(b"".join(arrays[name].tobytes() for name in order)).hexdigest()
     assert noted == {**spec, "sha256": digest}
     found = load_file(f"a.{kind}")
-    found.check()
     assert (list(found.tensors), json.loads(found.metadata["pecli"])) == (order, noted)
     assert same(dict(found.tensors), arrays)
 
@@ -72,13 +69,12 @@ def test_npz_of_numpy(folder: Path, arrays: Arrays, write, pecli_cli) -> None:
     write("a.npz", **more)
     loaded = load_file("a.npz")
     assert same(dict(loaded.tensors), more)
-    loaded.check()
     write("a.npz", a=np.random.default_rng(0).random((300, 40)))
     raw = bytearray(Path("a.npz").read_bytes())
     raw[len(raw) // 2] ^= 1
     Path("a.npz").write_bytes(raw)
     with pytest.raises(FileError, match=r"member 'a\.npy' is damaged"):
-        load_file("a.npz").check()
+        dict(load_file("a.npz").tensors)
     assert pecli_cli("inspect", "a.npz", "--json").json["tensors"][0]["shape"] == [300, 40]  # by its header alone
     assert pecli_cli("inspect", "a.npz", "--stats").code == 3
 

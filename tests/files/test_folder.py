@@ -1,7 +1,5 @@
 """Folders of tensors and indices of shards: one set of tensors, whatever files they are in."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

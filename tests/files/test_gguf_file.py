@@ -1,7 +1,5 @@
 """Tensors of .gguf files: floats are read, quantised ones named."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

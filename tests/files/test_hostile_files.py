@@ -2,8 +2,6 @@
 little memory, and never half a file.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Tensors of .onnx files, which the onnx package reads: `pip install onnx`."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

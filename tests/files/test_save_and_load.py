@@ -1,7 +1,5 @@
 """Which format a name asks for, and which file a name means."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Tables as text, .csv, .json and .h: every number reads back as itself; text that is no table is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Files of torch.save: the numbers in them, and that nothing in them is ever run."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -1,7 +1,5 @@
 """Zarr stores hold the bytes of the table, and appear when they are complete."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Values of the layers written out in plain Python, and what their tests share."""
 
-from __future__ import annotations
-
 import math
 
 import ml_dtypes

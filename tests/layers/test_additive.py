@@ -1,7 +1,5 @@
 """Sinusoidal and learned tables added, and biases of attention scores."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -143,10 +141,6 @@ class TestAlibi:
         found = layer.backward(grad)
         same_bits(found, grad)
         assert not np.shares_memory(found, grad)
-        with pytest.raises(ValueError, match=r"grad is of shape \(3, 4, 4\); this layer was made for H = 2"):
-            layer.backward(np.zeros((3, 4, 4)))
-        with pytest.raises(TypeError, match="grad is of dtype int64"):
-            layer.backward(np.zeros((2, 4, 4), np.int64))
 
     def test_a_mask_stays(self):
         seen = np.tri(5, dtype=bool)

@@ -1,7 +1,5 @@
 """What all layers have in common."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """Turning queries and keys."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -60,8 +58,6 @@ class TestRotary:
         x = random(2, 4)
         by_id, by_offset = RotaryPosEmbedding()(x, [2**40 - 1, 2**40]), RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0]
         np.testing.assert_array_equal(by_id, by_offset)
-        with pytest.raises(ValueError, match="be at most 2\\^40, and the last of these would be 1099511627777"):
-            RotaryPosEmbedding().apply(x, x, 2**40)
 
     def test_ids_are_copied_for_backward(self):
         layer, ids = RotaryPosEmbedding(), np.array([3, 5])
@@ -104,11 +100,6 @@ class TestRotaryApply:
 
     def test_backward_is_of_calls_and_apply_backward_of_apply(self):
         layer, x = RotaryPosEmbedding(), random(3, 4)
-        with pytest.raises(ValueError, match=r"grad_q is without a call.*call apply first"):
-            layer.apply_backward(x, x)
-        layer.apply(x, x)
-        with pytest.raises(ValueError, match="call the layer first, or take apply_backward"):
-            layer.backward(x)
         layer(x, [4, 5, 6])
         layer.apply(x, x, offset=1)
         near(layer.backward(x), rotated(x, [4, 5, 6], sign=-1))

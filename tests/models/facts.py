@@ -1,7 +1,5 @@
 """What tests of models share: what a configuration is read as, in a few words, and files of GGUF."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping
@@ -17,8 +15,8 @@ DATA = Path(__file__).parent / "data"
 def stored(*names: str) -> Any:
     """What files of `data` hold: an object, or the lines of several files."""
     if names[0].endswith(".json"):
-        return json.loads((DATA / names[0]).read_text())
-    return [json.loads(line) for name in names for line in (DATA / name).read_text().splitlines()]
+        return json.loads((DATA / names[0]).read_text(encoding="utf-8"))
+    return [json.loads(line) for name in names for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
 
 
 def one(config: Model) -> Encoding:

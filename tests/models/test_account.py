@@ -1,7 +1,5 @@
 """The account of keys: what looks like positions changes the result, or is named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Heads, key heads and fused rows of models, from configurations as they are published."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What configurations of families mean, and what families imply where a configuration is silent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -11,83 +9,15 @@ from pecli.models.find import load_config, load_model
 from tests.models.facts import agrees, by_layer, facts, one, stored
 
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 8192}
-SCALED = {"factor": 8.0, "original_max_position_embeddings": 8192}
-DEFAULT = {"rope_type": "default", "rope_theta": 1e4}
-SIGLIP = {"model_type": "siglip_vision_model", "num_attention_heads": 16, "image_size": 896, "patch_size": 14}
 
-CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
-    "qwen2-vl": (
-        {
-            **LLAMA,
-            "model_type": "qwen2_vl",
-            "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
-            "vision_config": {"embed_dim": 1280, "num_heads": 16, "hidden_size": 3584, "patch_size": 14},
-        },
-        {"": (128, 1e6, "none", "halves"), "vision": (80, 1e4, "none", "halves")},
-    ),
-    "mpt-learned": (
-        {"model_type": "mpt", "d_model": 64, "n_heads": 4, "max_seq_len": 128, "attn_config": {"alibi": False}},
-        {"": ("learned", 128, 64)},
-    ),
-    "gemma-3-4b: sizes that the hub leaves out": (
-        {
-            "model_type": "gemma3",
-            "text_config": {"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"}},
-            "vision_config": {"hidden_size": 1152, **SIGLIP},
-        },
-        {
-            "full_attention": (256, 1e6, "linear", "halves"),
-            "sliding_attention": (256, 1e4, "none", "halves"),
-            "vision": ("learned", 4096, 1152),
-        },
-    ),
-    "dbrx": (
-        {"model_type": "dbrx", "d_model": 6144, "n_heads": 48, "attn_config": {"rope_theta": 500000}},
-        {"": (128, 5e5, "none", "halves")},
-    ),
-    "pixtral: even frequencies for rows, odd ones for columns": (
-        {
-            "model_type": "mistral3",
-            "text_config": {"model_type": "mistral", "head_dim": 128, "rope_theta": 1e9},
-            "vision_config": {"model_type": "pixtral", "head_dim": 64, "rope_theta": 10000.0},
-        },
-        {"": (128, 1e9, "none", "halves"), "vision": (64, 1e4, "none", "halves")},
-    ),
-    "hunyuan: dynamic with alpha is ntk": (
-        {"model_type": "hunyuan_v1_dense", "head_dim": 128, "rope_scaling": {"type": "dynamic", "alpha": 1000.0}},
-        {"": (128, 1e4, "ntk", "halves")},
-    ),
-    "olmo3 scales its full layers only": (
-        {**{**LLAMA, "model_type": "olmo3", "rope_theta": 5e5}, "rope_scaling": {"rope_type": "yarn", **SCALED}},
-        {"full_attention": (128, 5e5, "yarn", "halves"), "sliding_attention": (128, 5e5, "none", "halves")},
-    ),
-    "settings by layer type that a class adds": (
-        {"model_type": "gemma4_text", "head_dim": 256},
-        {"sliding_attention": (256, 1e4, "none", "halves"), "full_attention": (512, 1e6, "proportional", "halves")},
-    ),
-    "settings of a class give way to those of a file": (
-        {"model_type": "gpt_oss", "rope_parameters": DEFAULT},
-        {"": (64, 1e4, "none", "halves")},
-    ),
-    "names that are no layer types": (
-        {**LLAMA, "layer_types": ["full_attention"] * 4, "rope_parameters": {"main": DEFAULT, "compress": DEFAULT}},
-        {"main": (128, 1e4, "none", "halves"), "compress": (128, 1e4, "none", "halves")},
-    ),
-    "compressed layers have a base of their own": (
-        {
-            **{"model_type": "deepseek_v4", "head_dim": 512, "qk_rope_head_dim": 64},
-            **{"rope_theta": 1e4, "compress_rope_theta": 1.6e5, "rope_scaling": {"type": "yarn", **SCALED}},
-        },
-        {"main": (64, 1e4, "none", "interleaved"), "compress": (64, 1.6e5, "yarn", "interleaved")},
-    ),
-}
+CONFIGS = {name: (config, expected) for name, config, expected in stored("family_layers.jsonl")}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_configurations_are_explained(name: str) -> None:
     config, expected = CONFIGS[name]
     model = load_config(config)
-    assert by_layer(config) == expected
+    assert {layer: [*sizes] for layer, sizes in by_layer(config).items()} == expected
     assert not any("unknown" in warning for warning in model.warnings)
     for encoding in model:
         assert encoding.described().keys() <= encoding.sources.keys()

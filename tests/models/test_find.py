@@ -1,7 +1,5 @@
 """A model by whatever says what it is, and how long a context it claims."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -116,26 +114,6 @@ def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path) -> No
         assert load_model(given).one().parameters == load_config(given).one().parameters == encoding.parameters
         assert pecli.verify(table, given).passed
         assert not pecli.verify({"inv_freq": table["inv_freq"] / 2}, given).passed
-
-
-NOTHING = {
-    "nowhere/config.json": (3, "does not exist"),
-    "./llama": (3, "does not exist"),
-    "empty": (3, "is a folder without a config.json"),
-    "lama-3.1-8b": (2, "did you mean 'llama-3.1-8b'?"),
-    "qqqq": (2, "pecli models lists presets"),
-}
-
-
-@pytest.mark.parametrize("name", NOTHING)
-def test_names_of_nothing(pecli_cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").mkdir()
-    code, words = NOTHING[name]
-    for option in ("--config", "--model"):
-        outcome = pecli_cli("rope", "--seq-len", "4", option, name)
-        assert (outcome.code, outcome.err.count("\n")) == (code, 1)
-        assert words in outcome.err
 
 
 def test_a_folder_with_one_gguf_file() -> None:

@@ -1,7 +1,5 @@
 """Headers of GGUF files, as llama.cpp reads them, and the factors that they hold."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

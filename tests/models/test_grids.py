@@ -1,7 +1,5 @@
 """Models whose positions are those of images and videos, or relative: what their configurations ask for."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Configurations that lie or break: one line, exit code 3 or 2, never a traceback."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from typing import Any

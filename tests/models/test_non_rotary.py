@@ -1,78 +1,15 @@
 """Tables that are added, biases, and what pecli has no scheme for: which families have them, by which keys."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import pytest
 
 import pecli
 from pecli.models.find import load_config
-from tests.models.facts import agrees, check, one
+from tests.models.facts import agrees, one
 
 SIZES = {"hidden_size": 768, "num_attention_heads": 12}
-ROWS = {"hidden_size": 768, "max_position_embeddings": 514}
 VISION = {"hidden_size": 1152, "image_size": 448, "patch_size": 14, "num_attention_heads": 16, "num_heads": 16}
-VIDEO = {"hidden_size": 64, "image_size": 224, "patch_size": 16, "num_frames": 16, "tubelet_size": 2}
-ALIBI = {"scheme": "alibi", "rule": "paper", "max_bias": 8.0}
-
-TABLES: dict[str, tuple[Any, ...]] = {
-    "baichuan-13b": (
-        {"model_type": "baichuan", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 40},
-        {**ALIBI, "heads": 40, "form": "causal"},
-    ),
-    "baichuan-7b": (
-        {"model_type": "baichuan", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32},
-        {"scheme": "rope", "rotary_dim": 128},
-    ),
-    "mosaicbert": (
-        {"model_type": "bert", "alibi_starting_size": 512, "position_embedding_type": "absolute", **SIZES},
-        {**ALIBI, "heads": 12, "form": "symmetric"},
-    ),
-    "mpt by default": ({"model_type": "mpt", "n_heads": 32}, {**ALIBI, "heads": 32, "form": "key-last"}),
-    "falcon": (
-        {"model_type": "falcon", "hidden_size": 2048, "num_attention_heads": 32, "alibi": True},
-        {**ALIBI, "form": "key", "slope_dtype": "bfloat16", "bias_divisor": 8.0},  # √64
-        "rounds the slopes to bfloat16 and divides the bias by √head_dim",
-    ),
-    "videomae counts patches through time": (
-        {"model_type": "videomae", **VIDEO},
-        {"scheme": "sinusoidal", "seq_len": 1568, "layout": "interleaved"},
-    ),
-    "patches may be counted": (
-        {"model_type": "siglip2_vision_model", "hidden_size": 768, "num_patches": 256, "patch_size": 16},
-        {"scheme": "learned", "max_len": 256, "dim": 768},
-    ),
-    "no registers": ({"model_type": "dinov2_with_registers", "num_register_tokens": 4, **VISION}, {"max_len": 1025}),
-    "registers of aimv2": ({"model_type": "aimv2_vision_model", "num_register_tokens": 4, **VISION}, {"max_len": 1024}),
-    "a style is spelled out": (
-        {"model_type": "qwen2_audio_encoder", "d_model": 384, "max_source_positions": 1500},
-        {"style": "whisper", "base": 1e4, "layout": "halves", "freq_shift": 1.0, "source of layout": "style whisper"},
-    ),
-    "marian": (
-        {"model_type": "marian", "d_model": 64, "max_position_embeddings": 512},
-        {"style": "marian", "layout": "halves", "freq_shift": 0.0, "source of freq_shift": "style marian"},
-    ),
-    "a conformer has sines of relative positions": (  # as transformers' ParakeetEncoderRelPositionalEncoding makes them
-        {"model_type": "parakeet_encoder"},
-        {"scheme": "sinusoidal", "relative": True, "layout": "interleaved"},
-    ),
-    # the row of the first position
-    "roberta": (
-        {"model_type": "roberta", **ROWS},
-        {"offset": 2, "source of offset": "class default of RobertaConfig.pad_token_id + 1"},
-    ),
-    "camembert": ({"model_type": "camembert", "pad_token_id": 0, **ROWS}, {"offset": 1}),
-    "xlm-roberta": ({"model_type": "xlm-roberta", "pad_token_id": -1, **ROWS}, {"offset": None}),
-    "opt": ({"model_type": "opt", **ROWS}, {"max_len": 516, "offset": 2, "source of offset": "family"}),
-    "bert": ({"model_type": "bert", "pad_token_id": 0, **ROWS}, {"offset": None}),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_what_a_family_has(name: str) -> None:
-    check(*TABLES[name])
 
 
 SINES = ["distilbert sinusoidal_pos_embds dim", "xlm sinusoidal_embeddings emb_dim", "xlm sinusoidal_pos_embds emb_dim"]

@@ -1,7 +1,5 @@
 """Rotary settings: what is left out, what is said twice, layers without rope, names with two meanings."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 import pecli
 from pecli.models.find import load_config
 from pecli.models.presets import presets
-from tests.models.facts import agrees, check, one
+from tests.models.facts import agrees, one
 
 ORIGINAL = "original_max_position_embeddings"
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 8192}
@@ -18,139 +16,6 @@ LLAMA3 = {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_f
 SIZES = {"hidden_size": 5120, "num_attention_heads": 40, "head_dim": 128, "num_hidden_layers": 48}
 SCOUT = {"model_type": "llama4_text", **SIZES, "rope_theta": 5e5, "rope_scaling": LLAMA3}
 LONG = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
-ERNIE = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 512, "num_attention_heads": 4}
-QWEN3_VL = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True}
-MINISTRAL = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, ORIGINAL: 16384}
-NESTED = {name: {"rope_type": "default", "rope_theta": 1e4} for name in ("full_attention", "sliding_attention")}
-NONE, GLM = {"rope_type": "default"}, "family default (glm)"
-YARN = {"type": "yarn", "factor": 2.0, ORIGINAL: 2048}
-TEXT = {"model_type": "qwen3_vl_text", "head_dim": 128, "rope_scaling": QWEN3_VL}
-
-RULES: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
-    "the top length wins": ({ORIGINAL: 4096, "rope_scaling": YARN}, {ORIGINAL: 4096}, f" is 4096; {ORIGINAL} wins"),
-    "two bases": (
-        {"rope_theta": 1e6, "rope_parameters": {**NONE, "rope_theta": 1e4}},
-        {"base": 1e4},
-        "10000; rope_parameters.rope_theta wins",
-    ),
-    "equal bases": ({"rope_theta": 1e6, "rope_parameters": {**NONE, "rope_theta": 1e6}}, {"base": 1e6}, ""),
-    "two types": ({"rope_scaling": {**YARN, "rope_type": "linear"}}, {"scaling": "linear"}, "rope_type wins"),
-    "equal types": (
-        {"rope_scaling": {"type": "mrope", **NONE, "mrope_section": [16, 24, 24]}},
-        {"scaling": "none"},
-        "",
-    ),
-    "rope_scaling wins over rope_parameters": (
-        {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"type": "linear", "factor": 4.0}},
-        {"factor": 2.0},
-        "rope_scaling wins",
-    ),
-    "leftover scaling values": ({"rope_scaling": {**NONE, "factor": 8.0}}, {"factor": None}, "not used"),
-    "an explicit attention factor": (
-        {"rope_scaling": {**YARN, "attention_factor": 0.9}},
-        {"attention_factor": 0.9},
-        "rope_scaling.attention_factor is given",
-    ),
-    "a key that says what the family does": (
-        {"model_type": "qwen3_vl", "text_config": TEXT},
-        {"source of mrope_interleaved": "text_config.rope_scaling.mrope_interleaved"},
-        None,
-    ),
-    "a family implies a share": ({"model_type": "glm"}, {"source of partial_rotary_factor": GLM}, ""),
-    "a family implies a layout": ({"model_type": "glm"}, {"source of layout": GLM, "source of base": "default"}, ""),
-    "an unknown family": (
-        {"model_type": "wibble", "rope_theta": 5e5},
-        {"rotary_dim": 128, "layout": "halves", "source of dim": "hidden_size // num_attention_heads"},
-        "'wibble' is unknown",
-    ),
-    "sections that are none": (
-        {**ERNIE, "rope_parameters": {"rope_theta": 5e5, "mrope_section": []}},
-        {"order": [*range(0, 44, 2), *range(1, 44, 2), *range(44, 64)]},
-        None,
-    ),
-    "Ernie keeps rows, columns and time apart": (
-        {**ERNIE, "head_dim": 16, "rope_parameters": {"rope_theta": 5e5, "mrope_section": [2, 2, 4]}},
-        {"order": [0, 2, 1, 3, 4, 5, 6, 7]},
-        "stored axis by axis",
-    ),
-    "three axes share an even third each": (
-        {"model_type": "minimax_m3_vl_vision", "hidden_size": 1280, "num_attention_heads": 16},
-        {"axis_dim": 26, "rotary_dim": 78, "head_dim": 80},
-        None,
-    ),
-    "layers that no one has": (
-        {"layer_types": ["full_attention"] * 4, "rope_parameters": NESTED},
-        {"base": 1e4},
-        "settings of sliding_attention are not used",
-    ),
-    "ernie4_5_moe": ({"model_type": "ernie4_5_moe"}, {"layout": "interleaved"}, None),
-    "openai_privacy_filter": ({"model_type": "openai_privacy_filter"}, {"layout": "interleaved"}, None),
-    "hy_v4": ({"model_type": "hy_v4", "qk_rope_head_dim": 64, "kv_lora_rank": 512}, {"layout": "halves"}, None),
-    "mistral_large4": ({"model_type": "mistral_large4_text", "qk_rope_head_dim": 64}, {"layout": "deepseek"}, None),
-    **{
-        f"the length stands in for the original one, {kind}": (
-            {"rope_scaling": {"rope_type": kind, "factor": 2.0, **more}},
-            {ORIGINAL: 8192},
-            "max_position_embeddings is used instead",
-        )
-        for kind, more in {"yarn": {}, "llama3": {**LLAMA3, ORIGINAL: None}, "longrope": LONG}.items()
-    },
-    "Llama 4, all layers": ({**SCOUT, "no_rope_layers": [1] * 48}, {"nope_layers": None, "attn_scale": None}, ""),
-    "Llama 4 without a temperature": (
-        {**SCOUT, "attn_temperature_tuning": False, "num_hidden_layers": 4},
-        {"nope_layers": [3], "attn_scale": None},
-        "layers 3 have no rope",
-    ),
-    "SmolLM3 by its interval": (
-        {"model_type": "smollm3", "num_hidden_layers": 8, "no_rope_layer_interval": 2},
-        {"nope_layers": [1, 3, 5, 7], "source of nope_layers": "one layer in 2 (no_rope_layer_interval)"},
-        None,
-    ),
-    "Ministral 3 multiplies its queries": (
-        {"model_type": "ministral3", "rope_parameters": {**MINISTRAL, "llama_4_scaling_beta": 0.1}},
-        {"llama_4_scaling_beta": 0.1},
-        "1 + 0.1·ln(1 + ⌊p/16384⌋)",
-    ),
-    "Ministral 3 without": (
-        {"model_type": "ministral3", "max_position_embeddings": 262144, "rope_parameters": MINISTRAL},
-        {"llama_4_scaling_beta": None},
-        "",
-    ),
-    "a temperature without an original length": (
-        {"rope_scaling": {"rope_type": "default", "llama_4_scaling_beta": 0.1}},
-        {"llama_4_scaling_beta": 0.1},
-        "",
-    ),
-    "two bases of layers": ({"layer_rope_theta": [1e4, 5e5]}, {}, "layers have bases of their own"),
-    "one base for all": ({"layer_rope_theta": [1e4, 1e4]}, {}, ""),
-    "mixed ntk": ({"model_type": "gte", "rope_scaling": {"type": "ntk", "factor": 8.0, "mixed_b": 0.5}}, {}, "mixed_b"),
-    "a key wins over the class": ({"model_type": "qwen3", "head_dim": 64}, {"head_dim": 64}, ""),
-    "the class wins over a quotient": ({"model_type": "qwen3", "hidden_size": 2048}, {"head_dim": 128}, ""),
-    "a key of a dialect": ({"model_type": "qwen2", "rotary_pct": 0.5}, {"rotary_dim": 64}, ""),
-    "a key that a class ignores": (
-        {"model_type": "qwen2", "partial_rotary_factor": 0.5},
-        {"rotary_dim": 128},
-        "the code of Qwen2Config ignores",
-    ),
-    "the nearest known key": ({"rope_scaling": {**YARN, "attn_factor": 0.878}}, {}, "did you mean 'attention_factor'?"),
-    "lengths that do not fit": (
-        {"rope_scaling": {"type": "yarn", "factor": 8.0, ORIGINAL: 4096}},
-        {},
-        "make 32768, but the model says 8192",
-    ),
-    "a scaling that was lost": (
-        {"rope_theta": 5e5, "max_position_embeddings": 131072},
-        {"base": 5e5},
-        "rope_scaling may have been lost",
-    ),
-    "no scaling to be lost": ({"rope_theta": 5e5, "max_position_embeddings": 131073}, {"base": 5e5}, ""),
-}
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_rules(name: str) -> None:
-    change, expected, said = RULES[name]
-    check({**LLAMA, **change}, expected, said)
 
 
 def test_what_presets_say_of_themselves() -> None:

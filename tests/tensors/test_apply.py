@@ -1,7 +1,5 @@
 """What is applied to tensors, against NumPy's formulas, Arb's sums rounded once, and transformers' own models."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction
@@ -64,61 +62,12 @@ def test_sums() -> None:
     assert np.array_equal(pecli.apply(scores, pecli.Alibi(2)), expected)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "options", "words"),
-    [
-        ("llama-2-7b", {"layout": "pairs"}, "it must be one of halves"),
-        ("gpt-oss-20b", {}, "a head of gpt-oss-20b has 64 channels"),
-        (pecli.Sinusoidal(6, 128), {"inverse": True}, "sinusoidal has no use for it"),
-        (3, {}, "it must be a path, a preset"),
-    ],
-)
-def test_what_cannot_be_applied(encoding: Any, options: dict[str, Any], words: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=words):
-        pecli.apply(Q, encoding, **options)
-
-
 def test_heads_are_not_taken_for_positions() -> None:
     heads = np.zeros((1, 6, 32, 128), np.float32)
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
         pecli.apply(heads, "llama-2-7b")
     assert pecli.apply(heads, "llama-2-7b", seq_axis=-2).shape == heads.shape  # who says so means it
     assert pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape  # the same at all positions
-
-
-class Broken:
-    """Something that says it is an array, and gives nothing up."""
-
-    dtype = "float32"
-
-    def __array__(self, *given: Any, **more: Any) -> np.ndarray:
-        raise OSError("not here")
-
-    def detach(self) -> Any:
-        raise OSError("not here")
-
-
-@pytest.mark.parametrize(
-    ("x", "options", "words"),
-    [
-        (Q, {"seq_axis": "x"}, "seq_axis is 'x'"),
-        (Q, {"seq_axis": 1.5}, "seq_axis is 1.5"),
-        (Q, {"inverse": "no"}, "inverse is 'no'"),
-        (Q, {"trailing": 1}, "trailing is 1"),
-        (Q, {"offset": "3"}, "offset is '3'"),
-        (Q, {"shift": None, "positions": [[1, 2], [3]]}, "positions is a list of lists of unlike lengths"),
-        (Q, {"layout": 3}, "layout is 3"),
-        (np.ma.masked_greater(Q, 0), {}, "masked"),
-        (np.rec.fromarrays([Q[0, 0, :, 0]], names="a"), {}, "a table holds numbers"),
-        (Broken(), {}, "cannot be had"),
-        (pecli.Rope(6, 128), {"shift": 3}, "x is a Rope; the array comes first"),
-    ],
-)
-def test_wrong_calls_are_errors_of_ours_in_a_line(x: Any, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(pecli.PecliError) as problem:
-        pecli.apply(x, pecli.Rope(6, 128), **options)
-    assert words in str(problem.value)
-    assert "\n" not in str(problem.value)
 
 
 def test_a_recipe_counts() -> None:

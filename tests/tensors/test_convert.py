@@ -1,7 +1,5 @@
 """Conversions move what they should, change no score, and leave every other byte alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,15 +133,6 @@ def test_a_format_keeps_the_spec(tmp_path: Path, pecli_cli, suffix: str) -> None
     assert all(np.array_equal(found[name], array) for name, array in pecli.Rope(9, 8).tables().items())
 
 
-def test_keys_that_do_not_fit_the_queries() -> None:
-    weights = {"q_proj": np.zeros((32, 3)), "k_proj": np.zeros((12, 3))}
-    for kv_heads in (None, 2, 4):
-        with pytest.raises(ParameterError, match=r"'k_proj' is \(12, 3\)"):
-            convert(weights, *TO_HALVES, heads=4, kv_heads=kv_heads)
-    with pytest.raises(ParameterError, match="heads is missing"):
-        convert(weights, *TO_HALVES)
-
-
 def test_projections_by_name() -> None:
     known = {
         "q": "layers.0.attention.wq.weight blk.0.attn_q.weight a.self_attn.q_norm.weight h.query.bias",
@@ -195,44 +184,3 @@ def test_a_check_says_what_has_no_partner(tmp_path: Path, pecli_cli) -> None:
     assert made.unpaired[0] in told["proves"]
     with pytest.raises(ParameterError, match="no query and key weights that go together"):
         made_of({name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS).check()
-
-
-@pytest.mark.parametrize(
-    ("shape", "layout", "words"),
-    [
-        ((30, 4), Heads(4, 4), "(30, 4)"),
-        ((32, 4), Heads(4, 4, head_dim=16), "4 heads of 16, that is 64 rows"),
-        ((12, 4), Heads(4, 4), "rotary_dim is 3"),
-        ((32, 4), Heads(4, 4, rotary_dim=10), "at most the 8"),
-        ((4, 4, 4), Heads(4, 4), "(4, 4, 4)"),
-        ((), Heads(4, 4), "()"),
-    ],
-)
-def test_shapes_that_do_not_fit(shape: tuple[int, ...], layout: Heads, words: str) -> None:
-    with pytest.raises(ParameterError) as problem:
-        moved("q_proj.weight", np.zeros(shape), layout)
-    assert words in str(problem.value)
-
-
-def test_what_cannot_be_meant() -> None:
-    with pytest.raises(ParameterError, match="multiple"):
-        Heads(6, 4)
-    weights = {"a": np.zeros((4, 4)), "b": np.zeros(4)}
-    for wrong in ({"source": "halves"}, {"target": "halves"}, {"heads": 1}, {"include": ("*",)}, {"trailing": True}):
-        with pytest.raises(ParameterError, match="missing"):
-            convert(weights, **wrong)
-    for wrong, name in (({"source": "zz"}, "source"), ({"target": "zz"}, "target")):
-        with pytest.raises(ParameterError, match=f"{name} is 'zz'"):
-            convert(weights, **wrong)
-    with pytest.raises(ParameterError, match="include is missing"):
-        convert(weights, *TO_HALVES, heads=HEADS)
-    with pytest.raises(ParameterError, match=r"include is 'q\*'"):
-        convert(weights, *TO_HALVES, heads=1, include=["q*"])
-    with pytest.raises(ParameterError, match="that move"):
-        made_of(weights, "halves", heads=1, include=["a"]).check()
-    with pytest.raises(TypeError, match="masked"):
-        convert(np.ma.masked_equal(np.ones((4, 4)), 1), *TO_HALVES)
-    for wrong in ({"dtype": "int8"}, {"trailing": "no"}, {"heads": 0}, {"head": 4}, {"model": 5}):
-        with pytest.raises((ParameterError, TypeError)) as problem:
-            convert(weights, *TO_HALVES, **wrong)
-        assert "\n" not in str(problem.value)

@@ -4,8 +4,6 @@ The formulas are written from the published layouts of the families: how q and k
 channels rotate and how they pair. A pair is a complex number, multiplied by exp(i · position · base^(−2i/d)).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Learned tables change their length, and only that."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path
@@ -10,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.errors import ParameterError
 from pecli.tensors.resize import resize, taps
 
 TABLE = np.random.default_rng(3).standard_normal((17, 4)).astype(np.float32)
@@ -44,21 +41,6 @@ def test_blocks_may_be_cut_anyhow(
     for elements in (1, 30, 200):
         monkeypatch.setattr("pecli.tensors.resize._ELEMENTS", elements)
         assert resize(TABLE, to, **given).tobytes() == whole.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("array", "words"),
-    [
-        (TABLE[:16], "16 rows, and 1 + 4x4 are 17"),
-        (TABLE[0], "(rows, dim)"),
-        (np.zeros((2, 17, 4)), "(1, rows, dim)"),
-        (np.zeros((17, 4), np.int64), "floating"),
-    ],
-)
-def test_tables_that_do_not_fit(array: np.ndarray, words: str) -> None:
-    with pytest.raises(ParameterError) as problem:
-        resize(array, (6, 5), grid=(4, 4), keep=1)
-    assert words in str(problem.value)
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, -1.7e308])

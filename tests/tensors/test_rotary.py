@@ -1,7 +1,5 @@
 """Rotated tensors: correctly rounded, there and back, and the same however they are cut."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import ml_dtypes

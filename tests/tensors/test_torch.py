@@ -1,7 +1,5 @@
 """Tensors of torch in and out: dtype, device and gradient stay. Skipped where torch is missing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ is not the planted mistakes, if a claim leaves more than the tolerance and its o
 than two seconds of CPU.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

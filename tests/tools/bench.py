@@ -8,8 +8,6 @@ busy machine --cpu compares the time of the processors instead of the clock's. -
 and the README. The folder takes 6 GiB; all of it takes less than ten minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

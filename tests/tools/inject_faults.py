@@ -5,8 +5,6 @@ checks what is left: the exit code is never 1, an error is one line, the output 
 and nothing else is in the folder. It takes some minutes; arguments are names of writers.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -12,8 +12,6 @@ become a rule; the others are kept with their shape. Model types that pecli has 
 caches of cosines and sines, projections and norms. Tables of a model's parts are kept by shape.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import dataclasses

@@ -6,8 +6,6 @@
 Made so on the CPU (torch_powers on x86-64 with AVX-512). The tests need none of these packages.
 """
 
-from __future__ import annotations
-
 import base64
 import importlib
 import json
@@ -147,7 +145,7 @@ def rotated() -> None:
 
 def styles() -> None:
     """Small tables on grids by other libraries' own code; complex numbers and 2 × 2 matrices stay such.
-    A key is NAME/TENSOR; tests/engine/schemes/test_grid_styles.py says which command makes each.
+    A key is NAME/TENSOR; styles.json beside it says which command makes each.
     """
     import torch
     from positional_encodings.torch_encodings import PositionalEncoding2D, PositionalEncoding3D

@@ -7,8 +7,6 @@ A mutant is then tried with those that enter the function it changes, the quick 
 all of the wider tests. What is left is a gap in the tests, or an equivalent program: that is for people to say.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

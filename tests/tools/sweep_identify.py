@@ -2,8 +2,6 @@
 compared with the file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math

@@ -1,7 +1,5 @@
 """What the tests of views share: a terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What checks found: as pictures (zero, errors, missing values), as a table of checks, as XML, as annotations."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

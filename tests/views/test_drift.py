@@ -1,7 +1,5 @@
 """The figure of an audit: in the style of all figures, with every word to be read."""
 
-from __future__ import annotations
-
 import pytest
 
 import pecli

@@ -1,7 +1,5 @@
 """The commands below a configuration: they run, and make what the configuration asks for."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What notebooks show, and `pecli.plot`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from base64 import b64decode
@@ -124,8 +122,6 @@ def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
     made = pecli.plot(tmp_path / "a.npy", str(tmp_path / "a.npy"), kind="curves", labels=["one", "other"], channels=[3])
     assert [axes.get_title(loc="left") for axes in made.axes] == ["one, channel 3", "other, channel 3"]
     assert made.axes[0].lines[0].get_ydata() == pytest.approx(pecli.Sinusoidal(64, 8).tables()["pe"][:, 3])
-    with pytest.raises(pecli.ParameterError, match="one of heatmap"):
-        pecli.plot(ROPE, kind="picture")
 
 
 def test_importing_the_names_imports_no_matplotlib() -> None:

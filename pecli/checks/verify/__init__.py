@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -15,23 +15,18 @@ from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.reading import Target, best_reading
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
-from pecli.checks.verify.targets import PLACES, Place, real_dtype, scheme_targets
+from pecli.checks.verify.targets import Place, real_dtype, scheme_targets
 from pecli.checks.verify.verification import Checked, Verification, conclusion
-from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numbers
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
-from pecli.explain.forms import joined
 from pecli.files import LoadedFile
 from pecli.files.contents import INDEX, carried_spec
-from pecli.files.load import NO_FILE, opened, split_name
+from pecli.files.load import NO_FILE, Given, opened, split_name
 
 if TYPE_CHECKING:
-    from pecli.files.load import Given
-    from pecli.models.encoding import ModelEncodings
     from pecli.models.find import Model
-    from pecli.tensors.apply import RowPositions
 
 __all__ = ["Verification", "verify"]
 
@@ -69,40 +64,21 @@ def verify(
         spec = Scheme.from_spec(spec)
     is_table = spec.applied_as == "rows" if isinstance(spec, Scheme) else hasattr(spec, "__array__")
     if model_options.get("before") is not None and (is_table or hasattr(spec, "__dlpack__")):
-        return _verify_added(given, spec, allowed, reasons, **model_options)
-    if spec is not None and not isinstance(spec, Scheme):
-        from pecli.models.find import load_model
+        from pecli.checks.verify.rotated import verify_added
 
-        model: Any = spec
-        check = model_check(load_model(model), model, **model_options)
-        found: Verification = check(given, tolerance=allowed, reasons=reasons)
+        return verify_added(given, spec, allowed, reasons, **model_options)
+    if spec is not None and not isinstance(spec, Scheme):
+        found = _verify_model(given, spec, allowed, reasons, **model_options)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
     label, file = opened(given)
-    with file:
-        file.check()
-        named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
-        if spec is not None:
-            return _verify_scheme(label, file.read_as(spec.dtype), spec, allowed, named, any_dtype, reasons)
-        if file.path == NO_FILE:
-            raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
-        return _verify_carried(label, file, allowed, complete=not named, reasons=reasons)
-
-
-def _verify_added(
-    given: Given, table: Any, tolerance: Tolerance, reasons: bool, *, before: Given, **tokens: Any
-) -> Verification:
-    """Inputs to which rows of a scheme's table, or of weights (rows, D), were added."""
-    from pecli.checks.verify.rotated import verify_added
-    from pecli.tensors.apply import row_positions
-
-    for other in tokens.keys() - {"positions", "attention_mask", "offset"}:
-        raise KindError(other, "given", "inputs have positions, an offset or an attention_mask", "leave it out")
-    is_scheme = isinstance(table, Scheme)
-    weight = table.single_array().array() if is_scheme else numbers("table", table)
-    name = table.name if is_scheme else "learned table"
-    return verify_added(given, before, weight, row_positions(**tokens), tolerance, name, reasons)
+    named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
+    if spec is not None:
+        return _verify_scheme(label, file.read_as(spec.dtype), spec, allowed, named, any_dtype, reasons)
+    if file.path == NO_FILE:
+        raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
+    return _verify_carried(label, file, allowed, complete=not named, reasons=reasons)
 
 
 def _own_config(given: Given) -> str | None:
@@ -213,85 +189,29 @@ def _verify_carried(
     return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False, reasons=reasons)
 
 
-def model_check(
-    found: ModelEncodings, model: Model, before: Given | None = None, *, seq_axis: int | None = None, **options: Any
-) -> Any:
-    """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
-    layer_type = options.pop("layer_type", None)
-    moved: dict[str, Any] = {name: options.pop(name, None) for name in ("attention_mask", "shift")}
-    if before is not None:
-        moved["positions"] = options.pop("positions", None)
-    if before is None:
-        from pecli.checks.verify.against_model import verify_model
-
-        mask = moved.pop("attention_mask")
-        axes = max((len(each.extra.get("mrope_section", ())) for each in found.ropes()), default=1) or 1
-        for name, value in {"seq_axis": seq_axis, **moved}.items():
-            if value is not None:
-                raise ParameterError(name, "given", "it is about queries and keys", "give `before`, too")
-        rows = None
-        if mask is not None or np.ndim(options.get("positions", 0)) > 1 + (axes > 1):
-            from pecli.tensors.apply import row_positions
-
-            rows = row_positions(options.pop("positions", None), mask)
-        check = partial(verify_model, model=found, layer_type=layer_type, place=Place.of(options))
-        return check if rows is None else partial(_by_token, rows=rows, axes=axes, model=model, check=check)
-    place = Place.of(options)
-    from pecli.checks.verify.rotated import verify_rotated
-
-    for name in place.own:
-        raise ParameterError(name, quoted(options[name]), "with `before`, tokens have positions", "give `positions`")
-    return partial(
-        verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place, tokens=moved
-    )
-
-
-def _by_token(
-    given: Given, *, rows: RowPositions, axes: int, model: Model, check: partial[Verification], **options: Any
+def _verify_model(
+    given: Given,
+    model: Any,
+    tolerance: Tolerance,
+    reasons: bool,
+    *,
+    before: Given | None = None,
+    layer_type: str | None = None,
+    attention_mask: Any = None,
+    **places: Any,
 ) -> Verification:
-    """Compare tables that are given per batch, (batch, L, …), a row for each token that is no padding."""
-    ids = rows.arranged(axes)
-    assert ids is not None
-    seen = np.ones(ids.shape[1:], bool) if rows.seen is None else rows.seen.reshape(ids.shape[1:])
-    label, file = opened(given)
-    with file:
-        file.check()
-        tables = {name: array[None] if array.ndim < 3 else array for name, array in file.tensors.items()}
-    # two rows of tables without a name are cosines and sines, not a batch of two
-    per_batch = {name for name in tables if tables[name].shape[:2] == seen.shape and (role_of(name) or len(seen) != 2)}
-    if not per_batch and rows.seen is not None:
-        rule = f"no table of {label or 'these arrays'} is {bracketed(seen.shape)[:-1]}, …)"
-        raise ParameterError(
-            rows.name, f"of shape {bracketed(seen.shape)}", rule, "leave it out, or dump tables per batch"
-        )
-    at_tokens = ids[:, seen] if len(ids) > 1 else ids[0, seen]
-    positions = PLACES["positions"].check("positions", at_tokens if per_batch else rows.ids)
-    tokens = {name: array[seen] if name in per_batch else array for name, array in tables.items()}
-    options["place"] = replace(check.keywords["place"], own={"positions": positions})
-    found = check(tokens, **options)
-    notes = {
-        name: f"{len(tokens[name]):,} tokens of {bracketed(seen.shape)}, one after the other" for name in per_batch
-    }
-    readings = {name: ", ".join(filter(None, (text, notes.get(name)))) for name, text in found.readings.items()}
-    found = replace(found, file=label, readings=readings)
-    waves = [tables[name] for role in ("cos", "sin") for name in tables if role_of(name) == role]
-    solvable = per_batch and len(waves) == 2 and waves[0].shape == waves[1].shape
-    if found.passed or not options["reasons"] or not solvable:
-        return found
+    """What a model asks for: its tables, or the rotation of what was `before`."""
+    if before is None:
+        from pecli.checks.verify.against_model import verify_tables
+
+        for name in ("seq_axis", "shift"):
+            if places.pop(name, None) is not None:
+                raise ParameterError(name, "given", "it is about queries and keys", "give `before`, too")
+        return verify_tables(given, model, tolerance, layer_type, attention_mask, places, reasons)
     from pecli.checks.verify.rotated import verify_rotated
 
-    encoding = check.keywords["model"].one(check.keywords["layer_type"])
-    pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
-    takes, gives = LAYOUTS[encoding.layout or "halves"]
-    cos, sin = (wave[..., :pairs] for wave in waves)
-    solved = verify_rotated(  # tables are what becomes of (1, 0)
-        joined((cos, sin), gives),
-        joined((np.ones_like(cos), np.zeros_like(sin)), takes),
-        model,
-        options["tolerance"],
-        layer_type=check.keywords["layer_type"],
-        seq_axis=-2,
-        place=Place(),
-        tokens={"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen},
-    )
-    return replace(found, diagnosis=solved.diagnosis, explanations=solved.explanations) if solved.diagnosis else found
+    tokens = {"attention_mask": attention_mask, **{name: places.pop(name, None) for name in ("positions", "shift")}}
+    seq_axis, place = places.pop("seq_axis", None), Place.of(places)
+    for name in place.own:
+        raise ParameterError(name, quoted(places[name]), "with `before`, tokens have positions", "give `positions`")
+    return verify_rotated(given, before, model, tolerance, layer_type, seq_axis, place, tokens, reasons)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,20 +13,21 @@ from pecli.checks.compare import Comparison
 from pecli.checks.reading import PLURALS, Reading, best_reading
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify.targets import Place, model_targets
+from pecli.checks.verify.targets import PLACES, Place, model_targets
 from pecli.checks.verify.verification import Checked, Verification, compared, conclusion
+from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import NoTablesError, ParameterError, begun
-from pecli.explain.forms import DOUBLINGS
+from pecli.errors import NoTablesError, ParameterError, begun, bracketed
+from pecli.explain.forms import DOUBLINGS, joined
 from pecli.files import LoadedFile
-from pecli.files.load import opened
+from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import config_file
+from pecli.models.find import Model, config_file, load_model
 
 if TYPE_CHECKING:
-    from pecli.files.load import Given
+    from pecli.tensors.apply import RowPositions
 
 QUERIES = (
     "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
@@ -34,43 +35,78 @@ QUERIES = (
 MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when no name has a role
 
 
-def verify_model(
-    path: Given,
-    model: ModelEncodings,
+def verify_tables(
+    given: Given,
+    model: Model,
     tolerance: Tolerance,
-    *,
     layer_type: str | None,
-    place: Place,
-    reasons: bool = True,
+    attention_mask: Any,
+    places: dict[str, Any],
+    reasons: bool,
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
     Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
-    positions a table has, and how it is arranged, is up to the file.
+    positions a table has, and how it is arranged, is up to the file. With positions, or a mask, of (batch, L), so are
+    tables, and those of padding are not compared.
     """
-    encodings = model.encodings if layer_type is None else (model.one(layer_type),)
-    if not encodings:
-        raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
-    label, file = opened(path)
-    with file:
-        file.check()
-        search = _Search(label, file, encodings, [encoding.layer_type for encoding in model.encodings], place)
-        allowed = tolerance.against_model()
-        read = search.found()
-        checked = [search.checked(name, reading, allowed) for name, reading in read]
-        known = [reading for _, reading in read if reading is not None]
-        ways: dict[str, set[str]] = {}  # in which columns are doubled, by layers
-        for each in known:
-            if each.encoding is not None and each.name in PLURALS and each.form.doubled and each.is_plausible:
-                ways.setdefault(each.encoding.layer_type, set()).add(DOUBLINGS[each.form.doubled])
-        both = "cos and sin are doubled in two ways: no rotation takes both"
-        problems = [f"{layers} {both}".strip() for layers, found in ways.items() if len(found) > 1]
-        kinds = {reading.encoding.scheme for reading in known if reading.encoding} or {one.scheme for one in encodings}
-        scheme = ", ".join(sorted(kinds))
-        answer = conclusion(label, scheme, checked, allowed, problems, search.tensors, reasons=reasons)
-        if not answer.passed and not answer.explanations and any(map(search.may_be_rotated, search.tensors.values())):
-            answer = replace(answer, diagnosis=(*answer.diagnosis, QUERIES))
+    found = load_model(model)
+    label, file = opened(given)
+    axes = max((len(each.extra.get("mrope_section", ())) for each in found.ropes()), default=1) or 1
+    if attention_mask is None and np.ndim(places.get("positions", 0)) <= 1 + (axes > 1):
+        return _Search(label, file, found, layer_type, Place.of(places)).answer(tolerance, reasons)
+    from pecli.tensors.apply import row_positions
+
+    rows = row_positions(places.pop("positions", None), attention_mask)
+    tables = {name: array[None] if array.ndim < 3 else array for name, array in file.tensors.items()}
+    tokens, positions, notes = _by_token(label, tables, rows, axes)
+    place = replace(Place.of(places), own={"positions": positions})
+    search = _Search(label, LoadedFile(NO_FILE, "arrays", tokens), found, layer_type, place, notes)
+    answer = search.answer(tolerance, reasons)
+    if answer.passed or not reasons or not notes:
         return answer
+    solved = _solved_positions(tables, rows, model, found.one(layer_type), tolerance)
+    if solved is None:
+        return answer
+    return replace(answer, diagnosis=solved.diagnosis, explanations=solved.explanations)
+
+
+def _by_token(
+    label: str, tables: Mapping[str, Array], rows: RowPositions, axes: int
+) -> tuple[dict[str, Array], Any, dict[str, str]]:
+    """Tables with a row for each token that is no padding, where they are given per batch, (batch, L, …); the positions
+    of those rows; and a note on each such table."""
+    ids = rows.arranged(axes)
+    assert ids is not None
+    seen = np.ones(ids.shape[1:], bool) if rows.seen is None else rows.seen.reshape(ids.shape[1:])
+    shape = bracketed(seen.shape)
+    # two rows of tables without a name are cosines and sines, not a batch of two
+    per_batch = [name for name in tables if tables[name].shape[:2] == seen.shape and (role_of(name) or len(seen) != 2)]
+    if not per_batch and rows.seen is not None:
+        rule = f"no table of {label or 'these arrays'} is {shape[:-1]}, …)"
+        raise ParameterError(rows.name, f"of shape {shape}", rule, "leave it out, or dump tables per batch")
+    at_tokens = ids[:, seen] if len(ids) > 1 else ids[0, seen]
+    positions = PLACES["positions"].check("positions", at_tokens if per_batch else rows.ids)
+    tokens = {name: array[seen] if name in per_batch else array for name, array in tables.items()}
+    return tokens, positions, dict.fromkeys(per_batch, f"{seen.sum():,} tokens of {shape}, one after the other")
+
+
+def _solved_positions(
+    tables: Mapping[str, Array], rows: RowPositions, model: Model, encoding: Encoding, tolerance: Tolerance
+) -> Verification | None:
+    """The positions that tables per batch were made at: tables are what a rotation makes of (1, 0)."""
+    waves = [tables[name] for role in ("cos", "sin") for name in tables if role_of(name) == role]
+    if len(waves) != 2 or waves[0].shape != waves[1].shape:
+        return None
+    from pecli.checks.verify.rotated import verify_rotated
+
+    pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
+    takes, gives = LAYOUTS[encoding.layout or "halves"]
+    cos, sin = (wave[..., :pairs] for wave in waves)
+    before, after = joined((np.ones_like(cos), np.zeros_like(sin)), takes), joined((cos, sin), gives)
+    tokens = {"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen}
+    found = verify_rotated(after, before, model, tolerance, encoding.layer_type or None, -2, Place(), tokens)
+    return found if found.diagnosis else None
 
 
 def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
@@ -89,21 +125,48 @@ class _Search:
     """The tensors of one file that belong to some encodings, each with its best reading."""
 
     def __init__(
-        self, path: str, file: LoadedFile, encodings: Sequence[Encoding], layer_types: Sequence[str], place: Place
+        self,
+        path: str,
+        file: LoadedFile,
+        model: ModelEncodings,
+        layer_type: str | None,
+        place: Place,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
-        self.path, self.file, self.encodings = path, file, encodings
-        self.layer_types = layer_types  # of the whole model
+        self.path, self.file, self.notes = path, file, notes or {}
+        self.encodings = model.encodings if layer_type is None else (model.one(layer_type),)
+        if not self.encodings:
+            rule = "it has no positional encoding to check"
+            raise ParameterError("model", repr(model.file), rule, "see pecli config")
+        self.layer_types = [encoding.layer_type for encoding in model.encodings]
         self.tensors = _with_frequencies(file.read_as("float32"))
         rotary = (array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both"))
         ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
         self.place = replace(place, ends=tuple(sorted(ends)[:MAX_UNNAMED]))
 
-    def may_be_rotated(self, array: Array) -> bool:
+    def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
+        read, tolerance = self._found(), tolerance.against_model()
+        checked = [self._checked(name, reading, tolerance) for name, reading in read]
+        known = [reading for _, reading in read if reading is not None and reading.encoding is not None]
+        ways: dict[str, set[str]] = {}  # in which columns are doubled, by layers
+        for each in known:
+            if each.encoding and each.name in PLURALS and each.form.doubled and each.is_plausible:
+                ways.setdefault(each.encoding.layer_type, set()).add(DOUBLINGS[each.form.doubled])
+        both = "cos and sin are doubled in two ways: no rotation takes both"
+        problems = [f"{layers} {both}".strip() for layers, found in ways.items() if len(found) > 1]
+        encodings = [each.encoding for each in known if each.encoding] or self.encodings
+        scheme = ", ".join(sorted({each.scheme for each in encodings}))
+        answer = conclusion(self.path, scheme, checked, tolerance, problems, self.tensors, reasons=reasons)
+        if answer.passed or answer.explanations or not any(map(self._may_be_rotated, self.tensors.values())):
+            return answer
+        return replace(answer, diagnosis=(*answer.diagnosis, QUERIES))
+
+    def _may_be_rotated(self, array: Array) -> bool:
         """Whether it has the shape of queries or keys, and values that no table has."""
         heads = {encoding.head_dim or encoding.rotary_dim for encoding in self.encodings if encoding.is_rotary}
         return array.ndim > 2 and array.shape[-1] in heads and bool(np.abs(widened(array[:1])).max(initial=0.0) > 2)
 
-    def checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
+    def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
         shape = self.tensors[name].shape
         if reading is None:
             shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
@@ -114,7 +177,7 @@ class _Search:
         named = self._named(name)
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
         fits = f"{layers} layers{'' if named else ', which it fits best'}" if layers else ""
-        words = ", ".join(filter(None, ("" if known else reading.name, fits, reading.words)))
+        words = ", ".join(filter(None, ("" if known else reading.name, fits, reading.words, self.notes.get(name))))
         checked = Checked.of(name, label, reading, tolerance, words=words, layers=layers)
         for other in self.encodings if named and not checked.result.passed else ():
             found = self._best(name, role_of(reading.name), [other]) if other.layer_type != named else None
@@ -133,7 +196,7 @@ class _Search:
         rope = self._place(name).rope(ropes[0], max(array.shape, default=1), layout=layout)
         return rope, {role if role in ("cos", "sin", "inv_freq") else "cos_sin": array}
 
-    def found(self) -> list[tuple[str, Reading | None]]:
+    def _found(self) -> list[tuple[str, Reading | None]]:
         """The tensors to check: the only one, or those whose names say so, or those that look like it."""
         tensors = self.tensors
         if len(tensors) == 1:

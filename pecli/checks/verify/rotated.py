@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,25 +17,22 @@ from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.targets import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, numbers, widened
 from pecli.engine.schemes import options
-from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import FileError, KindError, ParameterError, PecliError, begun, bracketed
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import Sample
 from pecli.explain.used_positions import explain_positions, runs, situation
-from pecli.files.load import opened
+from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
-from pecli.tensors.apply import Rotation as RotationOf
-from pecli.tensors.apply import RowPositions, row_positions
+from pecli.tensors.apply import model_rotation, row_positions
 from pecli.tensors.inputs import Input
-
-if TYPE_CHECKING:
-    from pecli.files.load import Given
 
 OF_A_ROTATION = ("nothing is rotated", "every row is at one position", "the direction is reversed", "all ")
 BLOCK_ELEMENTS = 1 << 22  #: distances between rows of a table that are in memory at once
@@ -47,7 +44,6 @@ def verify_rotated(
     before: Given,
     model: Model,
     tolerance: Tolerance,
-    *,
     layer_type: str | None,
     seq_axis: int | None,
     place: Place,
@@ -97,29 +93,26 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
     label, file = opened(after)
     place, source = opened(before)
     found = []
-    with file, source:
-        file.check()
-        source.check()
-        ours, there = file.tensors, dict(source.tensors)
-        for name, array in (*ours.items(), *there.items()):
-            if array.dtype.kind == "c":
-                rule = "queries and keys are real"
-                raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
-        if len(ours) == len(there) == 1:
-            there = dict(zip(ours, there.values(), strict=True))
-        for name, array in ours.items():
-            if name not in there:
-                rule = f"holds {name}, and {place} {begun(list(there), 8)}"
-                raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
-            called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
-            if array.shape != there[name].shape or array.ndim < 2:
-                rule = f"before it is of shape {there[name].shape}"
-                raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
-            if not array.size:
-                raise ParameterError(called, f"of shape {array.shape}", "it holds no numbers", "give some to compare")
-            dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
-            exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
-            found.append(Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1))
+    ours, there = file.tensors, dict(source.tensors)
+    for name, array in (*ours.items(), *there.items()):
+        if array.dtype.kind == "c":
+            rule = "queries and keys are real"
+            raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
+    if len(ours) == len(there) == 1:
+        there = dict(zip(ours, there.values(), strict=True))
+    for name, array in ours.items():
+        if name not in there:
+            rule = f"holds {name}, and {place} {begun(list(there), 8)}"
+            raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
+        called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
+        if array.shape != there[name].shape or array.ndim < 2:
+            rule = f"before it is of shape {there[name].shape}"
+            raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
+        if not array.size:
+            raise ParameterError(called, f"of shape {array.shape}", "it holds no numbers", "give some to compare")
+        dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
+        exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
+        found.append(Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1))
     return label, found
 
 
@@ -151,50 +144,41 @@ class _RotatedCheck:
         tolerance: Tolerance,
         search: bool = True,
     ) -> None:
-        tensor, shape = Input(sides.after, sides.label), sides.after.shape
+        tensor, ndim = Input(sides.after, sides.label), sides.after.ndim
         tensor.check_sequence(axis)
-        axis = axis - len(shape) if axis >= 0 else axis
-        for name in {"axes", "order"} & encoding.extra.keys():
-            raise ParameterError("layer_type", repr(encoding.layer_type), f"it has {name} of its own", "leave it out")
-        rows = row_positions(**tokens, offset=place.offset)
-        rope = place.rope(encoding, shape[axis] if rows.ids is None else rows.span(0)[1], dtype="float64")
-        head = encoding.head_dim or rope.rotary_dim
-        if shape[-1] not in (head, rope.rotary_dim):
-            some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
-            raise tensor.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}")
-        self.layout = place.layout or encoding.layout or "halves"
+        axis = axis - ndim if axis >= 0 else axis
+        rows, shift = row_positions(**tokens, offset=place.offset), tokens.get("shift")
+        fields = {"seq_axis": axis, "shift": shift, **({"layout": place.layout} if place.layout else {})}
+        how = {"length": place.length, "recipe": place.recipe, "runtime": place.runtime, "dtype": "float64"}
+        rotation = model_rotation([tensor], file, encoding, rows, (), fields, offset=place.offset or 0, **how)
+        rope, self.layout = rotation.rope, rotation.layout
         self.model = ["--model", file] + ["--layer-type", encoding.layer_type] * bool(encoding.layer_type)
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
         self.sides, self.tolerance, self.search = sides, tolerance, search
         self.before, self.after = (np.moveaxis(each, axis, -2) for each in (sides.before, sides.after))
         self.tokens = any(value is not None for value in tokens.values())
         self.places, self.seen = rows.places(tensor, axis, rope.position_axes)
-        if (shift := tokens.get("shift")) is not None:
+        if shift is not None:
             self.places = np.full_like(self.places, shift)
             once = replace(rope, attention_factor=1.0) if rope.attention_factor_value() != 1 else rope
             self.plan = replace(self.plan, rope=once, layouts=self.plan.layouts[1:] * 2)
-        rotation = RotationOf(rope, rows, self.layout, encoding.trailing, shift=shift, seq_axis=axis)
         expected = rotation.apply(Input(sides.before, sides.label))
         for k, seen in enumerate(self.seen):  # what stands on padding is as it is
             which = (k, ..., ~seen, slice(None)) if len(self.seen) > 1 else (..., ~seen, slice(None))
             np.moveaxis(expected, axis, -2)[which] = self.after[which]
         self.result = self._compared(expected, sides.after)
         if strange := sum(np.count_nonzero(~np.isfinite(x[:, seen])) for x, _, _, seen in self._sequences()):
-            self.result.problem = (
-                f"{strange:,} of its values before are no finite numbers, of which nothing can be told"
-            )
+            words = "of its values before are no finite numbers, of which nothing can be told"
+            self.result.problem = f"{strange:,} {words}"
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
-        self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + len(shape)}" * (axis != -2))))
-
-    def _by_sequence(self, side: Array) -> Array:
-        """(batch, heads, positions, channels); without an axis of batches, or of heads, there is one."""
-        batch = len(side) if side.ndim > 3 or len(self.seen) > 1 else 1
-        return side.reshape(batch, -1, *side.shape[-2:])
+        self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + ndim}" * (axis != -2))))
 
     def _sequences(self) -> Iterator[tuple[Array, Array, HeadRotation, Array]]:
         """Each sequence of a batch (heads, positions, channels) before and after, how it should be rotated, and which
-        of its rows are no padding."""
-        for k, (x, y) in enumerate(zip(*map(self._by_sequence, (self.before, self.after)), strict=True)):
+        of its rows are no padding; without an axis of batches, or of heads, there is one."""
+        batch = len(self.after) if self.after.ndim > 3 or len(self.seen) > 1 else 1
+        sides = (side.reshape(batch, -1, *side.shape[-2:]) for side in (self.before, self.after))
+        for k, (x, y) in enumerate(zip(*sides, strict=True)):
             row = min(k, len(self.seen) - 1)
             yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
 
@@ -295,12 +279,10 @@ class _RotatedCheck:
         rows = f"{self.sides.name}: " * self.sides.several + (f"{count:,} rows do" if count != 1 else "1 row does")
         every = np.arange(count)
         for mistake in () if self.tokens else mistakes(self.plan, self.after.shape):
-            would_pass = all(
-                self._compared(
-                    mistake.render(widened(self.before[..., some, :]), some), self.after[..., some, :]
-                ).passed
-                for some in (every[:: max(1, count // 16)], every)
-            )
+            for some in (every[:: max(1, count // 16)], every):
+                wrong = mistake.render(widened(self.before[..., some, :]), some)
+                if not (would_pass := self._compared(wrong, self.after[..., some, :]).passed):
+                    break
             if not would_pass or self._harmless(mistake):
                 continue
             if mistake.edits in STILL:  # and hence no other mistake shows
@@ -319,12 +301,18 @@ class _RotatedCheck:
 
 
 def verify_added(
-    after: Given, before: Given, table: Array, rows: RowPositions, tolerance: Tolerance, name: str, reasons: bool
+    after: Given, table: Any, tolerance: Tolerance, reasons: bool, *, before: Given, **tokens: Any
 ) -> Verification:
-    """Compare tensors (L, D) or (batch, L, D) with those before plus the rows of a table (rows, D)."""
-    if table.dtype.kind == "c":
-        raise ParameterError("table", f"of dtype {dtype_name(table.dtype)}", "rows that are added are real")
-    weight = np.asarray(widened(table))
+    """Compare (L, D) or (batch, L, D) with what was before plus rows of a scheme's table, or of weights (rows, D)."""
+    for other in tokens.keys() - {"positions", "attention_mask", "offset"}:
+        raise KindError(other, "given", "inputs have positions, an offset or an attention_mask", "leave it out")
+    name, values = "learned table", table
+    if isinstance(table, Scheme):
+        name, values = table.name, table.single_array().array()
+    values = numbers("table", values)
+    if values.dtype.kind == "c":
+        raise ParameterError("table", f"of dtype {dtype_name(values.dtype)}", "rows that are added are real")
+    weight, rows = np.asarray(widened(values)), row_positions(**tokens)
     label, pairs = both_sides(after, before)
     results: list[Comparison] = []
     why: list[Explanation] = []

@@ -71,12 +71,6 @@ class Place:
         rows = self.own or {"seq_len": count, "offset": self.offset or 0}
         return encoding.rope(**rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others)
 
-    def layout_of(self, encoding: Encoding) -> str:
-        """How columns are doubled for the rotation of an encoding; nothing where either way will do."""
-        if self.layout or encoding.layout is None or encoding.tables_in_halves:
-            return self.layout or ""
-        return "interleaved" if encoding.layout == "interleaved" else "halves"
-
 
 def scheme_targets(scheme: Scheme) -> list[Target]:
     """The tables of a scheme; of a bundle, those of each of its parts by their own names."""
@@ -139,7 +133,9 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
     no_rows = "axes" in encoding.extra or encoding.no_table  # that are at one position each
     if role == "inv_freq" or (no_rows and not place.own):
         return
-    dtype, layout = _dtype(array), place.layout_of(encoding)
+    dtype, layout = _dtype(array), place.layout or ""  # where either way of doubling will do, none is named
+    if not layout and encoding.layout is not None and not encoding.tables_in_halves:
+        layout = "interleaved" if encoding.layout == "interleaved" else "halves"
 
     @cache
     def make(rows: int) -> Making:

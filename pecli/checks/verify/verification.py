@@ -139,25 +139,19 @@ def conclusion(
     for (layers, others), some in failed.items():
         if others:
             lines.append(f"{', '.join(each.result.name for each in some)}: right for {others} layers")
-        else:
-            found = explanations(_by_scheme(some), tolerance) if reasons else []
-            why += found
-            for line in diagnosis(found, [each.result for each in some], tolerance):
-                mark = ": " if line.startswith(ADVICE) else " "
-                lines.append(f"{layers}{mark}{line}" if layers else line)
+            continue
+        found = _explained(_by_scheme(some), tolerance) if reasons else []
+        why += found
+        for line in diagnosis(found, [each.result for each in some], tolerance):
+            mark = ": " if line.startswith(ADVICE) else " "
+            lines.append(f"{layers}{mark}{line}" if layers else line)
     results = tuple(each.result for each in checked)
+    readings = {each.result.name: each.words for each in checked if each.words}
     known = {each.tensor for each in checked}
     unchecked = {name: array for name, array in (present or {}).items() if name not in known}
-    answer = Verification(
-        path,
-        scheme,
-        results,
-        (*problems, *problems_of(results)),
-        tuple(dict.fromkeys(lines)),
-        {each.result.name: each.words for each in checked if each.words},
-        tuple(why),
-        unchecked=tuple(unchecked),
-    )
+    every = (*problems, *problems_of(results))
+    answer = Verification(path, scheme, results, every, tuple(dict.fromkeys(lines)), readings, tuple(why))
+    answer = replace(answer, unchecked=tuple(unchecked))
     if not answer.passed or not may_be_weak:
         return answer
     weak = [*weak_checks(_by_scheme(checked), tolerance), *(each.doubtful for each in checked if each.doubtful)]
@@ -185,15 +179,13 @@ def _by_scheme(checked: Iterable[Checked]) -> Tables:
     return found
 
 
-def explanations(tables: Tables, tolerance: Tolerance) -> list[Explanation]:
-    """The reasons of all that failed, scheme by scheme."""
+def _explained(tables: Tables, tolerance: Tolerance) -> list[Explanation]:
     from pecli.explain.edits import merged
     from pecli.explain.search import explain
     from pecli.explain.time_limit import time_limit
 
     with time_limit():
-        every = [why for scheme, found in tables.items() for why in explain(scheme, found, tolerance.atol)]
-    return list(merged(every))
+        return merged(why for scheme, found in tables.items() for why in explain(scheme, found, tolerance.atol))
 
 
 def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], tolerance: Tolerance) -> list[str]:
@@ -257,9 +249,7 @@ def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterato
 def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
     """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
     largest = _error(scheme, mistake, names, tolerance, few=True)
-    if largest < math.inf:
-        largest = _error(scheme, mistake, names, tolerance, few=False)
-    if largest == math.inf:
+    if largest == math.inf or (largest := _error(scheme, mistake, names, tolerance, few=False)) == math.inf:
         return None
     length = getattr(scheme, "seq_len", None) or 0
     while "seq_len" in scheme.parameters() and 0 < (length := 2 * length) <= MAX_ROWS:
@@ -270,10 +260,9 @@ def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: To
             break
         if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in one.tensors() if len(table.shape) > 1):
             break
-        error = _error(one, other, names, tolerance, few=True)
-        if error == math.inf:
+        largest = max(largest, _error(one, other, names, tolerance, few=True))
+        if largest == math.inf:
             return f": compare {length:,} or more"
-        largest = max(largest, error)
     return " within this tolerance, and no number of rows would" if largest > 1 else None
 
 

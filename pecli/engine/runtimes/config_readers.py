@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pecli.engine.runtimes.runtime import Given, Read, Reading, Runtime
+import numpy as np
+
+from pecli.engine.runtimes.runtime import Given, Phases, Read, Reading, Runtime
 from pecli.engine.runtimes.transformers import COVERED, torch_phases
+from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.scaling import Scaling, unscaled
@@ -45,9 +49,14 @@ def _yarn_by_beta_fast(given: Given) -> Reading:
     yarn: Yarn = given.scaling
     if yarn.beta_fast is None:
         return Reading(Scaling(), ("knows YaRN by beta_fast, which the config does not have: nothing is scaled",))
-    rounded = ("does not round YaRN's limits",) * (yarn.truncate is not False)
+    causes = ("does not round YaRN's limits",) * (yarn.truncate is not False)
+    if given.head != given.dim:  # the betas that have these limits in the rotary dimension
+        one = yarn.original_max_position_embeddings / (2 * math.pi)
+        fast, slow = (one * (beta / one) ** (given.head / given.dim) for beta in yarn.betas())
+        yarn = replace(yarn, beta_fast=fast, beta_slow=slow)
+        causes += (f"computes YaRN's limits over the head size, {given.head}, not the rotary dimension, {given.dim}",)
     lone = yarn.mscale if yarn.mscale and not yarn.mscale_all_dim else None
-    reading = Reading(replace(yarn, truncate=False, attention_factor=lone), rounded)
+    reading = Reading(replace(yarn, truncate=False, attention_factor=lone), causes)
     return reading.with_attention(given, "computes it from factor, or takes mscale")
 
 
@@ -56,9 +65,22 @@ def _multiplied(given: Given) -> Reading:
     lists: dict[str, Any] = {
         name: tuple(1 / each for each in getattr(scaling, name)) for name in ("short_factor", "long_factor")
     }
-    causes = ("multiplies frequencies by LongRoPE's factors, and each position by its own list of them",)
-    reading = Reading(replace(scaling, **lists, attention_factor=1.0), causes)
+    original = scaling.original_max_position_embeddings
+    causes = (
+        f"multiplies frequencies by LongRoPE's factors, those of positions from {original:,} on by the long ones",
+    )
+    reading = Reading(replace(scaling, **lists, attention_factor=1.0), causes, by_position=True)
     return reading.with_attention(given, "it has none")
+
+
+def _switched_phases(given: Given) -> Phases:
+    """Every position by the list of LongRoPE's factors that is its own, in one table."""
+    scaling = given.scaling
+    if given.kind != "longrope":
+        return torch_phases(given)
+    lists = (scaling.short_factor, scaling.long_factor)
+    short, long = (torch_phases(given._replace(scaling=scaling.having(each))) for each in lists)
+    return lambda places: np.where(places < scaling.original_max_position_embeddings, short(places), long(places))
 
 
 def _plain_yarn(given: Given) -> Reading:
@@ -79,9 +101,44 @@ def _inverted_ramp(given: Given) -> Reading:
     return reading.with_attention(given, "it has none")
 
 
-def _reader(name: str, version: str, readings: Mapping[str, Read | str], **more: Any) -> Runtime:
+def _unscaled(*families: str) -> Callable[[Any], tuple[dict[str, Any], str]]:
+    def adapted(encoding: Any) -> tuple[dict[str, Any], str]:
+        kind = encoding.parameters["scaling"]
+        if kind == "none" or encoding.family not in families:
+            return {}, ""
+        return dict.fromkeys(SCALINGS[kind].names()) | {
+            "scaling": "none"
+        }, f"reads no rope_scaling of {encoding.family}"
+
+    return adapted
+
+
+def _alpha(encoding: Any) -> tuple[dict[str, Any], str]:
+    if not isinstance(encoding.alpha, (int, float)) or not 1 <= encoding.alpha < math.inf:
+        return {}, ""
+    ntk = {"scaling": "ntk", "factor": float(encoding.alpha), "max_position_embeddings": None}
+    return ntk, f"reads alpha, {encoding.alpha:g}, as NTK's factor; the model's own code does not"
+
+
+def _ratio_of_deepseek(encoding: Any) -> tuple[dict[str, Any], str]:
+    names = ("mscale", "mscale_all_dim")
+    if encoding.family == "deepseek_v3" or not all(encoding.parameters.get(name) for name in names):
+        return {}, ""
+    return dict.fromkeys(names), "takes the ratio of mscale and mscale_all_dim in DeepSeek-V3 alone"
+
+
+def _short_original(encoding: Any) -> tuple[dict[str, Any], str]:
+    name = "original_max_position_embeddings"
+    if encoding.parameters["scaling"] != "yarn" or "for want of" not in encoding.sources.get(name, ""):
+        return {}, ""
+    return {name: 1024}, f"takes 1,024 for {name}, which is missing"
+
+
+def _reader(
+    name: str, readings: Mapping[str, Read | str], version: str = "2026", phases: Any = torch_phases, **more: Any
+) -> Runtime:
     known = {**dict.fromkeys(COVERED, Given.as_defined), **readings}
-    return Runtime(name, version, "how it reads a config", known, torch_phases, **more)
+    return Runtime(name, version, "how it reads a config", known, phases, **more)
 
 
 _EXLLAMA: Mapping[str, Read | str] = {
@@ -92,12 +149,12 @@ _EXLLAMA: Mapping[str, Read | str] = {
 READERS = {
     each.name: each
     for each in (
-        _reader("sglang", "2026", {"dynamic": _constant_ntk}),
-        _reader("exllamav3", "2026", _EXLLAMA, ignores_prompt=True),
-        _reader("onnxruntime-genai", "2026", {"yarn": _yarn_by_beta_fast}),
-        _reader("candle", "2026", {"longrope": _multiplied}, unscaled_families=("qwen2", "qwen3")),
-        _reader("mlc", "2026", {}, unscaled_families=("gemma3", "gemma3_text")),
-        _reader("tensorrt-llm", "older", {"yarn": _plain_yarn}),
-        _reader("litgpt", "0.5.13", {"yarn": _inverted_ramp}),
+        _reader("sglang", {"dynamic": _constant_ntk, "ntk": Given.as_defined}, adapted=_alpha),
+        _reader("exllamav3", _EXLLAMA, ignores_prompt=True, adapted=_ratio_of_deepseek),
+        _reader("onnxruntime-genai", {"yarn": _yarn_by_beta_fast}),
+        _reader("candle", {"longrope": _multiplied}, phases=_switched_phases, adapted=_unscaled("qwen2", "qwen3")),
+        _reader("mlc", {}, adapted=_unscaled("gemma3")),
+        _reader("tensorrt-llm", {"yarn": _plain_yarn}, "older", adapted=_short_original),
+        _reader("litgpt", {"yarn": _inverted_ramp}, "0.5.13"),
     )
 }

@@ -28,6 +28,7 @@ class Given(NamedTuple):
     base: float
     dim: int
     pairs: int
+    head: int  #: channels of a head, of which `dim` may be a part
 
     @property
     def kind(self) -> str:
@@ -88,6 +89,7 @@ class Reading:
     causes: tuple[str, ...] = ()  #: where that departs from the model's definition, and why
     rows: int | None = None  #: positions for which the runtime has values, where they are limited
     notes: tuple[str, ...] = ()  #: what it does otherwise with the same result
+    by_position: bool = False  #: whether no single scaling is that of all positions
 
     def with_attention(self, given: Given, why: str) -> Reading:
         """The same, its attention factor given as a cause where it is another than the model's."""
@@ -116,7 +118,8 @@ class Runtime:
     """Whether it has no values beyond max_position_embeddings, times the factor of linear scaling."""
     ignores_prompt: bool = False  #: whether LongRoPE's factors follow the served context, however short a prompt is
     text_only: bool = False  #: whether it has no M-RoPE
-    unscaled_families: tuple[str, ...] = ()  #: model types whose rope_scaling it does not read
+    adapted: Callable[[Any], tuple[dict[str, Any], str]] = lambda encoding: ({}, "")
+    """What it takes otherwise in a model's encoding by what else the config says: parameters, and why."""
 
     def reading(self, given: Given) -> Reading:
         """The scaling as this runtime takes it; UnsupportedError where it does not know it."""

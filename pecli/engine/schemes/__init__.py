@@ -17,6 +17,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -47,16 +48,12 @@ _INF = math.inf
 _BOOL_TYPES = ("bool", "bool_")  #: the names of Python's and NumPy's types of yes and no, which would pass for numbers
 
 
-ALWAYS_NAMED: Any = type("AlwaysNamed", (), {"__repr__": lambda self: "ALWAYS_NAMED"})()
-"""The `omitted_default` of a parameter that every spec names."""
-
-
 class Parameter(ABC):
     """The rule and help of one parameter.
 
     `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
     `panel` is the heading under which a command's help lists it. A spec leaves the parameter out where it has the
-    value `omitted_default`: so it is with parameters that are younger than the files that lack them.
+    value `omitted_default`: so it is with parameters that are younger than the files that lack them; others have none.
     """
 
     metavar = ""
@@ -64,7 +61,7 @@ class Parameter(ABC):
 
     def __init__(
         self, help: str, *, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "",
-        omitted_default: Any = ALWAYS_NAMED,
+        omitted_default: Any = MISSING,
     ) -> None:  # fmt: skip
         self.help, self.default, self.aliases = help, default, aliases
         self.panel, self.omitted_default = panel, omitted_default

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from pecli.engine import numerics
+from pecli.engine.arrays import as_numpy
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
@@ -27,6 +28,8 @@ from pecli.engine.schemes.scheme import TABLE_PICTURES, UNSET, AxisBlock, Neighb
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.runtimes.runtime import Phases
     from pecli.engine.schemes.grid_styles import GridStyle
@@ -127,6 +130,17 @@ def _position(name: str, value: Any) -> int | float | str:
     return _kept(exact, str(value))
 
 
+def whole_positions(name: str, given: Any) -> NDArray[np.int64]:
+    """Positions as an array of integers, of any shape."""
+    ids = as_numpy(name, given)
+    if ids.dtype.kind not in "iu":
+        raise KindError(name, f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
+        said = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
+        raise ParameterError(name, said, "positions must be 0 or more and at most 2^40")
+    return ids.astype(np.int64)
+
+
 def _kept(exact: Fraction, text: str = "") -> int | float | str:
     """A number as specs have it: a float where it is one."""
     if exact.denominator == 1:
@@ -222,10 +236,10 @@ class Positioned(Scheme):
     def _check(self) -> None:
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
-        if not self.is_range and self.first_position:
-            raise self.wrong("offset", "positions are given otherwise", "leave it out")
-        if self.first_position + self.seq_len - 1 > LAST_POSITION:
-            raise self.wrong("offset", "the last position must be at most 2^40")
+        given = not self.is_range and self.first_position
+        self.refuse_if(given, "offset", "positions are given otherwise", "leave it out")
+        beyond = self.first_position + self.seq_len - 1 > LAST_POSITION
+        self.refuse_if(beyond, "offset", "the last position must be at most 2^40")
 
     @property
     def grid_style(self) -> GridStyle | None:
@@ -276,14 +290,22 @@ class Positioned(Scheme):
         if on_grid and style is not None and self.seq_len <= _MAX_LISTED:
             coordinates, names = self.coordinates(), style.sorted_axes
             index = coordinates.index(0, coordinates.rows).tolist()
-            places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index)]
-            exchanged = {"h": "w", "w": "h"}
-            yield self._in_order(places, names, [names.index(exchanged.get(axis, axis)) for axis in names])
-            for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
+
+            def places(moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
                 steps = [by if axis in moved else 0 for axis in names]
-                shifted = [[place + step for place in row] for row, step in zip(places, steps, strict=True)]
-                yield self._at_positions(shifted, (f"positions along {' and '.join(moved)}", 0, float(by)))
-        if self.positions is not None and len(axes := self.positions.exact()) > 1:
+                every = zip(coordinates.values, steps, index, strict=True)
+                kept = (([_kept(Fraction(value + step)) for value in values], row) for values, step, row in every)
+                return [[own[k] for k in row] for own, row in kept]
+
+            exchanged = {"h": "w", "w": "h"}
+            yield self._in_order(places(), names, [names.index(exchanged.get(axis, axis)) for axis in names])
+            for counting in dict.fromkeys((names, "hw")):
+                rows = zip(names, places(), strict=True)
+                one_by_one = [range(self.seq_len) if axis in counting else row for axis, row in rows]
+                yield self._at_positions(one_by_one, ("positions", "those of the grid", "0, 1, 2, …"))
+            for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
+                yield self._at_positions(places(moved, by), (f"positions along {' and '.join(moved)}", 0, float(by)))
+        if self.positions is not None and len(axes := self.positions.axes) > 1:
             count = len(axes)
             names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
             for a, b in combinations(range(count), 2):
@@ -295,8 +317,8 @@ class Positioned(Scheme):
         return self._at_positions([places[k] for k in order], moved)
 
     def _at_positions(self, places: Sequence[Sequence[Any]], edit: tuple[str, Any, Any]) -> Neighbour | None:
-        positions = PositionList(tuple(_kept(Fraction(value)) for value in axis) for axis in places)
-        other = self.neighbour(positions=positions, grid=None, keep=None, grid_base=None, grid_scale=None)
+        listed = PositionList(map(tuple, places))
+        other = self.neighbour(positions=listed, grid=None, keep=None, grid_base=None, grid_scale=None)
         return other and Neighbour((self.edit(*edit),), other.scheme)
 
     def coordinates(self) -> Coordinates:

@@ -7,7 +7,6 @@ a library rounds them.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -114,13 +113,10 @@ class Relative(Scheme):
     def _check(self) -> None:
         used = ("grid",) if self.style == "swin" else _LOG
         for name in (*_LOG, "grid"):
-            value = getattr(self, name)
-            if name in used and value is None:
-                raise self.wrong(name, f"the {self.style} style needs it")
-            if name not in used and value is not None:
-                raise self.wrong(name, f"the {self.style} style has none", "leave it out")
-        if self.causal and self.style != "t5":
-            raise self.wrong("causal", "it belongs to the t5 style", "leave it out")
+            given = getattr(self, name) is not None
+            self.refuse_if(name in used and not given, name, f"the {self.style} style needs it")
+            self.refuse_if(name not in used and given, name, f"the {self.style} style has none", "leave it out")
+        self.refuse_if(self.causal and self.style != "t5", "causal", "it belongs to the t5 style", "leave it out")
         if self.grid is not None and (len(self.grid) != 2 or self.length > _MAX_SEQ_LEN):
             raise self.wrong("grid", f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points")
         if self.buckets is not None and self.max_distance is not None:
@@ -128,9 +124,9 @@ class Relative(Scheme):
             if self.max_distance <= exact + (self.style == "deberta"):
                 rule = f"it must be more than the {exact} distances that {self.buckets} buckets tell apart"
                 raise self.wrong("max_distance", rule)
-        count = math.prod(2 * size - 1 for size in self.grid) if self.grid is not None else self.buckets
-        if self.weights is not None and (self.style == "deberta" or self.weights.shape[:-1] != (count,)):
-            rule = "its embeddings make no bias alone" if self.style == "deberta" else f"they must be ({count}, heads)"
+        if self.weights is not None and (self.style == "deberta" or self.weights.shape[:-1] != (self.numbers,)):
+            rule = f"they must be ({self.numbers}, heads)"
+            rule = "its embeddings make no bias alone" if self.style == "deberta" else rule
             raise self.wrong("weights", f"of the {self.style} style, {rule}")
 
     @property
@@ -187,6 +183,5 @@ class Relative(Scheme):
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, L, L) plus the bias."""
-        if self.weights is None:
-            raise self.wrong("weights", "what is added to scores is looked up in them")
+        self.refuse_if(self.weights is None, "weights", "what is added to scores is looked up in them")
         return add_bias(x, self.in_dtype("float64").tensors()[0])

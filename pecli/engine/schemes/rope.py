@@ -14,7 +14,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import rotated
-from pecli.engine.arrays import Array, ArrayLike, Complex, numpy_dtype
+from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import listed_coordinates
 from pecli.engine.numerics.phases import Waves
@@ -23,12 +23,12 @@ from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.schemes import EXACT, Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.positions import whole_positions
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
 from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
-from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes, AxisBlock, Neighbour, WaveTable
 from pecli.engine.table import ByPosition, Table, stacked
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 _PARTS = ("cos", "sin")
 USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -107,7 +107,9 @@ class Rope(RotaryParameters):
         return replace(self, recipe=way, runtime="none", length=length)
 
     def as_read(self) -> Rope:
-        """What the runtime makes of the parameters, computed exactly."""
+        """What the runtime makes of the parameters, computed exactly where a scaling can say it."""
+        if self.runtime != "none" and self.runtime_reading.by_position:
+            return self
         scaling = self.scaling_value
         parameters = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
         return replace(self, **parameters, runtime="none")
@@ -118,12 +120,10 @@ class Rope(RotaryParameters):
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
         """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
-        ids, count = np.atleast_2d(np.asarray(position_ids)), self.position_axes
-        if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
-            rule = f"they must be integers of shape (L,) or ({count}, L)"
-            raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
-        if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
-            raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
+        ids, count = np.atleast_2d(whole_positions("position_ids", position_ids)), self.position_axes
+        if ids.ndim != 2 or len(ids) not in (1, count):
+            rule = f"they must be of shape (L,) or ({count}, L)"
+            raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
         filler = self.filler(self._recipe, 0, listed_coordinates(ids.tolist()))
         tables = {part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype)) for part in _PARTS}
         for part, table in tables.items():
@@ -199,19 +199,24 @@ class Rope(RotaryParameters):
         """Whether rows are rotated by the numbers of its tables: positions are listed, or a recipe computes them."""
         return not (self.is_range and self.runtime == "none" and self._recipe.is_exact)
 
-    def factors(self, start: int, stop: int) -> Complex:
-        """What the rows at these positions are rotated by, in float64; of a grid or listed positions, those rows."""
+    def factors(self, positions: range | Indices) -> Complex:
+        """What rows at these positions, (n,) or (n, axes), are rotated by, in float64; of a grid or listed positions,
+        the rows of those numbers."""
+        if isinstance(positions, range):
+            first, stop, coordinates = positions.start, positions.stop, None if self.is_range else self.coordinates()
+        else:
+            first, stop = 0, int(positions.max(initial=-1)) + 1
+            coordinates = listed_coordinates(positions.reshape(len(positions), -1).T.tolist())
         self.check_rows(stop)
-        factors = np.ones((stop - start, self.rotary_dim // 2), np.complex128)
+        factors = np.ones((len(positions), self.rotary_dim // 2), np.complex128)
         pairs = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
         recipe = self._recipe if self.rows_are_listed else EXACT
-        coordinates = None if self.is_range else self.coordinates()
-        self.filler(recipe, stop - start, coordinates).fill("cos,sin", start, pairs, "float64")
+        self.filler(recipe, len(positions), coordinates).fill("cos,sin", first, pairs, "float64")
         return factors
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        factors = self.factors(self.offset, self.offset + self.seq_len)
+        factors = self.factors(range(self.offset, self.offset + self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
@@ -232,11 +237,7 @@ class Rope(RotaryParameters):
         otherwise or of another factor; an attention factor that is dropped or squared."""
         changes: list[dict[str, Any]] = [{"base": 10000.0}, {"offset": self.offset - 1}, {"offset": self.offset + 1}]
         others = [self.neighbour(**change) for change in (*changes, *self._other_scalings())]
-        d = self.exponent_dim
-        if d != self.dim and self.scaling in ("none", "linear"):
-            over = self.neighbour(base=self.base ** (d / self.dim))
-            others += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
-        others += self.place_neighbours(ROTARY)
+        others += [self._over_the_dim(), *self.place_neighbours(ROTARY)]
         if self.mrope_section is not None and self.positions is not None:  # interleaved or not, or of other axes
             others.append(self.neighbour(mrope_interleaved=None if self.mrope_interleaved else True))
             others += [self.neighbour(mrope_section=order) for order in permutations(self.mrope_section)]
@@ -245,6 +246,20 @@ class Rope(RotaryParameters):
             return tuple(mistakes)
         read = self.as_read()  # of what the runtime reads alike, nothing would show
         return tuple(one for one in mistakes if not (isinstance(one.scheme, Rope) and one.scheme.as_read() == read))
+
+    def _over_the_dim(self) -> Neighbour | None:
+        """Exponents over the whole dim, where fewer channels rotate, or each axis has its own."""
+        sizes = [block.channels for block in sorted(self.axis_blocks)] or [self.exponent_dim]
+        own = [AxisBlock(*block[:2], Fraction(block.channels, 2)) for block in self.axis_blocks]
+        if sizes == [self.dim] or [*self.axis_blocks] != own or self.scaling not in ("none", "linear"):
+            return None
+        ratios = [self.base ** (size / self.dim - 1) for size in sizes]
+        other = self.neighbour(base=self.base * ratios[0])
+        if len({*sizes}) > 1:  # as the factors of NTK tell
+            factors = [ratio ** (1 - 2 / size) for ratio, size in zip(ratios, sizes, strict=True)]
+            other = self.neighbour(axis_factors=tuple(factors))
+        expected = sizes[0] if len({*sizes}) == 1 else spelled(tuple(sizes))
+        return other and Neighbour((self.edit("exponent_dim", expected, self.dim),), other.scheme)
 
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":

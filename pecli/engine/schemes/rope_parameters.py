@@ -121,15 +121,13 @@ class RotaryParameters(Positioned):
 
     def _check(self) -> None:
         super()._check()
-        if self.exponent_dim < 2:
-            rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
-            raise self.wrong("partial_rotary_factor", rule)
+        rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
+        self.refuse_if(self.exponent_dim < 2, "partial_rotary_factor", rule)
         numerics.check_base(self.base, 1.0)
         check_base(self.recipe, self.base)
         self._check_scaling()
         self._check_runtime()
-        if not self.rotating_pairs:
-            raise self.wrong("partial_rotary_factor", "it leaves no pair that rotates")
+        self.refuse_if(not self.rotating_pairs, "partial_rotary_factor", "it leaves no pair that rotates")
         self._check_axes()
 
     def _check_scaling(self) -> None:
@@ -150,13 +148,10 @@ class RotaryParameters(Positioned):
     def _check_runtime(self) -> None:
         if self.runtime == "none":
             return
-        if self.recipe != "exact":
-            raise self.wrong(
-                "recipe", f"{self.runtime} has an arithmetic of its own", "leave out `recipe` or `runtime`"
-            )
-        if not self.is_range:
-            rule = "what runtimes compute is known for one position after the other"
-            raise self.wrong("runtime", rule, "leave out `runtime`, or the positions")
+        rule = f"{self.runtime} has an arithmetic of its own"
+        self.refuse_if(self.recipe != "exact", "recipe", rule, "leave out `recipe` or `runtime`")
+        rule = "what runtimes compute is known for one position after the other"
+        self.refuse_if(not self.is_range, "runtime", rule, "leave out `runtime`, or the positions")
         check_base("float32", self.base)
         self.check_rows(self.offset + self.seq_len)
 
@@ -171,18 +166,18 @@ class RotaryParameters(Positioned):
         if self.axis_blocks and clash:
             rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
             raise self.wrong(clash[0], rule, "leave it out")
-        if self.axes is not None and self.is_range:
-            raise self.wrong("axes", "they are those of --positions or of a --grid")
+        self.refuse_if(self.axes and self.is_range, "axes", "they are those of --positions or of a --grid")
         count, positions = self.position_axes, self.positions
         several = positions is not None and (self.axis_blocks or len(positions.shape) > 1)
         if positions is not None and several and len(positions.axes) != count:
             one = "(L,)" if count == 1 else f"(L,) or ({count}, L)" if self.mrope_section else f"({count}, L)"
             rule = f"the frequencies follow {count} {'axes' if count > 1 else 'axis'}: they must be of shape {one}"
             raise self.wrong("positions", rule)
-        if self.mrope_section is None and self.mrope_interleaved is not None:
-            raise self.wrong("mrope_interleaved", "it belongs to mrope_section")
-        if self.mrope_section is not None and sum(self.mrope_section) != self.rotary_dim // 2:
-            raise self.wrong("mrope_section", f"the sections must add up to {self.rotary_dim // 2}, d/2")
+        section, half = self.mrope_section, self.rotary_dim // 2
+        alone = section is None and self.mrope_interleaved is not None
+        self.refuse_if(alone, "mrope_interleaved", "it belongs to mrope_section")
+        other = section is not None and sum(section) != half
+        self.refuse_if(other, "mrope_section", f"the sections must add up to {half}, d/2")
 
     @property
     def grid_style(self) -> GridStyle | None:
@@ -195,8 +190,7 @@ class RotaryParameters(Positioned):
         """The frequencies of each axis, where these have their own; none where all axes share those of the dim."""
         style, factors = self.grid_style, self.axis_factors
         if style is None and self.axes is None:
-            if factors:
-                raise self.wrong("axis_factors", "they are those of --axes or of a --style")
+            self.refuse_if(factors, "axis_factors", "they are those of --axes or of a --style")
             return ()
         if style is not None:
             blocks, factors = style.blocks(self.dim, self.axes), factors or style.factors
@@ -207,10 +201,9 @@ class RotaryParameters(Positioned):
         if not factors:
             return blocks
         count = len({block.axis for block in blocks})
-        if len(factors) != count or any(b.channels < 4 or b.law or b.step > 1 or b.start for b in blocks):
-            raise self.wrong(
-                "axis_factors", f"they must be {count}, of axes of 4 channels or more with powers of a base"
-            )
+        other = len(factors) != count or any(b.channels < 4 or b.law or b.step > 1 or b.start for b in blocks)
+        rule = f"they must be {count}, of axes of 4 channels or more with powers of a base"
+        self.refuse_if(other, "axis_factors", rule)
         return tuple(block._replace(factor=factors[block.axis]) for block in blocks)
 
     @property
@@ -237,7 +230,7 @@ class RotaryParameters(Positioned):
         return () if self.runtime == "none" else self.runtime_reading.causes
 
     def _given(self, scaling: Scaling) -> Given:
-        return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs)
+        return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs, self.dim)
 
     @cached_property
     def defined_scaling(self) -> Scaling:

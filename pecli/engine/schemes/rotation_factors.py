@@ -18,27 +18,21 @@ Positions = range | NDArray[np.int64]
 MAX_CACHED_BYTES = 1 << 27  #: bytes of factors that are kept; those of more positions are made anew for every block
 ALWAYS_CACHED_BYTES = 1 << 24  #: bytes up to which factors are kept however few of them are asked for
 MAX_PRECOMPUTED_BYTES = 1 << 30  #: bytes of the largest table that is made because a layer has a limit on positions
-_RUN = 256  #: positions in a row whose factors are products of two
 _CHUNK = 1 << 12  #: factors computed directly at once, so that intermediate arrays stay in the first-level cache
-
-
 _GROWTH = Lock()  #: held while factors are made to be kept; of the module, so that layers can be copied and pickled
 
 
 class RotationFactors:
     """The factors of a rotary scheme at any positions, kept as long as there are not too many; used by any thread.
 
-    Computed directly they are within 0.6·2**-53 of the true value, for amplitude 1. Where `exact` is not asked for,
-    those of neighbouring positions are products of two such, within 4·2**-53. `dtype` is their precision, float64 or
-    float32. With `inverse` they undo the rotation, its amplitude included. With a `limit` on positions, the first call
-    makes those of all positions below it. Where a scheme has rows of its own, or a recipe or runtime computes them,
-    they are those of its tables.
+    They are within 0.6·2**-53 of the true value, for amplitude 1, in the precision `dtype`, float64 or float32. With
+    `inverse` they undo the rotation, its amplitude included. With a `limit` on positions, the first call makes those of
+    all positions below it. Where a scheme has rows of its own, or a recipe or runtime computes them, they are those of
+    its tables.
     """
 
-    def __init__(
-        self, rope: Rope, dtype: str = "float64", *, exact: bool = False, inverse: bool = False, limit: int = 0
-    ) -> None:
-        self.rope, self._exact, self._inverse = rope, exact, inverse
+    def __init__(self, rope: Rope, dtype: str = "float64", *, inverse: bool = False, limit: int = 0) -> None:
+        self.rope, self._inverse = rope, inverse
         self._dtype = np.dtype(np.complex128 if dtype == "float64" else np.complex64)
         self._half, self._rotating = rope.rotary_dim // 2, rope.rotating_pairs
         self._row_bytes = self._half * self._dtype.itemsize
@@ -56,11 +50,12 @@ class RotationFactors:
         else:
             low, high = int(positions.min()), int(positions.max()) + 1
         first, kept = self._covering(low, high, len(positions))
+        if kept is None:
+            return self._made(positions)
         if isinstance(positions, range):
-            return self._made(positions) if kept is None else kept[low - first : high - first]
-        if positions.ndim == 2:
-            positions = positions[:, self.rope.pair_axes]
-        return self._made(positions) if kept is None else _rows(kept, positions - first)
+            return kept[low - first : high - first]
+        rows = positions - first
+        return kept[rows] if rows.ndim == 1 else kept[rows[:, self.rope.pair_axes], np.arange(self._half)]
 
     def reserve(self, low: int, high: int) -> None:
         """Make the factors of all these positions now, or, where they are too many to keep, in every call anew."""
@@ -93,50 +88,26 @@ class RotationFactors:
             return 0, None
 
     def _made(self, positions: Positions) -> NDArray[Any]:
-        if self.rope.rows_are_listed:
-            factors = self._listed(positions)
-            return (1 / factors if self._inverse else factors).astype(self._dtype, copy=False)
-        if not isinstance(positions, range):
-            factors = self._direct(positions)
-        elif self._exact:
-            factors = self._direct(np.arange(positions.start, positions.stop))
+        amplitude = self.rope.attention_factor_value()
+        if isinstance(positions, range) or self.rope.rows_are_listed:
+            factors = self.rope.factors(positions)
         else:
-            factors = self._along(positions)
-        if self._inverse:
+            each = positions if positions.ndim == 1 else positions[:, self.rope.pair_axes]
+            factors = self._turns(each)
+            factors[:, : self._rotating] *= amplitude
+        if self._inverse and self.rope.rows_are_listed:
+            factors = 1 / factors
+        elif self._inverse:
             np.conjugate(factors, out=factors)
-        if (amplitude := self.rope.attention_factor_value()) != 1:
-            factors[:, : self._rotating] *= 1 / amplitude if self._inverse else amplitude
+            factors[:, : self._rotating] /= amplitude**2
         return factors.astype(self._dtype, copy=False)
-
-    def _listed(self, positions: Positions) -> Complex:
-        """Those of a scheme's own tables, in runs of rows."""
-        if isinstance(positions, range):
-            return self.rope.factors(positions.start, positions.stop)
-        rows, places = np.unique(positions, return_inverse=True)
-        runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-        table = np.concatenate([self.rope.factors(int(run[0]), int(run[-1]) + 1) for run in runs])
-        return _rows(table, places.reshape(positions.shape))
 
     @cached_property
     def _limbs(self) -> NDArray[Any]:
         return np.ascontiguousarray(self.rope.waves().limbs[:, None, :])
 
-    @cached_property
-    def _small(self) -> Complex:
-        return self._direct(np.arange(_RUN))
-
-    def _along(self, positions: range) -> Complex:
-        """Neighbours, in runs that begin at the same positions wherever a block does."""
-        out = np.empty((len(positions), self._half), np.complex128)
-        starts = range(positions.start - positions.start % _RUN, positions.stop, _RUN)
-        for anchor, start in zip(self._direct(np.array(starts)), starts, strict=True):
-            begin, end = max(start, positions.start), min(start + _RUN, positions.stop)
-            place = out[begin - positions.start : end - positions.start]
-            np.multiply(anchor, self._small[begin - start : end - start], out=place)
-        return out
-
-    def _direct(self, positions: NDArray[np.int64]) -> Complex:
-        """Each by itself: positions (n,), or (n, d/2) where every pair has its own."""
+    def _turns(self, positions: NDArray[np.int64]) -> Complex:
+        """Each by itself, without the amplitude: positions (n,), or (n, d/2) where every pair has its own."""
         out = np.ones((len(positions), self._half), np.complex128)
         wanted = positions.astype(np.uint64).reshape(len(positions), -1)[:, : self._rotating]
         step = max(1, _CHUNK // self._half)
@@ -147,10 +118,5 @@ class RotationFactors:
 
     def shift(self, places: int) -> Complex:
         """The factors (1, d/2) that move what was rotated already by so many positions, its amplitude left as it is."""
-        turns = self._direct(np.array([abs(places)]))
+        turns = self._turns(np.array([abs(places)]))
         return turns if places >= 0 else turns.conj()
-
-
-def _rows(table: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Rows of a table, or, of rows (n, d/2), the element of each in its column."""
-    return table[rows] if rows.ndim == 1 else table[rows, np.arange(table.shape[1])]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, ge
 import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
-from pecli.engine.schemes import ALWAYS_NAMED, STORED, Choice, Dtype, Parameter, Whole, recipe_named, scheme_named
+from pecli.engine.schemes import STORED, Choice, Dtype, Parameter, Whole, recipe_named, scheme_named
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, nearest, spelled
 
@@ -149,6 +149,10 @@ class Scheme(ABC):
         given = f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given
         return ParameterError(name, given, rule, advice)
 
+    def refuse_if(self, wrong: object, name: str, rule: str, advice: str = "") -> None:
+        if wrong:
+            raise self.wrong(name, rule, advice)
+
     @classmethod
     @cache
     def parameters(cls) -> dict[str, Parameter]:
@@ -220,7 +224,7 @@ class Scheme(ABC):
                 advice = nearest(key, kind.parameters())
                 raise ParameterError(str(key), "unknown", f"{name} has no such parameter", advice)
         for key, parameter in kind.parameters().items():
-            if key not in parameters and parameter.omitted_default is ALWAYS_NAMED:
+            if key not in parameters and parameter.omitted_default is MISSING:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
         return kind(**parameters)
 

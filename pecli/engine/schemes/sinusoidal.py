@@ -92,26 +92,24 @@ class Sinusoidal(Positioned):
 
     def __post_init__(self) -> None:
         style = self.style if self.style is None else STYLE.check("style", self.style)
-        if self.dim is None:
-            raise self.wrong("dim", self.parameters()["dim"].rule)
-        dim = type(self).parameters()["dim"].check("dim", self.dim)
+        rule = self.parameters()["dim"]
+        self.refuse_if(self.dim is None, "dim", rule.rule)
+        dim = rule.check("dim", self.dim)
         if (on_grid := self.grid_style) is not None:
             self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
             return
-        if self.grid is not None and style is not None:
-            raise self.wrong("style", f"on grids it must be one of {', '.join(GRID_STYLES)}")
-        if style in EVEN_ONLY and dim % 2:
-            raise self.wrong("dim", f"the {style} style has even dims only")
+        self.refuse_if(self.grid and style, "style", f"on grids it must be one of {', '.join(GRID_STYLES)}")
+        self.refuse_if(style in EVEN_ONLY and dim % 2, "dim", f"the {style} style has even dims only")
         object.__setattr__(self, "style", None)
         preset = STYLES[style or "paper"].items()
         self._complete({name: value(dim) if callable(value) else value for name, value in preset})
 
     def _check(self) -> None:
         super()._check()
-        if self.relative and (self.offset or self.positions is not None or self.grid is not None):
-            raise self.wrong("relative", "it has positions of its own", "give --seq-len alone")
-        if self.padding_idx is not None and (self.relative or self.grid is not None):
-            raise self.wrong("padding_idx", "such a table has no row of padding", "leave it out")
+        placed = self.offset or self.positions is not None or self.grid is not None
+        self.refuse_if(self.relative and placed, "relative", "it has positions of its own", "give --seq-len alone")
+        padded = self.padding_idx is not None and (self.relative or self.grid is not None)
+        self.refuse_if(padded, "padding_idx", "such a table has no row of padding", "leave it out")
         style = self.grid_style
         axes = "" if style is None else style.sorted_axes
         if self.positions is not None and len(self.positions.axes) != max(1, len(axes)):
@@ -119,12 +117,12 @@ class Sinusoidal(Positioned):
             if style is not None:
                 rule = f"the {style.name} style has the axes {', '.join(axes)}: they must be of shape ({len(axes)}, L)"
             raise self.wrong("positions", rule)
-        if 2 * self.rotating_pairs > self.dim + 1 and self.layout == "halves":
-            raise self.wrong("layout", f"the {self.style} style leaves out channels, which are interleaved")
+        cut = 2 * self.rotating_pairs > self.dim + 1 and self.layout == "halves"
+        self.refuse_if(cut, "layout", f"the {self.style} style leaves out channels, which are interleaved")
         for block in self.axis_blocks:
-            if block.pairs > 1 and block.denominator < Fraction(1, 2):
-                half = float(block.denominator + Fraction(self.freq_shift))
-                raise self.wrong("freq_shift", f"it must leave at least 0.5 of D/2 = {half:g}")
+            half = float(block.denominator + Fraction(self.freq_shift))
+            left = block.pairs < 2 or block.denominator >= Fraction(1, 2)
+            self.refuse_if(not left, "freq_shift", f"it must leave at least 0.5 of D/2 = {half:g}")
             numerics.check_base(self.base, float(block.last / block.denominator), self.scale)
         check_base(self.recipe, self.base)
 
@@ -227,8 +225,7 @@ class Sinusoidal(Positioned):
     def by_position(self) -> ByPosition:
         """All columns but the zeros that pad an odd dim."""
         frequencies = self.inverse_frequencies()
-        if not frequencies:
-            raise self.wrong("dim", "in halves, that leaves no frequency at all")
+        self.refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         (table,) = self.tensors()
         columns = np.arange(min(self.dim, 2 * len(frequencies)))
         groups, second = columns // 2, columns % 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,15 +66,10 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     from pecli.files.contents import carried_spec
 
     label = label or os.path.basename(text) or text
-    parts: dict[str, Array] = {}
-    for name, array in file.tensors.items():  # one of complex numbers is drawn as its two parts
-        parts |= {f"{name}.real": array.real, f"{name}.imag": array.imag} if array.dtype.kind == "c" else {name: array}
-    tables = tuple(table_of(name, array) for name, array in parts.items())
     spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
     if spec is None:
-        first = [table.shape[:-2] if math.prod(table.shape[:-2]) == 1 else () for table in tables]  # as in (1, L, D)
-        flat = [replace(table, shape=table.shape[len(axes) :]) for table, axes in zip(tables, first, strict=True)]
-        return [Subject(label, tuple(flat))]
+        return [_as_read(label, file.tensors)]
+    tables = tuple(table_of(name, array) for name, array in file.tensors.items())
     try:
         scheme: Scheme = Scheme.from_spec({name: spec.get(name) for name in ("scheme", "parameters")})
     except ParameterError as problem:
@@ -87,6 +82,25 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
         is_whole = all(shapes.get(table.name) == table.shape for table in part.tensors())
         found.append(Subject(f"{label} {name}".strip(), own, part if is_whole else None))
     return found
+
+
+def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
+    """Tensors without a spec, as every check reads them; the label says how, where that is not as they are."""
+    from pecli.checks.reading import separate_tables
+
+    tables: dict[str, Array] = {}
+    notes = []
+    for name, array in tensors.items():
+        parts, words = separate_tables(name, array)
+        if len(parts) == 1 and array.dtype.kind == "c":
+            parts = {"real": array.real, "imag": array.imag}
+        for part, table in parts.items():
+            ones = table.ndim - 2 if math.prod(table.shape[:-2]) == 1 else 0  # as in (1, L, D)
+            tables[f"{name}.{part}" if part else name] = table.reshape(table.shape[max(0, ones) :])
+        notes += [f"{name}: {words}" if len(tensors) > 1 else words] if words else []
+    return Subject(
+        f"{label} ({'; '.join(notes)})" if notes else label, tuple(table_of(*each) for each in tables.items())
+    )
 
 
 def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Subject]:

@@ -260,22 +260,19 @@ def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance:
     """What a file holds, a heatmap of it, and whether it holds what it should."""
     from pecli.checks.identify import identify
 
-    with open_tensors(name) as file:
-        file.check()
-        draft.heading(os.path.basename(name) or name)
-        draft.show(file_summary.show, file_summary.describe(file, name, file.tensors))
-        tables = [(subject, table) for subject in of_file(name, file) for table in subject.tables]
-        for subject, matrix in [each for each in tables if len(each[1].shape) > 1 and each[1].size][:1]:
-            rows = matrix.read(0, min(matrix.rows, MAX_ROWS))[:, :MAX_COLUMNS]
-            title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
-            scheme = (
-                None if "patch" in subject.picture_kinds else subject.scheme
-            )  # of a grid there are all rows, or none
-            draft.subjects([Subject(title, (table_of(matrix.name, rows),), scheme)], "heatmap")
-        try:
-            is_specified = carried_spec(file.path, file.metadata) is not None
-        except FileError:
-            is_specified = True  # which verify says what is wrong with
+    file = open_tensors(name)
+    draft.heading(os.path.basename(name) or name)
+    draft.show(file_summary.show, file_summary.describe(file, name, file.tensors))
+    tables = [(subject, table) for subject in of_file(name, file) for table in subject.tables]
+    for subject, matrix in [each for each in tables if len(each[1].shape) > 1 and each[1].size][:1]:
+        rows = matrix.read(0, min(matrix.rows, MAX_ROWS))[:, :MAX_COLUMNS]
+        title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
+        scheme = None if "patch" in subject.picture_kinds else subject.scheme  # maps would need all rows of a grid
+        draft.subjects([Subject(title, (table_of(matrix.name, rows),), scheme)], "heatmap")
+    try:
+        is_specified = carried_spec(file.path, file.metadata) is not None
+    except FileError:
+        is_specified = True  # which verify says what is wrong with
     words = ["pecli", "verify", name, *_options(tolerance, runtime)]
     if models:
         model = models[0]

@@ -2,8 +2,6 @@
 described by their distribution.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

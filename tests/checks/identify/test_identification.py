@@ -1,7 +1,5 @@
 """Whole files and arrays: random schemes are found again, and what is no table is not."""
 
-from __future__ import annotations
-
 import json
 import math
 import tracemalloc

@@ -3,8 +3,6 @@
 Everything is rotated here by the textbook formula in float64.
 """
 
-from __future__ import annotations
-
 import shlex
 from typing import Any
 
@@ -13,7 +11,6 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.errors import KindError, ParameterError
 from pecli.explain.edits import Dtype, HeadsWrong, Layout, Parameter, Positions, Recipe, Rotation, Rows, RowsWrong
 from tests.checks.waves import LLAMA3, powers, waves
 from tests.tools.attack import Waves
@@ -204,35 +201,6 @@ def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
     *words, _ = shlex.split(command)
     assert pecli_cli(*words, tmp_path / "again.npy").code == 0
     assert np.abs(np.load(tmp_path / "again.npy") - out).max() < 1e-6
-
-
-def test_options_of_a_rotation_need_one(pecli_cli, tmp_path) -> None:
-    np.save(tmp_path / "x.npy", queries(4, 128))
-    for option in ("--seq-axis", "--shift"):
-        alone = pecli_cli("verify", tmp_path / "x.npy", "--model", LLAMA, option, "1")
-        assert (alone.code, "it is about queries and keys" in alone.err) == (2, True)
-    both = ("--before", tmp_path / "x.npy", "--model", LLAMA)
-    outside = pecli_cli("verify", tmp_path / "x.npy", *both, "--seq-axis", "1")
-    assert (outside.code, "on one of the axes 0 … 0" in outside.err) == (2, True)
-
-
-def test_what_python_refuses() -> None:
-    q = np.ones((4, 128), np.float32)
-    for tokens, problem in (
-        ({"positions": [0, 1, 2, 3], "shift": 1}, "leave out one"),
-        ({"positions": [0, 1, 2]}, "with L = 4 rows"),
-        ({"positions": np.zeros((2, 4), int)}, "the first axis of both must agree"),
-        ({"attention_mask": np.ones((2, 4), int)}, "attention_mask is of shape"),
-        ({"attention_mask": [0, 1, 2, 1]}, "1 for tokens and 0 for padding"),
-        ({"shift": 1 << 50}, "shift is"),
-    ):
-        with pytest.raises(ParameterError, match=problem):
-            pecli.verify(q, "llama-2-7b", before=q, **tokens)
-    with pytest.raises(KindError, match="positions are integers"):
-        pecli.verify(q, "llama-2-7b", before=q, positions=[0.5, 1, 2, 3])
-    for after, before in ((q + 1j, q), (q, q + 1j)):
-        with pytest.raises(ParameterError, match="queries and keys are real; give two channels per pair"):
-            pecli.verify(after, "llama-2-7b", before=before)
 
 
 def test_the_command_names_the_model_and_runs(pecli_cli, tmp_path, monkeypatch) -> None:

@@ -1,7 +1,5 @@
 """What is said of tables that fail without a known mistake, and of those that pass; results read as answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

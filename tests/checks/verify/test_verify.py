@@ -158,11 +158,6 @@ def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
     assert pecli.diff(tmp_path / "t.safetensors", found).passed
 
 
-def test_arrays_carry_no_spec() -> None:
-    with pytest.raises(pecli.ParameterError, match="scheme is missing; arrays carry no spec"):
-        pecli.verify(BOTH)
-
-
 CONFIG = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "rope_theta": 10000.0}
 
 
@@ -172,14 +167,6 @@ def test_a_model_by_name_or_path(tmp_path) -> None:
     assert not pecli.verify(inv_freq, "mistral-7b-v0.1").passed
     with pytest.raises(pecli.FileError, match="does not exist"):
         pecli.verify(inv_freq, tmp_path / "no.json")
-    with pytest.raises(pecli.KindError, match="it must be a path, a preset, a mapping, or a configuration object"):
-        pecli.verify(inv_freq, 3)
-    with pytest.raises(TypeError, match="offset is given; it belongs to a model"):
-        pecli.verify(inv_freq, ROPE, offset=1)
-    with pytest.raises(pecli.KindError, match="colour is given; a model has no such option"):
-        pecli.verify(inv_freq, CONFIG, colour=1)
-    with pytest.raises(pecli.ParameterError, match="offset is 3; positions are given otherwise"):
-        pecli.verify(inv_freq, CONFIG, offset=3, positions=[1, 2])
 
 
 HEADS, LENGTH = 8, 16

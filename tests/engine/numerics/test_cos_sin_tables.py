@@ -1,7 +1,5 @@
 """Tables made by rotation: every part, start, width and length gives the same elements; the hardest are settled."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

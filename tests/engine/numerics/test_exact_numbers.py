@@ -1,7 +1,5 @@
 """Integers as real numbers, sums of two float64 and one rounding, against flint's balls and exact fractions."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 

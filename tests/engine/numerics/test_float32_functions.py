@@ -1,7 +1,5 @@
 """Phases, exact and in float32, and the functions that recipes compute them by."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from pathlib import Path

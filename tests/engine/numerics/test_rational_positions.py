@@ -1,7 +1,5 @@
 """cos and sin at positions that are no integers, against arbitrary precision; the hardest of many among them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """How other runtimes read a config, a row each, with what their formulas give in NumPy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -27,8 +25,10 @@ LONGROPE: dict[str, Any] = {
 G4 = 1 + 0.1 * np.log(4)
 
 
-def yarn(factor: float = 4.0, round_limits: bool = True, fast: float = 32, slow: float = 1) -> np.ndarray:
-    low, high = (DIM * np.log(32768 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (fast, slow))
+def yarn(
+    factor: float = 4.0, round_limits: bool = True, fast: float = 32, slow: float = 1, head: int = DIM
+) -> np.ndarray:
+    low, high = (head * np.log(32768 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (fast, slow))
     low, high = (np.floor(low), np.ceil(high)) if round_limits else (low, high)
     ramp = np.clip((np.arange(DIM // 2) - low) / (high - low), 0, 1)
     return PLAIN * (1 - ramp) + PLAIN / factor * ramp
@@ -74,9 +74,16 @@ CASES: dict[str, tuple[str, dict[str, Any], np.ndarray, float, str]] = {
     "candle multiplies by LongRoPE's factors": (
         "candle",
         {**LONGROPE, "length": 8192},
-        PLAIN * LONG,
+        PLAIN * SHORT,  # which are those of position 1 at any length
         1.0,
-        "multiplies frequencies",
+        "those of positions from 4,096 on by the long ones",
+    ),
+    "ONNX Runtime GenAI computes limits over the head": (
+        "onnxruntime-genai",
+        {**YARN, **BETAS, "dim": 2 * DIM, "partial_rotary_factor": 0.5, "truncate": False},
+        yarn(round_limits=False, head=2 * DIM),
+        G4,
+        "over the head size, 128, not the rotary dimension, 64",
     ),
     "TensorRT-LLM always rounds": (
         "tensorrt-llm",
@@ -92,7 +99,7 @@ CASES: dict[str, tuple[str, dict[str, Any], np.ndarray, float, str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_frequencies_attention_and_cause(case: str) -> None:
     runtime, scaling, frequencies, attention, cause = CASES[case]
-    rope = Rope(1, DIM, BASE, runtime=runtime, **scaling)
+    rope = Rope(1, **{"dim": DIM, "base": BASE, **scaling}, runtime=runtime)
     np.testing.assert_allclose(rope.inverse_frequencies(), frequencies, rtol=4e-7)  # which are float32
     assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-12)
     assert cause in " ".join(rope.runtime_causes())
@@ -125,6 +132,55 @@ def test_families_whose_scaling_is_not_read(model: str, runtime: str) -> None:
     results = next(iter(found.layers.values()))
     assert [result.departs for result in results] == [True, False]
     assert "reads no rope_scaling" in results[0].causes[0]
+
+
+def test_candle_takes_each_positions_own_factors() -> None:
+    places = np.arange(4090, 4102)
+    tables = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE).at(places)
+    angles = places[:, None] * np.where(places[:, None] < 4096, PLAIN * SHORT, PLAIN * LONG)
+    np.testing.assert_allclose(tables["cos"], np.cos(angles), atol=2e-3)  # of float32 angles up to 30,000
+
+
+SIZES = {"head_dim": DIM, "hidden_size": 512, "num_attention_heads": 8, "max_position_embeddings": 32768}
+DYNAMIC = {"rope_type": "dynamic", "factor": 2.0}
+MAGNITUDES = {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 0.5}
+MAGNITUDES["original_max_position_embeddings"] = 8192
+RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "model_type", "scaling", "base", "attention", "cause"),
+    [
+        ("sglang", "llama", {**DYNAMIC, "alpha": 8.0}, BASE * 8 ** (DIM / (DIM - 2)), 1, "reads alpha, 8"),
+        ("sglang", "llama", DYNAMIC, BASE * 3 ** (DIM / (DIM - 2)), 1, "NTK with factor 3"),
+        ("exllamav3", "mistral", MAGNITUDES, None, 1 + 0.1 * np.log(4), "in DeepSeek-V3 alone"),
+        ("exllamav3", "deepseek_v3", MAGNITUDES, None, RATIO, ""),
+        ("candle", "qwen3", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen3"),
+        ("candle", "mistral", MAGNITUDES, None, RATIO, ""),
+        ("mlc", "gemma3_text", {"rope_type": "linear", "factor": 8.0}, BASE, 1, "reads no rope_scaling of gemma3"),
+    ],
+)
+def test_what_depends_on_the_model(
+    runtime: str, model_type: str, scaling: dict[str, Any], base: float | None, attention: float, cause: str
+) -> None:
+    config = {"model_type": model_type, **SIZES, "rope_theta": BASE, "rope_scaling": scaling}
+    encoding = pecli.load_config(config).ropes()[0]
+    rope = encoding.rope(1, length=32768, runtime=runtime)
+    if base is not None:
+        np.testing.assert_allclose(rope.inverse_frequencies(), base ** (-np.arange(0, DIM, 2) / DIM), rtol=4e-7)
+    assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-9)
+    (found,) = pecli.runtimes(config, 4096, names=[runtime]).layers[encoding.layer_type]
+    assert (cause in " ".join(found.causes), found.departs) == (True, bool(cause))
+
+
+def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
+    config = {"model_type": "llama", **SIZES, "rope_theta": BASE, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}
+    found = pecli.load_config(config).one().rope(1, runtime="tensorrt-llm").inverse_frequencies()
+    low, high = (DIM * np.log(1024 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (32, 1))
+    ramp = np.clip((np.arange(DIM // 2) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
+    np.testing.assert_allclose(found, PLAIN * (1 - ramp) + PLAIN / 4 * ramp, rtol=4e-7)
+    (result,) = pecli.runtimes(config, 4096, names=["tensorrt-llm"]).layers[""]
+    assert "takes 1,024 for original_max_position_embeddings" in result.causes[0]
 
 
 def test_a_dump_of_one_of_them_is_known_by_its_reading() -> None:

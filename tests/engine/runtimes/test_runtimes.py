@@ -1,7 +1,5 @@
 """Every runtime's tables, compared with those that its own code computed (see data/README.md)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """RoPE scalings against the same formulas in ball arithmetic, written again from the papers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """ALiBi: slopes by the paper's rule, biases in four forms."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables on grids: those of other libraries' own code, and formulas at other sizes."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -24,33 +22,10 @@ from tests.oracle import ulps
 DATA = Path(__file__).parent / "data"
 OLDER = {name: row["command"] for name, row in json.loads((DATA / "grids" / "index.json").read_text()).items()}
 IN_FLOAT64 = ("mae", "mae-cls", "vit-mae", "cogvideox", "flux", "wan")
-COMMANDS = {
-    "flux2": "rope --grid 4x5 --dim 32 --style flux2 --keep 3 --layout interleaved",
-    "z-image": "rope --grid 4x5 --dim 32 --style z-image --keep 32",
-    "lumina2": "rope --grid 4x5 --dim 24 --style lumina2 --keep 3",
-    "hidream": "rope --grid 4x5 --dim 32 --style hidream --keep 2",
-    "qwen-image-2.1": "rope --grid 4x5 --dim 32 --style qwen-image-2.1 --keep 3",
-    "qwen-image": "rope --grid 4x5 --dim 32 --style qwen-image",
-    "sam2": "rope --grid 4x5 --dim 32 --style sam2 --layout interleaved",
-    "ltx": "rope --grid 3x4x5 --dim 32 --style ltx --layout interleaved",
-    "ltx2": "rope --grid 3x4x5 --dim 32 --style ltx2 --layout interleaved",
-    "ltx2-split": "rope --grid 3x4x5 --dim 32 --style ltx2",
-    "moonvit": "rope --grid 4x5 --dim 32 --style moonvit --layout halves",
-    "torchtune": "rope --grid 4x4 --dim 32 --style llama4-vision",
-    "kandinsky5": "rope --grid 3x4x5 --dim 32 --style kandinsky5 --grid-scale 1,2,2",
-    "pixel": "rope --grid 4x6 --dim 32 --style pixel --layout interleaved",
-    "timm-pixel": "rope --grid 4x6 --dim 32 --style timm-pixel --layout interleaved",
-    "cogview4": "rope --grid 4x7 --dim 32 --style cogview4 --layout halves",
-    "glm-image": "rope --grid 4x7 --dim 32 --style glm-image --layout halves",
-    "hunyuan-image": "rope --grid 4x7 --dim 32 --style hunyuan-image --layout interleaved",
-    "hunyuan-video-1.5": "rope --grid 3x4x5 --dim 32 --style hunyuan-video --layout interleaved",
-    "cosmos": "rope --grid 3x4x5 --dim 32 --style cosmos --layout halves",
-    "cosmos-fps": "rope --grid 3x4x5 --dim 32 --style cosmos --axis-factors 1,3,3 --grid-scale 0.5,1,1 --layout halves",
-    "wan-animate": "rope --grid 3x4x5 --dim 32 --style wan --layout interleaved",
-    "skyreels-v2": "rope --grid 3x4x5 --dim 32 --style wan --layout interleaved",
-    "positional-encodings-2d": "sinusoidal --grid 4x5 --dim 32 --style positional-encodings-2d",
-    "positional-encodings-3d": "sinusoidal --grid 3x4x5 --dim 32 --style positional-encodings-3d",
-}
+STYLES = json.loads((DATA / "styles.json").read_text())
+COMMANDS = {name: command for name, (command, _) in STYLES.items()}
+CLASSES = {name: config for name, (_, config) in STYLES.items() if config}
+"""What makes each of the tables in styles.npz: a command, and the configuration of a class of diffusers."""
 IN_FLOAT32 = {"ltx": 2e-3, "ltx2": 2e-3, "ltx2-split": 2e-3}
 """How far angles of 15,000 radians are off, which the library has in float32; others are within 1e-4."""
 
@@ -274,27 +249,6 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
         "sam2": "style is eva",
     }  # square tiles; h and w
     assert re.search(known.get(name, "positions are those of the axes (t,)?w,h"), " ".join(result.diagnosis))
-
-
-HEAD = {"attention_head_dim": 32}
-CLASSES: dict[str, dict[str, Any]] = {
-    "flux2": {"_class_name": "Flux2Transformer2DModel", "axes_dims_rope": [8] * 4},
-    "z-image": {"_class_name": "ZImageTransformer2DModel", "axes_dims": [8, 12, 12]},
-    "lumina2": {"_class_name": "Lumina2Transformer2DModel", "axes_dim_rope": [8] * 3},
-    "hidream": {"_class_name": "HiDreamImageTransformer2DModel", "axes_dims_rope": [16, 8, 8]},
-    "qwen-image-2.1": {"_class_name": "QwenImage21Transformer2DModel", "axes_dims_rope": [4, 14, 14]},
-    "kandinsky5": {"_class_name": "Kandinsky5Transformer3DModel", "axes_dims": [8, 12, 12]},
-    "ltx": {"_class_name": "LTXVideoTransformer3DModel", "num_attention_heads": 4, "attention_head_dim": 8},
-    "ltx2": {"_class_name": "LTX2VideoTransformer3DModel", "num_attention_heads": 4, "attention_head_dim": 8},
-    "cogview4": {"_class_name": "CogView4Transformer2DModel", **HEAD},
-    "glm-image": {"_class_name": "GlmImageTransformer2DModel", **HEAD},
-    "hunyuan-image": {"_class_name": "HunyuanImageTransformer2DModel", "rope_axes_dim": [16, 16]},
-    "hunyuan-video-1.5": {"_class_name": "HunyuanVideo15Transformer3DModel", "rope_axes_dim": [4, 14, 14]},
-    "cosmos": {"_class_name": "CosmosTransformer3DModel", **HEAD},
-    "cosmos-fps": {"_class_name": "CosmosTransformer3DModel", "rope_scale": [1.0, 3.0, 3.0], **HEAD},
-    "wan-animate": {"_class_name": "WanAnimateTransformer3DModel", **HEAD},
-    "skyreels-v2": {"_class_name": "SkyReelsV2Transformer3DModel", **HEAD},
-}
 
 
 @pytest.mark.parametrize("name", CLASSES)

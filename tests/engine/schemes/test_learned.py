@@ -1,7 +1,5 @@
 """Learned tables before learning: distributions, seeds, rules; against plain-integer generators and true quantiles."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """What a scheme answers about itself: axes, frequencies, known mistakes, how it is applied."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recipes, held against the formulas of the projects that compute so, and what those really computed."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Buckets of relative positions, against the formulas in arbitrary precision, and biases that are looked up."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Schemes as data: specs there and back, checks when made."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from contextlib import suppress
@@ -11,11 +9,10 @@ import pytest
 from hypothesis import given
 
 import pecli
-from pecli.engine.schemes import ALWAYS_NAMED, SCHEMES, scheme_named
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from tests.engine import strategies
 
@@ -48,7 +45,7 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
 def test_a_spec_names_every_parameter(name):
     scheme = scheme_named(name)(**SMALL[name])
     parameters = scheme.spec()["parameters"]
-    omitted = {name for name, each in scheme.parameters().items() if each.omitted_default is not ALWAYS_NAMED}
+    omitted = {name for name, each in scheme.parameters().items() if each.omitted_default is not dataclasses.MISSING}
     assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - omitted
     assert list(parameters)[-1] == "dtype"
     for missing in parameters:
@@ -69,29 +66,6 @@ def test_exact_goes_without_saying(name):
     other = dataclasses.replace(exact, recipe="float32")
     assert other.spec()["parameters"]["recipe"] == "float32"
     assert Scheme.from_spec(json.loads(json.dumps(other.spec()))) == other != exact
-    with pytest.raises(ParameterError, match="did you mean 'bfloat16-table'"):
-        dataclasses.replace(exact, recipe="bfloat16-tables")
-
-
-SCHEME_RULE = "it must be one of sinusoidal, rope, alibi, relative, learned-init"
-WRONG_SPECS = [
-    *((spec, f"spec is {spec!r}; it must be a mapping") for spec in (None, [], "rope", 5)),
-    *(
-        ({"scheme": name, "parameters": {}}, f"scheme is {name!r}; {SCHEME_RULE}")
-        for name in (None, "ropes", 5, [], {})
-    ),
-    ({"scheme": "rope"}, "parameters is None; they must be a mapping"),
-    ({"scheme": "rope", "parameters": [1]}, "parameters is [1]; they must be a mapping"),
-    ({"scheme": "rope", "parameters": {"dims": 4}}, "dims is unknown; rope has no such parameter; did you mean 'dim'?"),
-]
-
-
-def test_specs_that_are_none():
-    """A file may say anything."""
-    for spec, message in WRONG_SPECS:
-        with pytest.raises(ParameterError) as caught:
-            Scheme.from_spec(spec)
-        assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", 1.5, True, -1, 10**30, 1e400], ids=repr)
@@ -104,11 +78,6 @@ def test_no_value_in_a_spec_breaks_out(name, value):
             Scheme.from_spec({"scheme": name, "parameters": {**good, key: value}})
 
 
-def test_a_spec_of_another_scheme():
-    with pytest.raises(ParameterError, match="scheme is 'rope'; it must be sinusoidal"):
-        Sinusoidal.from_spec(Rope(3, 4).spec())
-
-
 def test_blocks_by_name():
     """In vectors, where the tensor is one."""
     scheme = Rope(10, 14)
@@ -117,11 +86,6 @@ def test_blocks_by_name():
         for name in ("cos", "sin", "inv_freq"):
             assert np.concatenate(list(scheme.blocks(name, rows=rows))).tolist() == tables[name].tolist()
         assert np.concatenate(list(scheme.blocks(rows=rows))).tobytes() == tables["cos"].tobytes()
-    with pytest.raises(ParameterError, match="name is 'tan'; it must be one of cos, sin, inv_freq"):
-        scheme.blocks("tan")
-    for wrong in (0, -1, 2.5, True):
-        with pytest.raises(ParameterError, match=r"rows is .*; it must be a whole number from 1"):
-            scheme.blocks(rows=wrong)
 
 
 LAYERS = Bundle((("full", pecli.Rope(6, 8, 1e6, scaling="linear", factor=8.0)), ("sliding", pecli.Rope(6, 8))))
@@ -141,9 +105,3 @@ def test_specs_and_files_come_back(tmp_path) -> None:
     assert pecli.verify(tmp_path / "t.safetensors").passed
     with pytest.raises(ParameterError, match="full, sliding"):  # one array is not enough
         pecli.save(tmp_path / "t.npy", LAYERS)
-
-
-@pytest.mark.parametrize("parts", [{}, (), None, 3, "full", {"full": None}, {"a": {"scheme": "rope"}}, {"a": LAYERS}])
-def test_what_is_no_set_of_schemes_is_refused(parts) -> None:
-    with pytest.raises(ParameterError):
-        Bundle(parts)

@@ -1,7 +1,5 @@
 """Sinusoidal tables: every element rounded once, every project's conventions, every rule."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables on grids, at given positions and of relative positions: recognised, and explained where they are wrong."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
@@ -126,12 +124,14 @@ def test_rows_and_columns_exchanged() -> None:
 
 
 H, W = (axis.reshape(-1) for axis in np.indices((8, 12)))
+ROWS = np.arange(96)
 FLUX, SAM2 = Rope(grid=(8, 12), dim=128, style="flux"), Rope(grid=(8, 12), dim=64, style="sam2")
 AXES = Rope(grid=(8, 12), dim=128, axes=(32, 48, 48), style="flux")
 
 
-def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0) -> dict[str, np.ndarray]:
-    angles = np.concatenate([np.outer(places, base ** (-np.arange(0, dim, 2) / dim)) for places, dim in axes], axis=1)
+def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0) -> dict[str, np.ndarray]:
+    waves = [np.outer(places, base ** (-np.arange(0, dim, 2) / (over or dim))) for places, dim in axes]
+    angles = np.concatenate(waves, axis=1)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
@@ -144,6 +144,14 @@ def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0) -> dict[str, n
         (on_axes((W + 0.5, 32), (H + 0.5, 32)), SAM2, "positions along h and w are off by 0.5"),
         (on_axes((W, 32), (H - 1, 32)), SAM2, "positions along h are off by -1"),
         (on_axes((0 * H, 16), (W % 5, 56), (H, 56)), FLUX, "positions are not those of the grid"),
+        (on_axes((ROWS, 32), (ROWS, 32)), SAM2, "positions are 0, 1, 2, …, not those of the grid"),
+        (on_axes((0 * H, 16), (ROWS, 56), (ROWS, 56)), FLUX, "positions are 0, 1, 2, …, not those of the grid"),
+        (on_axes((W, 32), (H, 32), over=64), SAM2, "frequencies are over 64 channels (the spec says 32)"),
+        (
+            on_axes((0 * H, 32), (H, 48), (W, 48), over=128),
+            AXES,
+            "frequencies are over 128 channels (the spec says 32,48,48)",
+        ),
         (on_axes((0 * H, 32), (H, 48), (W, 48), base=1e6), AXES, "base is 1000000 (the spec says 10000)"),
         (
             on_axes((0 * H, 16), (H, 56), (W, 56)),

@@ -1,7 +1,5 @@
 """What the tests of pictures share: schemes, the kinds that fit them, and their pictures."""
 
-from __future__ import annotations
-
 import re
 
 import pecli

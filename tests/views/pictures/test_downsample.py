@@ -1,7 +1,5 @@
 """Small arrays that stand for tables of any size."""
 
-from __future__ import annotations
-
 import statistics
 from itertools import pairwise
 

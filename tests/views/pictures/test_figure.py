@@ -15,10 +15,9 @@ import pytest
 from PIL import Image
 
 import pecli
-from pecli.errors import ParameterError
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import render
-from pecli.views.pictures.figure_files import check_suffix, save, svg
+from pecli.views.pictures.figure_files import save, svg
 from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Picture, PlotRequest
 from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
@@ -276,12 +275,6 @@ def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
     assert written[0] == written[1]
     for word in (b"Matplotlib v", b"CreationDate", b"dc:date"):
         assert not any(word in data for data in written[0])
-
-
-@pytest.mark.parametrize("path", ["x.gif", "x", "", "png", "x.png.txt"])
-def test_suffixes_that_are_no_pictures(path: str) -> None:
-    with pytest.raises(ParameterError, match=r"\.png, \.svg, \.pdf"):
-        check_suffix(path)
 
 
 @pytest.mark.parametrize(

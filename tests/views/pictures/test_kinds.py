@@ -1,7 +1,5 @@
 """What every kind of picture shows, against closed forms; which schemes it fits, and the names it gives."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

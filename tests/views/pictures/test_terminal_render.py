@@ -1,7 +1,5 @@
 """Pictures of known arrays and curves in every kind of terminal."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Wavelengths, and what scalings do to them, against their formulas."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -89,8 +89,8 @@ def _identified(subject: Subject, kind: str | None) -> Subject:
         tables, own = match.scheme.tensors(), subject.tables
         if not drawn_as_it_is:
             return Subject(f"{subject.label} (identified: {match.scheme.name})", tables, match.scheme)
-        if len(own) == len(tables) == 1:
-            own = (replace(own[0], name=tables[0].name),)
+        names = [tables[0].name] if len(own) == len(tables) == 1 else [each.name.rpartition(".")[2] for each in own]
+        own = tuple(replace(table, name=name) for table, name in zip(own, names, strict=True))
         shapes = {table.name: table.shape for table in tables if table.name != "inv_freq"}
         if shapes.items() <= {table.name: table.shape for table in own}.items():
             return Subject(subject.label, own, match.scheme)

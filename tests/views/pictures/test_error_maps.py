@@ -1,13 +1,11 @@
 """Maps of errors: every cell is the worst element that it stands for, on both sides, as NumPy finds it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.error_maps import error_maps
 from pecli.checks.tolerance import Tolerance
+from pecli.views.pictures.mistakes import error_maps
 
 RNG = np.random.default_rng(0)
 
