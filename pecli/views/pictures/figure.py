@@ -19,6 +19,7 @@ from pecli.errors import ParameterError, nearest
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
 from pecli.views.pictures.panels import MAX_VALUE, Chart, HeatmapPanel, Panel, Picture, fitted, typeset
+from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -112,8 +113,13 @@ def render(
     return made
 
 
+def _shown(text: str) -> str:
+    """A text that a figure can hold: names come from files, and may have what no font shows and XML refuses."""
+    return typeset(escaped(text))
+
+
 def _fitted(text: str, letters: float, lines: int) -> str:
-    return "\n".join(fitted(typeset(text), letters, lines))
+    return "\n".join(fitted(_shown(text), letters, lines))
 
 
 def _is_alone(row: Sequence[Panel]) -> bool:
@@ -265,7 +271,7 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
         place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": "small"}
         paper = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
         below = any(level < other < level * CLOSE for _, other in chart.levels)  # whose word would be on this one
-        axes.annotate(word, (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place)
+        axes.annotate(_shown(word), (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place)
     _set_axes(axes, chart, inches[1])
     names = [curve.label for curve in chart.curves] if len(handles) > 1 else [""]
     if _name_ends(axes, chart, handles, inches):
@@ -287,14 +293,14 @@ def _name_ends(axes: Any, chart: Chart, handles: Sequence[Any], inches: tuple[fl
     axes.get_ylim()  # which the transform below takes as they were last asked for
     to_axes = axes.transScale + axes.transLimits
     for curve, handle in zip(chart.curves, handles, strict=False):
-        whole = re.sub(r" (?=\d+$)", "\xa0", typeset(curve.label))  # «pair 18» is not broken
-        name = fitted(whole, END_SHARE * inches[0] * LETTERS_PER_INCH, END_LINES + 1)
+        whole = re.sub(r" (?=\d+$)", "\xa0", _shown(curve.label))  # «pair 18» is not broken
+        lines = fitted(whole, END_SHARE * inches[0] * LETTERS_PER_INCH, END_LINES + 1)
         drawn = np.flatnonzero(np.isfinite(curve.y) & ((curve.y > 0) | (not chart.log_y)))
-        if not name or len(name) > END_LINES or not drawn.size:
+        if not lines or len(lines) > END_LINES or not drawn.size:
             return False
         place = to_axes.transform((curve.x[drawn[-1]], curve.y[drawn[-1]]))[1]
-        height = len(name) * END_INCHES / (AXES_SHARE * inches[1])
-        ends.append((float(place), height, "\n".join(name).replace("\xa0", " "), handle))
+        height = len(lines) * END_INCHES / (AXES_SHARE * inches[1])
+        ends.append((float(place), height, "\n".join(lines).replace("\xa0", " "), handle))
     if sum(height for _, height, *_ in ends) > 1:
         return False
     ends.sort(key=lambda end: end[0])
@@ -342,12 +348,12 @@ def _set_axes(axes: Any, chart: Chart, height: float) -> None:
 
 def _set_numbers(axis: Any, log_ends: tuple[float, float] | None = None, *, whole: bool = False) -> None:
     """Numbers in plain digits: matplotlib would set powers of ten as formulas."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     if log_ends is not None:
         few = axis.axis_name == "y" and log_ends[1] < MAX_FINE_RATIO * log_ends[0]  # side by side they need more room
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-        axis.set_minor_formatter(NullFormatter())
+        axis.set_minor_locator(NullLocator())
     elif whole:
         axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, place: typeset(value)))
