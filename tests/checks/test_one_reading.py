@@ -272,8 +272,7 @@ APART = (
 def test_pictures_show_cosines_and_sines_by_position(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
     arrays, _ = DUMPS[dump]
     np.savez(tmp_path / "dump.npz", **arrays)
-    with open_tensors(str(tmp_path / "dump.npz")) as file:
-        (subject,) = of_file(str(tmp_path / "dump.npz"), file)
+    (subject,) = of_file("dump.npz", open_tensors(str(tmp_path / "dump.npz")))
     for table, expected in zip(subject.tables, (COS, SIN), strict=True):
         shown = table.array()
         assert {*map(tuple, shown.T.round(3))} == {*map(tuple, expected.T.round(3))}
