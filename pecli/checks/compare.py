@@ -18,13 +18,14 @@ import numpy as np
 from pecli.checks import plain, plain_fields
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, dtype_name, numpy_dtype, round_to, widened
+from pecli.engine import arrays
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name, numpy_dtype, round_to, widened, widest
 from pecli.engine.table import Table, work_through
 from pecli.errors import bracketed
 
 READ_BYTES = 1 << 22  #: of a table, made and compared at once: fewer calls than one for each measured piece
 PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arrays it stays in a core's own cache
-MEASURED = 1 << 16  #: elements measured at a time: shorter pieces would make threads wait for the interpreter
+MIN_DENSE = 1 / 8  #: of a piece's elements differ before they are screened for those that matter
 LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}  #: what only a mask is below
 MAX_RANGES = 64  #: ranges of rows or columns out of tolerance that are listed
 
@@ -74,10 +75,8 @@ class Comparison:
         return cls.impossible(name, shape, f"its shape is {bracketed(shape)} where {expected} is expected")
 
     def as_json(self) -> dict[str, Any]:
-        return plain_fields(
-            *(self, "name", "shape", "mismatched", "max_abs_error", "max_rel_error", "max_ulp_error"),
-            *("worst_index", "first_index", "expected", "found", "where"),
-        )
+        errors = ("mismatched", "max_abs_error", "max_rel_error", "max_ulp_error", "worst_index", "first_index")
+        return plain_fields(self, "name", "shape", *errors, "expected", "found", "where")
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
@@ -89,8 +88,8 @@ def where_json(tensors: Iterable[Comparison]) -> dict[str, list[list[int]] | Non
     """What is out of tolerance in any of the tensors."""
     found: dict[str, list[list[int]] | None] = {}
     for name in ("rows", "columns", "heads", "batch"):
-        numbers = [k for each in tensors for low, high in each.where.get(name, ()) for k in range(low, high + 1)]
-        found[name] = plain(_ranges(_flags(max(numbers, default=-1) + 1, numbers))) or None
+        numbers = [np.arange(low, high + 1) for each in tensors for low, high in each.where.get(name, ())]
+        found[name] = plain(_ranges(np.concatenate(numbers))) if numbers else None
     return found
 
 
@@ -220,17 +219,53 @@ class _Errors:
         result.max_ulp_error = None if result.dtype and numpy_dtype(result.dtype).kind in "iub" else 0
 
     def measure(self, ours: AnyArray, theirs: AnyArray, start: int) -> None:
-        """Add the errors of contiguous arrays, the first of whose elements has the place `start`."""
-        ours, theirs = ours.reshape(-1), theirs.reshape(-1)
-        step = max(1, PIECE_BYTES // max(4, ours.itemsize, theirs.itemsize))
-        for low in range(0, ours.size, step):
-            differing = _differing(ours[low : low + step], theirs[low : low + step])
-            for chunk in range(0, differing.size, MEASURED):
-                places = differing[chunk : chunk + MEASURED] + low
+        """Add the errors of rows, the first of whose elements has the place `start`."""
+        width, ours = self.columns.size, ours.reshape(theirs.shape)
+        step = PIECE_BYTES // max(4, ours.itemsize, theirs.itemsize)
+        rows, columns = max(1, step // width), min(width, step)
+        for row in range(0, len(theirs), rows):
+            for column in range(0, width, columns):
+                piece = slice(row, row + rows), slice(column, column + columns)
                 with np.errstate(all="ignore"):
-                    self._add(ours[places], theirs[places], places + start)
+                    self._measure_piece(ours[piece], theirs[piece], start + row * width + column)
 
-    def _add(self, ours: Array, theirs: Array, places: Array) -> None:
+    def _measure_piece(self, ours: Array, theirs: Array, start: int) -> None:
+        shape = ours.shape
+        ours, theirs = ours.reshape(-1), theirs.reshape(-1)
+        places = _differing(ours, theirs)
+        if not places.size:
+            return
+        off = np.zeros(ours.size, bool)
+        if places.size > MIN_DENSE * ours.size and {*map(dtype_name, (ours.dtype, theirs.dtype))} <= {
+            *SIGNIFICAND_BITS
+        }:
+            places = self._screen(ours, theirs, start, off, places)
+        if places.size:
+            off[places] = self._add(ours[places], theirs[places], places + start)
+        if off.any():
+            self._fail(off.reshape(shape), start)
+
+    def _screen(self, ours: Array, theirs: Array, start: int, off: Array, places: Array) -> Array:
+        """Set what is out of tolerance, and return the places whose errors may be the largest so far, or are not
+        finite. Floats that are n units of p bits apart have a relative error of more than n / (2^p + n).
+        """
+        tolerance, result = self.tolerance, self.result
+        size = widened(ours)
+        error = np.abs(size - widened(theirs))
+        if not np.isfinite(error.max()):
+            return places
+        np.abs(size, out=size)
+        np.greater(error, tolerance.atol + tolerance.rtol * size if tolerance.rtol else tolerance.atol, out=off)
+        if tolerance.max_ulp and off.any():
+            return places
+        units = (result.max_ulp_error or 0) + (ours.dtype == theirs.dtype)  # else what is expected is rounded first
+        ratio = np.divide(error, size, out=size)
+        limit = min(result.max_rel_error or 0.0, units / (2 ** SIGNIFICAND_BITS[dtype_name(theirs.dtype)] + units))
+        known, earlier = result.max_abs_error or 0.0, self.worst is None or start < self.worst
+        return np.flatnonzero((error >= known if earlier else error > known) | ~(ratio <= limit))
+
+    def _add(self, ours: Array, theirs: Array, places: Array) -> AnyArray:
+        """Add errors of elements, and say which are out of tolerance."""
         tolerance, result = self.tolerance, self.result
         expected, found = widest(ours), widest(theirs)
         alike, error, ulps = _element_errors(ours, theirs)
@@ -244,28 +279,28 @@ class _Errors:
         at = int(error.argmax())
         largest, place = float(error[at]), int(places[at])
         with self.lock:
-            self._fail(places[~passes])
             if ulps is not None:
                 result.max_ulp_error = max(result.max_ulp_error or 0, int(ulps.max()))
             known = result.max_abs_error or 0.0
             if largest > known or (largest == known > 0 and self.worst is not None and place < self.worst):
                 self.worst, result.max_abs_error = place, largest
                 result.worst_ulp = None if ulps is None else int(ulps[at])
-                result.expected, result.found = _value(ours[at]), _value(theirs[at])
+                result.expected, result.found = ours[at].item(), theirs[at].item()
             result.max_rel_error = max(result.max_rel_error or 0.0, relative)
             result.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
             result.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
+        return ~passes
 
-    def _fail(self, places: Array) -> None:
-        self.result.mismatched = (self.result.mismatched or 0) + places.size
-        width, size = self.columns.size, self.rows.size * self.columns.size
-        copies, within = np.divmod(places, size)
-        first = np.flatnonzero(np.diff(copies, prepend=-1))  # places ascend
-        for copy, place in zip(copies[first].tolist(), places[first].tolist(), strict=True):
-            self.firsts[copy] = min(place, self.firsts.get(copy, place))
-        rows, columns = np.divmod(within, width)
-        self.rows[rows] = True
-        self.columns[columns] = True
+    def _fail(self, off: Array, start: int) -> None:
+        """Note what is out of tolerance in rows, or in a part of one, that begin at the place `start`."""
+        copy, within = divmod(start, self.rows.size * self.columns.size)
+        row, column = divmod(within, self.columns.size)
+        first = start + int(off.argmax())
+        with self.lock:
+            self.result.mismatched = (self.result.mismatched or 0) + int(np.count_nonzero(off))
+            self.firsts[copy] = min(first, self.firsts.get(copy, first))
+            self.rows[row : row + len(off)] |= off.any(axis=1)
+            self.columns[column : column + off.shape[1]] |= off.any(axis=0)
 
     def conclude(self, parts: Sequence[Part], array: Array) -> None:
 
@@ -286,15 +321,15 @@ class _Errors:
         firsts = [index_of(place) for place in self.firsts.values()]
         result.first_index = min(firsts)
         if len(self.shape) < 2:
-            where = {"columns": _ranges(self.rows)}
+            where = {"columns": _ranges(np.flatnonzero(self.rows))}
         else:
-            rows = self.rows.reshape(-1, self.shape[-2])
-            where = {"rows": _ranges(np.asarray(rows.any(axis=0))), "columns": _ranges(self.columns)}
+            heads, rows = np.nonzero(self.rows.reshape(-1, self.shape[-2]))
+            where = {"rows": _ranges(rows), "columns": _ranges(np.flatnonzero(self.columns))}
             if len(self.shape) > 2:
-                where["heads"] = _ranges(np.asarray(rows.any(axis=1)))
+                where["heads"] = _ranges(heads)
         names = ("batch",) if "heads" in where else ("batch", "heads")
         for name, axis in zip(names, copy_axes(parts[0], array), strict=False):
-            where[name] = _ranges(_flags(array.shape[axis], [index[axis] for index in firsts]))
+            where[name] = _ranges(np.array([index[axis] for index in firsts]))
         result.where = where
 
 
@@ -304,15 +339,11 @@ def copy_axes(part: Part, array: Array) -> list[int]:
     return [axis for axis, pair in enumerate(zip(array.shape, array.strides, strict=True)) if pair in copies]
 
 
-def _flags(length: int, numbers: Sequence[int]) -> Array:
-    flags = np.zeros(length, bool)
-    flags[numbers] = True
-    return flags
-
-
-def _ranges(flags: Array) -> Ranges:
-    edges = np.flatnonzero(np.diff(np.r_[False, flags, False])).tolist()
-    return [(low, high - 1) for low, high in zip(edges[::2], edges[1::2], strict=True)][:MAX_RANGES]
+def _ranges(numbers: AnyArray) -> Ranges:
+    """The first and the last of those that follow each other."""
+    ordered = np.unique(numbers)
+    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1)[:MAX_RANGES] + 1)
+    return [(int(run[0]), int(run[-1])) for run in runs[:MAX_RANGES]]
 
 
 def _differing(ours: Array, theirs: Array) -> Array:
@@ -324,63 +355,24 @@ def _differing(ours: Array, theirs: Array) -> Array:
     return np.flatnonzero(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
 
 
-def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats, AnyArray | None]:
+def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, AnyArray, AnyArray | None]:
     """Which elements are alike, their absolute errors, and the units of the last place between them, for floats."""
     if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
         a, b = (each.view(np.uint8) if each.dtype.kind == "b" else each for each in (ours, theirs))
         unsigned = f"u{a.dtype.itemsize}"
         apart = np.maximum(a, b).view(unsigned) - np.minimum(a, b).view(unsigned)
         return np.asarray(a == b), apart.astype(np.float64), None
-    alike, error = absolute_errors(ours, theirs)
+    alike, error = arrays.absolute_errors(ours, theirs)
     if theirs.dtype.kind in "iub" or (ours.dtype.kind == "c" != theirs.dtype.kind):
         return alike, error, None
     if theirs.dtype.kind == "c":
         ours = ours.astype(theirs.dtype)
         parts = [(one.copy(), other.copy()) for one, other in ((ours.real, theirs.real), (ours.imag, theirs.imag))]
-        units = np.maximum(ulps_apart(*parts[0]), ulps_apart(*parts[1]))
+        units = np.maximum(arrays.ulps_apart(*parts[0]), arrays.ulps_apart(*parts[1]))
     else:
         name = dtype_name(theirs.dtype)
         if ours.dtype != theirs.dtype:
             ours = round_to(widened(ours), name) if name in SIGNIFICAND_BITS else widened(ours).astype(theirs.dtype)
-        units = ulps_apart(ours, theirs)
+        units = arrays.ulps_apart(ours, theirs)
     units[alike] = 0
     return alike, error, units
-
-
-def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
-    """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
-    expected, found = widest(ours), widest(theirs)
-    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
-    with np.errstate(invalid="ignore", over="ignore"):
-        error: Floats = np.abs(expected - found)
-    error[alike] = 0
-    error[np.isnan(error)] = np.inf
-    return alike, error
-
-
-def ulps_apart(a: Array, b: Array) -> AnyArray:
-    """The distance of two arrays in floats of their dtype, element by element; the two zeros are one.
-
-    >>> ulps_apart(np.array([1, -0.0], np.float16), np.array([1 + 2**-10, 0.0], np.float16)).tolist()
-    [1, 0]
-    """
-    first, second = _ordinals(a), _ordinals(b)
-    unsigned = f"u{a.dtype.itemsize}"  # the difference has one bit more than its signed parts
-    return np.asarray(np.maximum(first, second).view(unsigned) - np.minimum(first, second).view(unsigned))
-
-
-def _ordinals(a: Array) -> AnyArray:
-    """Floats numbered from zero, negative below; without branches, which random signs would make slow."""
-    bits = a.view(f"i{a.dtype.itemsize}")
-    below = bits >> (8 * a.dtype.itemsize - 1)  # −1 where negative, or else 0
-    return np.asarray(((bits & np.iinfo(bits.dtype).max) ^ below) - below)
-
-
-def widest(values: Array) -> AnyArray:
-    """Numbers as float64, or as complex128."""
-    return values.astype(np.complex128) if values.dtype.kind == "c" else widened(values)
-
-
-def _value(element: Any) -> Value:
-    kind = element.dtype.kind
-    return int(element) if kind in "iub" else complex(element) if kind == "c" else float(element)

@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
-from pecli.checks.layer_dumps import first_departure
 from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, wave_readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
@@ -22,12 +21,13 @@ from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import PecliError, bracketed
-from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
 from pecli.explain.forms import Form, halved
-from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.contents import carried_spec
 from pecli.files.load import Given, opened
+
+if TYPE_CHECKING:  # explanations are imported where files differ
+    from pecli.explain.edits import Explanation
 
 MAX_EXPLAINED = 16  #: tensors of one file whose differences are explained
 MIN_ELEMENTS = 8  #: of a tensor whose scheme is searched for
@@ -36,7 +36,6 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """What tensors hold that belong together under unlike names."""
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
-ALONE = {Layout("cos and sin", f"{function} alone"): function for function in PLURALS}
 TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
@@ -66,6 +65,8 @@ class Difference(Answer):
         return (" and ".join(filter(None, (self.a, self.b))), *self.diagnosis, *different)
 
     def as_json(self) -> dict[str, Any]:
+        if self.explanations:
+            from pecli.explain.words import comparison
         return {
             **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
             **({"forms": self.forms} if self.forms else {}),
@@ -105,11 +106,15 @@ def diff(
         ]
         problems += [f"{name}: {words}" for name in alone]
     problems += problems_of(tensors)
-    changed = [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]
-    explain = partial(diff, atol=TABLE_ATOL) if reasons else None
-    layers = first_departure(ours.tensors, theirs.tensors, tensors, explain) if changed else []
-    why = _explained(changed, schemes[0], allowed) if changed and reasons and len(layers) < 2 else []
-    problems += [*layers, *map(comparison, why)]
+    why: list[Explanation] = []
+    if changed := [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]:
+        from pecli.checks.layer_dumps import first_departure
+        from pecli.explain.words import comparison
+
+        explain = partial(diff, atol=TABLE_ATOL) if reasons else None
+        layers = first_departure(ours.tensors, theirs.tensors, tensors, explain)
+        why = _explained(changed, schemes[0], allowed) if reasons and len(layers) < 2 else []
+        problems += [*layers, *map(comparison, why)]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     answer = Difference(one, other, tensors, tuple(problems), tuple(why), notes)
     if not (answer.passed and loose and schemes[0]):
@@ -279,6 +284,7 @@ def _explained(
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
     be. Last places that are off have no reason."""
+    from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
     from pecli.explain.time_limit import time_limit
 
@@ -310,6 +316,7 @@ def _explained(
 
 def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
     """Other parameters of A's scheme; where A carries none, of what cosines with their sines, or one tensor, are."""
+    from pecli.explain.edits import merged
     from pecli.explain.search import explain
     from pecli.explain.sinusoid_readings import groups
 
@@ -329,10 +336,12 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
 def _recognised(group: Mapping[str, Array]) -> tuple[Scheme | None, str]:
     """What makes tables that have no mistakes, and where they are cosines or sines alone, which."""
+    from pecli.explain.edits import Layout
     from pecli.explain.search import recognise
 
+    known = {Layout("cos and sin", f"{function} alone"): function for function in PLURALS}
     for found in recognise(group):
-        alone = [ALONE[edit] for edit in found.mistakes if edit in ALONE]
+        alone = [known[edit] for edit in found.mistakes if edit in known]
         if len(alone) == len(found.mistakes):
             return found.scheme, "".join(alone)
     return None, ""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, Part, compare, copy_axes, widest
+from pecli.checks.compare import Comparison, Part, compare, copy_axes
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.arrays import COMPLEX, AnyArray, Array, Indices, dtype_name, numpy_dtype
+from pecli.engine.arrays import COMPLEX, AnyArray, Array, Indices, dtype_name, numpy_dtype, widest
 from pecli.engine.table import Table
 from pecli.errors import bracketed
 from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, Form, columns, joined

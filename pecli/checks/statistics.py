@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -61,11 +63,17 @@ def _summary(slices: list[dict[str, Any]], size: int) -> dict[str, float | None]
 def profile(array: Array) -> dict[str, Any]:
     """Everything that `inspect --stats` reports of one tensor, as plain data."""
     rows = array.reshape(-1, array.shape[-1] if array.ndim > 1 else 1) if array.size else np.empty((0, 1))
-    digest = sha256()
-    for piece in _slices(rows):
-        digest.update(raw_bytes(piece))
-    slices = list(results_in_order(_measured, _slices(rows)))
     ordered = array.dtype.kind != "c"
+
+    def hashed() -> str:
+        digest = sha256()
+        for piece in _slices(rows):
+            digest.update(raw_bytes(piece))
+        return digest.hexdigest()
+
+    ranked = partial(quantiles, rows) if ordered and array.size else lambda: None
+    jobs: list[Callable[[], Any]] = [ranked, lambda: list(map(_measured, _slices(rows))), hashed]
+    shares, slices, digest = results_in_order(call, jobs)  # the first takes as long as the others together
     summary = _summary(slices, array.size)
     mean = math.nan if summary["mean"] is None else summary["mean"]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -75,16 +83,14 @@ def profile(array: Array) -> dict[str, Any]:
         "dtype": dtype_name(array.dtype),
         **summary,
         "std": plain(math.sqrt(_sum(squares) / array.size)) if array.size else None,
-        "quantiles": quantiles(rows) if ordered and array.size else None,
+        "quantiles": shares,
         **{name: sum(each[name] for each in slices) for name in ("zeros", "nan", "inf")},
     }
     if array.ndim > 1 and ordered:
         norms = np.concatenate([np.empty(0), *(each["norms"] for each in slices)])
-        norm = (
-            {"min": float(norms.min()), "max": float(norms.max()), "mean": float(norms.mean())} if norms.size else None
-        )
+        norm = {name: float(getattr(norms, name)()) for name in ("min", "max", "mean")} if norms.size else None
         found["rows"] = {"norm": norm, "constant": sum(each["constant"] for each in slices)}
-    return {**found, "sha256": digest.hexdigest()}
+    return {**found, "sha256": digest}
 
 
 def _measured(rows: Array) -> dict[str, Any]:

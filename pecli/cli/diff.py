@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pecli.checks.diff import diff as compare
-from pecli.checks.verify import verify
 from pecli.cli import Exit, answer, command, made_by, options
 from pecli.errors import ParameterError
 from pecli.views import check_results, screen
@@ -41,6 +40,8 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     named = {name: allowed.pop(name) for name in ("config", "model", "layer_type")}
     tolerance = options.tolerance(allowed)
     if options.names_model(named):
+        from pecli.checks.verify import verify
+
         result: Any = verify(b, options.one_model(named["config"], named["model"]), tolerance, before=a, shift=0)
         show: Any = check_results.show_verification
     else:

@@ -54,15 +54,9 @@ def reorder(channels: int, source: str, target: str) -> Indices:
 
 
 def rotate(
-    x: NDArray[Any],
-    factors: Callable[[int, int], NDArray[Any]],
-    takes: str,
-    gives: str,
-    *,
-    seq_axis: int = -2,
-    first_channel: int = 0,
-    out: NDArray[Any] | None = None,
-) -> NDArray[Any]:
+    x: NDArray[Any], factors: Callable[[int, int], NDArray[Any]], takes: str, gives: str, *, seq_axis: int = -2,
+    first_channel: int = 0, out: NDArray[Any] | None = None,
+) -> NDArray[Any]:  # fmt: skip
     """x with every pair of its d rotary channels multiplied by its factor; a new array, or `out`.
 
     `factors(start, stop)` gives the complex (stop − start, d/2) factors of those places along `seq_axis`; their

@@ -104,6 +104,40 @@ def widened(block: Array) -> Floats:
         return block.astype(np.float64)
 
 
+def ulps_apart(a: Array, b: Array) -> AnyArray:
+    """The distance of two arrays in floats of their dtype, element by element; the two zeros are one.
+
+    >>> ulps_apart(np.array([1, -0.0], np.float16), np.array([1 + 2**-10, 0.0], np.float16)).tolist()
+    [1, 0]
+    """
+    first, second = _ordinals(a), _ordinals(b)
+    unsigned = f"u{a.dtype.itemsize}"  # the difference has one bit more than its signed parts
+    return np.asarray(np.maximum(first, second).view(unsigned) - np.minimum(first, second).view(unsigned))
+
+
+def _ordinals(a: Array) -> AnyArray:
+    """Floats numbered from zero, negative below; without branches, which random signs would make slow."""
+    bits = a.view(f"i{a.dtype.itemsize}")
+    below = bits >> (8 * a.dtype.itemsize - 1)  # −1 where negative, or else 0
+    return np.asarray(((bits & np.iinfo(bits.dtype).max) ^ below) - below)
+
+
+def widest(values: Array) -> AnyArray:
+    """Numbers as float64, or as complex128."""
+    return values.astype(np.complex128) if values.dtype.kind == "c" else widened(values)
+
+
+def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
+    """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
+    expected, found = widest(ours), widest(theirs)
+    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
+    with np.errstate(invalid="ignore", over="ignore"):
+        error: Floats = np.abs(expected - found)
+    error[alike] = 0
+    error[np.isnan(error)] = np.inf
+    return alike, error
+
+
 def holds(dtype: str, values: Floats) -> bool:
     """Whether a dtype has every one of these values.
 
@@ -115,9 +149,10 @@ def holds(dtype: str, values: Floats) -> bool:
 
 def as_dtype(values: Array, dtype: str) -> Array:
     """Values in another dtype, wider or narrower; a narrower one rounds."""
-    if dtype_name(values.dtype) == dtype:
+    kind = numpy_dtype(dtype)
+    if values.dtype == kind:
         return values
-    return values.astype(numpy_dtype(dtype)) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
+    return values.astype(kind) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
 
 
 CACHE_LINE = 64  #: Bytes. Vector loads that cross a line take twice as long.
@@ -136,7 +171,8 @@ def as_numpy(name: str, values: Any) -> AnyArray:
 
     Whatever an object raises while it is asked for its values becomes a KindError.
     """
-    if isinstance(values, np.ma.MaskedArray) and np.any(values.mask):
+    masked: Any = sys.modules.get("numpy.ma")  # which takes its time to import
+    if masked is not None and isinstance(values, masked.MaskedArray) and np.any(values.mask):
         raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")
     if isinstance(values, (list, tuple)):
         try:
@@ -165,7 +201,8 @@ def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyA
     """The same, unless they are of no floating dtype."""
     array = as_numpy(name, values)
     if dtype_name(array.dtype) not in dtypes:
-        rule, advice = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}", "convert it first: x.astype('float32')"
+        rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
+        advice = f"convert it first, as with {name}.astype('float32')" if name.isidentifier() else ""
         raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice)
     return array
 

@@ -80,14 +80,9 @@ def save(
 
 
 def save_tables(
-    path: str,
-    tables: Sequence[Table],
-    spec: Spec | None,
-    *,
-    metadata: Texts = None,
-    on_block: OnBlock | None = None,
-    header: bool = True,
-) -> None:
+    path: str, tables: Sequence[Table], spec: Spec | None, *, metadata: Texts = None,
+    on_block: OnBlock | None = None, header: bool = True,
+) -> None:  # fmt: skip
     """Write the tables, and the spec that made them where the format has a place for it.
 
     A format that holds one array takes the only table there is. Texts in `metadata` have a place in .safetensors

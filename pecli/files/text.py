@@ -244,9 +244,9 @@ def read_csv(contents: Contents) -> LoadedFile:
     text = _whole_text(contents).removeprefix(b"\xef\xbb\xbf").strip()
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    first = text[: text.find(b"\n") % (len(text) + 1)]  # up to the end where there is one line; no copy of the others
+    first, _, rest = text.partition(b"\n")
     if has_header := _is_header(first):
-        text = text[len(first) + 1 :]
+        text = rest
     contents.refuse_if(not text, "is blank")
     if not contents.path.lower().endswith(".csv") and b"," not in text:
         text = text.replace(b"\t", b" ")
@@ -274,17 +274,14 @@ def _numbers(text: bytes) -> AnyArray:
     import orjson
 
     dtype = np.dtype(np.float64 if re.search(rb"[.eEnN]", text) else np.int64)
-    columns = text.count(b",", 0, text.find(b"\n") % (len(text) + 1)) + 1
+    lines = text.split(b"\n")
+    counts = [line.count(b",") + bool(line) for line in lines]
+    if uneven := next((number for number, count in enumerate(counts) if count != counts[0]), 0):
+        raise ValueError(f"line {uneven + 1} has {counts[uneven]} numbers, and the first has {counts[0]}")
     pieces: list[AnyArray] = []
-    start = number = 0
-    while start <= len(text):
-        end = text.find(b"\n", start + CHUNK) % (len(text) + 1)
-        lines = text[start:end].split(b"\n")
-        for line in lines:
-            number += 1
-            if (count := line.count(b",") + bool(line)) != columns:
-                raise ValueError(f"line {number} has {count} numbers, and the first has {columns}")
-        piece = b",".join(lines)
+    step = 1 + CHUNK // (1 + len(lines[0]))
+    for some in (lines[start : start + step] for start in range(0, len(lines), step)):
+        piece = b",".join(some)
         try:
             values = np.array(orjson.loads(b"[%b]" % piece))
             if values.ndim != 1 or values.dtype.kind not in "iuf":
@@ -294,11 +291,10 @@ def _numbers(text: bytes) -> AnyArray:
             if not piece.isascii():
                 raise ValueError from None
             values = np.loadtxt(io.BytesIO(piece.replace(b",", b"\n")), dtype, comments=None, delimiter=",", ndmin=1)
-            if len(values) != columns * len(lines):  # blank lines are passed over
+            if len(values) != counts[0] * len(some):  # blank lines are passed over
                 raise ValueError from None
         pieces.append(values)
-        start = end + 1
-    return np.concatenate(pieces).reshape(-1, columns)
+    return np.concatenate(pieces).reshape(len(lines), -1)
 
 
 def _explained(contents: Contents, text: bytes, uneven: str) -> FileError:

@@ -125,14 +125,9 @@ class LearnedPosEmbedding(_Additive):
     """
 
     def __init__(
-        self,
-        max_len: int,
-        embed_dim: int | None = None,
-        table: ArrayLike | None = None,
-        seed: int = 0,
-        *,
+        self, max_len: int, embed_dim: int | None = None, table: ArrayLike | None = None, seed: int = 0, *,
         dim: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if (embed_dim is None) == (dim is None):
             raise ParameterError("embed_dim", embed_dim, "it must be given, by this name or as `dim`")
         self.max_len: int = _MAX_LEN.check("max_len", max_len)

@@ -68,14 +68,9 @@ class RotaryPosEmbedding:
     """
 
     def __init__(
-        self,
-        embed_dim: int | None = None,
-        max_seq_len: int | None = None,
-        interleaved: bool = True,
-        base: float = 10000.0,
-        *,
-        rope: Any = None,
-    ) -> None:
+        self, embed_dim: int | None = None, max_seq_len: int | None = None, interleaved: bool = True,
+        base: float = 10000.0, *, rope: Any = None,
+    ) -> None:  # fmt: skip
         self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
         self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
         self.interleaved: bool = _FLAG.check("interleaved", interleaved)
@@ -168,7 +163,7 @@ class RotaryPosEmbedding:
         rope = self._rope or Rope(1, x.shape[-1], self.base)
         key = (rope, compute_dtype(x.dtype))
         if key not in self._cache:
-            self._cache[key] = RotationFactors(*key, limit=self.max_seq_len or 0)
+            self._cache[key] = RotationFactors(*key, exact=key[1] == "float64", limit=self.max_seq_len or 0)
         factors = self._cache[key].at(positions)
         factors = factors.conj() if back else factors
         layout = "interleaved" if self.interleaved else "halves"

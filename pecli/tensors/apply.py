@@ -16,7 +16,7 @@ from pecli.engine.arrays import Array, as_numpy, like, numbers
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.rotation_factors import RotationFactors
+from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import KindError, ParameterError
@@ -30,6 +30,7 @@ LAYOUT = Choice(help="which channels make a pair", options=tuple(LAYOUTS))
 SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
 AXIS = Whole(help="the axis of positions", low=-64, high=64)
 FLAG = Flag(help="yes or no")
+Apply = Callable[[Array], Array]
 
 
 def apply(
@@ -106,13 +107,7 @@ def _rotation(x: Any, applied: Any, rows: RowPositions, layer_type: str | None, 
     return model_rotation([Input(numbers("x", x), "x")], model.file, encoding, rows, heads, fields, offset=rows.offset)
 
 
-def _same_kind(
-    x: Any,
-    forward: Callable[[Array], Array],
-    transposed: Callable[[Array], Array] | None = None,
-    weight: Any = None,
-    first: int = 0,
-) -> Any:
+def _same_kind(x: Any, forward: Apply, transposed: Apply | None = None, weight: Any = None, first: int = 0) -> Any:
     """forward(x) in the library of x. For torch it has a gradient: `transposed` of the result's, or that itself where
     something is added; rows of `weight`, from the first on, get that, too."""
     torch: Any = sys.modules.get("torch")
@@ -188,6 +183,13 @@ class RowPositions:
         batch = ids.shape[-2] if ids.ndim - several > 1 else 1
         return ids.reshape(len(ids) if several else 1, batch, ids.shape[-1])
 
+    def by_batch(self, length: int, axes: int) -> Sequence[Positions]:
+        """The positions of each sequence: a range, (L,) or (L, axes); one where all have the same."""
+        ids = self.arranged(axes)
+        if ids is None:
+            return [range(self.offset, self.offset + length)]
+        return list(ids[0] if len(ids) == 1 else np.moveaxis(ids, 0, -1))
+
     def places(self, tensor: Input, seq_axis: int, axes: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The positions of a tensor's rows (axes, batch, L), where batch may be 1, and which are no padding."""
         self.check(tensor, seq_axis, axes)
@@ -253,8 +255,9 @@ class Rotation:
     transposed: bool = False
 
     @cached_property
-    def _factors(self) -> RotationFactors:
-        return RotationFactors(self.rope, inverse=self.inverse)
+    def _factors(self) -> dict[bool, RotationFactors]:
+        """Exact ones for float64, and those for all other dtypes, which take less time."""
+        return {exact: RotationFactors(self.rope, exact=exact, inverse=self.inverse) for exact in (True, False)}
 
     def check(self, tensor: Input) -> None:
         length, dim = tensor.check_sequence(self.seq_axis)
@@ -271,15 +274,12 @@ class Rotation:
         if self.shift is None:
             self.rows.check(tensor, self.seq_axis, rope.position_axes)
 
-    def _turns(self, factors: NDArray[Any]) -> NDArray[Any]:
-        return factors.conj() if self.transposed else factors
-
     def apply(self, tensor: Input) -> Array:
         """The tensor, rotated: one product in float64, rounded once to the tensor's dtype."""
         self.check(tensor)
         x = tensor.array
         out = np.empty(x.shape, x.dtype.newbyteorder("="))
-        factors = self._factors
+        factors = self._factors[x.dtype == np.float64]
         takes, gives = LAYOUTS[self.layout]
         if self.shift is not None:  # the input is an output already
             takes = gives
@@ -287,36 +287,25 @@ class Rotation:
             takes, gives = gives, takes
         axis = self.seq_axis % x.ndim - x.ndim
         first = x.shape[-1] - self.rope.rotary_dim if self.trailing else 0
-        turn = partial(rotate, takes=takes, gives=gives, seq_axis=axis, first_channel=first)
-        if self.shift is not None:
-            moved = self._turns(factors.shift(self.shift))
-            return turn(x, lambda start, stop: moved, out=out)
-        if x.size:
+        if self.shift is None and x.size:
             factors.reserve(*self.rows.span(x.shape[axis]))
-        offset, ids = self.rows.offset, self.rows.arranged(self.rope.position_axes)
-        if ids is None:
-            return turn(x, lambda start, stop: self._turns(factors.at(range(offset + start, offset + stop))), out=out)
 
-        def at(rows: NDArray[np.int64]) -> Callable[[int, int], NDArray[Any]]:
-            return lambda start, stop: self._turns(factors.at(rows[start:stop]))
+        def turns(positions: Positions, start: int, stop: int) -> NDArray[Any]:
+            some = factors.at(positions[start:stop]) if self.shift is None else factors.shift(self.shift)
+            return some.conj() if self.transposed else some
 
-        by_batch = np.moveaxis(ids, 0, -1)  # (batch, L, axes)
-        by_batch = by_batch[..., 0] if len(ids) == 1 else by_batch
-        whole = [(x, out)] if len(by_batch) == 1 else zip(x, out, strict=True)
-        for (part, place), rows in zip(whole, by_batch, strict=True):
-            turn(part, at(rows), out=place)
+        batches = self.rows.by_batch(x.shape[axis], self.rope.position_axes)
+        parts = [(x, out)] if len(batches) == 1 else zip(x, out, strict=True)
+        for (part, place), positions in zip(parts, batches, strict=True):
+            at = partial(turns, positions)
+            rotate(part, at, takes, gives, seq_axis=axis, first_channel=first, out=place)
         return out
 
 
 def model_rotation(
-    inputs: Sequence[Input],
-    file: str,
-    encoding: Encoding,
-    rows: RowPositions,
-    heads: Collection[int],
-    fields: Mapping[str, Any],
-    **parameters: Any,
-) -> Rotation:
+    inputs: Sequence[Input], file: str, encoding: Encoding, rows: RowPositions, heads: Collection[int],
+    fields: Mapping[str, Any], **parameters: Any,
+) -> Rotation:  # fmt: skip
     """How a model rotates tensors, read at their last position; `fields` are those of a Rotation that were given, and
     count more than the model's own. `heads` are numbers that are not taken for positions, unless `seq_axis` was given.
     """

@@ -100,17 +100,9 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
 
 
 def converted(
-    arrays: Mapping[str, Array],
-    label: str,
-    source: str | None,
-    target: str | None,
-    model: Model | None = None,
-    *,
-    layer_type: str | None = None,
-    include: Sequence[str] = (),
-    dtype: str | None = None,
-    **given: Any,
-) -> Converted:
+    arrays: Mapping[str, Array], label: str, source: str | None, target: str | None, model: Model | None = None, *,
+    layer_type: str | None = None, include: Sequence[str] = (), dtype: str | None = None, **given: Any,
+) -> Converted:  # fmt: skip
     """What becomes of tensors, of which nothing is computed yet: the options of `convert`."""
     for name in given.keys() - HEAD_RULES.keys():
         raise ParameterError(name, "given", f"it must be one of {', '.join(HEAD_RULES)}")

@@ -93,7 +93,7 @@ class AxisRotation:
         out = np.empty((len(positions), len(columns)), numpy_dtype(dtype))
         for unit, rows in _grouped(positions).items():
             waves = self._waves_of(unit)
-            numerators = [int(abs(positions[row]) / unit) for row in rows]
+            numerators = [int(abs(positions[row]) * unit.denominator) // unit.numerator for row in rows]
             step = max(1, _CHUNK // max(1, len(columns)))
             for start in range(0, len(rows), step):
                 some = np.array(numerators[start : start + step], np.uint64)
@@ -113,13 +113,12 @@ class AxisRotation:
 
 def _grouped(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:
     """Rows by the unit of which their positions are multiples; where numerators would be too large, by themselves."""
-    found: dict[Fraction, list[int]] = {}
-    for row, position in enumerate(positions):
-        size, denominator = abs(Fraction(position)), position.denominator
+    found: dict[tuple[int, int], list[int]] = {}
+    for row, position in enumerate(positions):  # mostly integers: fractions of them would take their time
+        denominator = position.denominator
         if denominator & (denominator - 1) == 0 and denominator > 1:
             denominator = 1 << -(-(denominator.bit_length() - 1) // _EXPONENT_STEP) * _EXPONENT_STEP
-        unit = Fraction(1, denominator)
-        if size >= _MAX_NUMERATOR * unit:
-            unit = size
+        is_large = abs(position.numerator) * denominator >= _MAX_NUMERATOR * position.denominator
+        unit = (abs(position.numerator), position.denominator) if is_large else (1, denominator)
         found.setdefault(unit, []).append(row)
-    return {unit: np.array(rows, np.intp) for unit, rows in found.items()}
+    return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in found.items()}

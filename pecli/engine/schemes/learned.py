@@ -67,13 +67,11 @@ class LearnedInit(Scheme):
         return (Table("weight", self.dtype, (self.max_len, self.dim), fill),)
 
     def _fill(self, start: int, out: Array) -> None:
-        flat = out.reshape(-1)
-        stream = Philox(self.seed, start * self.dim)
-        for place in range(0, flat.size, _SLICE):
-            part = flat[place : place + _SLICE]
-            part[...] = round_to(self._values(stream.uniform(part.size)), self.dtype)
-        if not np.shares_memory(flat, out):
-            out[...] = flat.reshape(out.shape)
+        step = max(1, _SLICE // self.dim)
+        for row in range(0, len(out), step):
+            part = out[row : row + step]
+            u = uniform(self.seed, (start + row) * self.dim, part.size)
+            part[...] = round_to(self._values(u), self.dtype).reshape(part.shape)
 
     def _values(self, u: Floats) -> Floats:
         if self.init.endswith("uniform"):
@@ -102,21 +100,16 @@ _PHI_TWO = 0.022750131948179209
 """Φ(−2): the share of a normal distribution that truncation at ±2σ cuts off at each end."""
 
 
-class Philox:
-    """The seed's stream of numbers in the open interval (0, 1), from element `start` on: one draw for each."""
-
-    def __init__(self, seed: int, start: int) -> None:
-        self._generator = np.random.Philox(key=seed, counter=start // 4)
-        self._generator.random_raw(start % 4)  # a counter yields four draws
-
-    def uniform(self, count: int) -> Floats:
-        """The next elements: 52 bits and a half, in units of 2**-52."""
-        raw = self._generator.random_raw(count)
-        raw >>= np.uint64(12)
-        raw |= np.uint64(0x3FF << 52)  # from here on the bits of 1 + 52 bits · 2**-52
-        u = raw.view(np.float64)
-        u -= 1 - 2.0**-53
-        return u
+def uniform(seed: int, start: int, count: int) -> Floats:
+    """Elements of the seed's stream of numbers in the open interval (0, 1): 52 bits and a half, in units of 2**-52."""
+    generator = np.random.Philox(key=seed, counter=start // 4)
+    generator.random_raw(start % 4)  # a counter yields four draws
+    raw = generator.random_raw(count)
+    raw >>= np.uint64(12)
+    raw |= np.uint64(0x3FF << 52)  # from here on the bits of 1 + 52 bits · 2**-52
+    u = raw.view(np.float64)
+    u -= 1 - 2.0**-53
+    return u
 
 
 _SQRT_HALF = 0x3FE6A09E667F3BCD  #: the bits of √½

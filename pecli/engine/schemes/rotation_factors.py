@@ -18,6 +18,7 @@ Positions = range | NDArray[np.int64]
 MAX_CACHED_BYTES = 1 << 27  #: bytes of factors that are kept; those of more positions are made anew for every block
 ALWAYS_CACHED_BYTES = 1 << 24  #: bytes up to which factors are kept however few of them are asked for
 MAX_PRECOMPUTED_BYTES = 1 << 30  #: bytes of the largest table that is made because a layer has a limit on positions
+_RUN = 256  #: positions in a row whose factors are products of two
 _CHUNK = 1 << 12  #: factors computed directly at once, so that intermediate arrays stay in the first-level cache
 _GROWTH = Lock()  #: held while factors are made to be kept; of the module, so that layers can be copied and pickled
 
@@ -25,14 +26,17 @@ _GROWTH = Lock()  #: held while factors are made to be kept; of the module, so t
 class RotationFactors:
     """The factors of a rotary scheme at any positions, kept as long as there are not too many; used by any thread.
 
-    They are within 0.6·2**-53 of the true value, for amplitude 1, in the precision `dtype`, float64 or float32. With
-    `inverse` they undo the rotation, its amplitude included. With a `limit` on positions, the first call makes those of
-    all positions below it. Where a scheme has rows of its own, or a recipe or runtime computes them, they are those of
-    its tables.
+    For amplitude 1 they are within 0.6·2**-53 of the true value; where `exact` is not asked for, those of neighbouring
+    positions are products of two such, within 4·2**-53. `dtype` is their precision, float64 or float32. With `inverse`
+    they undo the rotation, its amplitude included. With a `limit` on positions, the first call makes those of all
+    positions below it. Where a scheme has rows of its own, or a recipe or runtime computes them, they are those of its
+    tables.
     """
 
-    def __init__(self, rope: Rope, dtype: str = "float64", *, inverse: bool = False, limit: int = 0) -> None:
-        self.rope, self._inverse = rope, inverse
+    def __init__(
+        self, rope: Rope, dtype: str = "float64", *, exact: bool = False, inverse: bool = False, limit: int = 0
+    ) -> None:
+        self.rope, self._exact, self._inverse = rope, exact, inverse
         self._dtype = np.dtype(np.complex128 if dtype == "float64" else np.complex64)
         self._half, self._rotating = rope.rotary_dim // 2, rope.rotating_pairs
         self._row_bytes = self._half * self._dtype.itemsize
@@ -89,11 +93,11 @@ class RotationFactors:
 
     def _made(self, positions: Positions) -> NDArray[Any]:
         amplitude = self.rope.attention_factor_value()
-        if isinstance(positions, range) or self.rope.rows_are_listed:
+        is_range = isinstance(positions, range)
+        if self.rope.rows_are_listed or (is_range and self._exact):
             factors = self.rope.factors(positions)
         else:
-            each = positions if positions.ndim == 1 else positions[:, self.rope.pair_axes]
-            factors = self._turns(each)
+            factors = self._along(positions) if isinstance(positions, range) else self._turns(positions)
             factors[:, : self._rotating] *= amplitude
         if self._inverse and self.rope.rows_are_listed:
             factors = 1 / factors
@@ -106,8 +110,23 @@ class RotationFactors:
     def _limbs(self) -> NDArray[Any]:
         return np.ascontiguousarray(self.rope.waves().limbs[:, None, :])
 
+    @cached_property
+    def _small(self) -> Complex:
+        return self._turns(np.arange(_RUN))
+
+    def _along(self, positions: range) -> Complex:
+        """Neighbours, in runs that begin at the same positions wherever a block does."""
+        out = np.empty((len(positions), self._half), np.complex128)
+        starts = range(positions.start - positions.start % _RUN, positions.stop, _RUN)
+        for anchor, start in zip(self._turns(np.array(starts)), starts, strict=True):
+            begin, end = max(start, positions.start), min(start + _RUN, positions.stop)
+            place = out[begin - positions.start : end - positions.start]
+            np.multiply(anchor, self._small[begin - start : end - start], out=place)
+        return out
+
     def _turns(self, positions: NDArray[np.int64]) -> Complex:
-        """Each by itself, without the amplitude: positions (n,), or (n, d/2) where every pair has its own."""
+        """Each by itself, without the amplitude: positions (n,), or (n, axes)."""
+        positions = positions if positions.ndim == 1 else positions[:, self.rope.pair_axes]
         out = np.ones((len(positions), self._half), np.complex128)
         wanted = positions.astype(np.uint64).reshape(len(positions), -1)[:, : self._rotating]
         step = max(1, _CHUNK // self._half)

@@ -71,7 +71,7 @@ def test_every_bit_of_a_seed_counts_and_a_longer_table_begins_with_the_shorter_o
 @pytest.mark.sample(3)
 def test_the_stream_is_philox(seed):
     for start in (0, 1, 3, 4, 1001, 2**40 + 2, 2**56 - 9):
-        found = learned.Philox(seed, start).uniform(9)
+        found = learned.uniform(seed, start, 9)
         assert found.tolist() == [float(share(seed, k)) for k in range(start, start + 9)]
         assert 0 < found.min() < found.max() < 1
 
