@@ -157,8 +157,12 @@ def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
         yield Mistake((kinds.Rotation(f"in {dtype}"),), plan.render(partial(_in_arithmetic, dtype)))
     for name in plan.rope.recipe_names() if plan.places is None and plan.rope.is_range and length >= FEW_ROWS else ():
         tables = replace(plan.rope, seq_len=length, layout="compact").computed_as(name).tables()
-        both = widened(tables["cos"]), widened(tables["sin"])
-        yield Mistake((kinds.Recipe(name),), lambda x, rows, both=both: plan.rotated(x, (both[0][rows], both[1][rows])))
+        cos, sin = (widened(tables[part]) for part in ("cos", "sin"))
+        yield Mistake((kinds.Recipe(name),), partial(_by_table, plan, cos, sin))
+
+
+def _by_table(plan: HeadRotation, cos: Floats, sin: Floats, x: Floats, rows: Indices) -> Floats:
+    return plan.rotated(x, (cos[rows], sin[rows]))
 
 
 def _by_head(plan: HeadRotation, x: Floats) -> Floats:
