@@ -52,11 +52,11 @@ def _grid_tolerance(one: Sample, scheme: Any) -> float:
     return tolerance(one) + ANGLE_NOISE * furthest * float(max(scheme.inverse_frequencies()))
 
 
-def recognise_grid(judge: Judge) -> Iterator[Explanation]:
-    """Schemes on grids that make the tables."""
+def recognise_grid(judge: Judge, prior: Any = None) -> Iterator[Explanation]:
+    """Schemes on grids that make the tables; those of the prior's style and grid are tried first."""
     some = list(judge.samples.values())
     if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
-        yield from _first_match(_on_grids(judge.samples), judge, partial(_grid_tolerance, some[0]))
+        yield from _first_match(_on_grids(judge.samples, prior), judge, partial(_grid_tolerance, some[0]))
 
 
 def recognise_positions(judge: Judge) -> Iterator[Explanation]:
@@ -95,7 +95,7 @@ def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Sc
                 return
 
 
-def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+def _on_grids(samples: Mapping[str, Sample], prior: Any) -> Iterator[Scheme]:
     """Tables of every style; other tokens have rows of no rotation, or of zeros."""
     one = next(iter(samples.values()))
     rotary = next(filter(_is_rotary, _plain_readings(samples)), None)
@@ -106,7 +106,8 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
         dim, common = 2 * rotary.channels, {**common, "layout": rotary.form.doubled or "compact"}
     styles: list[tuple[GridStyle, Any]] = [(style, None) for style in (ROTARY if rotary else ADDED).values()]
     styles += [(ROTARY["flux"], known) for known in KNOWN_AXES if rotary and sum(known) == dim]
-    for style, channels in styles:
+    style_of, grid_of = (getattr(prior, name, None) for name in ("style", "grid"))
+    for style, channels in sorted(styles, key=lambda each: each[0].name != style_of):
         try:
             blocks = style.blocks(dim, channels)
         except ParameterError:
@@ -128,7 +129,8 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                 continue
             given = {**common, "dim": dim, "axes": channels, "style": style.name}
             given["keep"] = keep if keep != style.keep else None
-            for more in _grid_parameters(style, blocks, points, keep, limit):
+            grids = sorted(_grids(len(points), style), key=lambda grid: grid != grid_of)
+            for more in _grid_parameters(style, grids, blocks, points, keep, limit):
                 yield from constructed(Rope if rotary else Sinusoidal, **given, **more)
 
 
@@ -148,16 +150,21 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
 
 
 def _grid_parameters(
-    style: GridStyle, blocks: Sequence[AxisBlock], waves: Complex, keep: int, limit: float
+    style: GridStyle,
+    grids: Sequence[tuple[int, ...]],
+    blocks: Sequence[AxisBlock],
+    waves: Complex,
+    keep: int,
+    limit: float,
 ) -> Iterator[dict[str, Any]]:
-    """Every grid whose equal places have equal rows (points, pairs), with the numbers that may go with it."""
+    """Those grids whose equal places have equal rows (points, pairs), with the numbers that may go with it."""
     steps = np.abs(np.diff(waves, axis=0))  # along a slow axis, rows are equal until the next place
     if not ((steps.max(axis=0) > MIN_STEP) & (np.mean(steps <= limit, axis=0) > MIN_EQUAL)).any():
         return
     first = 0 if style.keep_last else keep
     axes = np.array([block.axis for block in blocks for _ in block.indices][: waves.shape[1]])
     own = [axes == axis for axis in range(len(style.axes))]
-    for grid in _grids(len(waves), style):
+    for grid in grids:
         coordinates = style.coordinates(grid, keep, None, None)
         index = coordinates.index(first, first + len(waves))
         tables = [_by_place(waves[:, columns], place, limit) for columns, place in zip(own, index, strict=True)]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pecli.engine.arrays import Array, dtype_name, holds, numpy_dtype
+from pecli.engine.arrays import AnyArray, Array, dtype_name, holds, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
@@ -160,7 +160,7 @@ def _edit(fields: Mapping[str, Any]) -> Edit:
 
 
 def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
-    """A known mistake in where the rows are, of a scheme whose rows do not follow each other."""
+    """A known mistake of a scheme whose rows do not follow each other."""
     if getattr(prior, "is_range", True):
         return
     waves = judge.samples
@@ -173,8 +173,27 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     proposals = (
         Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
     )
-    every = [*judge.accepted(proposals), *_other_scheme(prior, judge)]
+    every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
+    if not any(len(each.mistakes) == 1 for each in every):
+        every += _other_scheme(prior, judge)
     yield from sorted(every, key=lambda each: (len(each.edits), each.residual))
+
+
+def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
+    """The frequencies of each axis, or all of them, in reverse order."""
+    pairs = [block.pairs for block in prior.axis_blocks] if prior.applied_as == "rotation" else []
+    axis, count = np.repeat(np.arange(len(pairs)), pairs), sum(pairs)
+    for words, key in (("in reverse order along each axis", axis), ("reversed", 0 * axis)) if pairs else ():
+        order = np.lexsort((-np.arange(count), key))
+        twice = {"halves": np.r_[order, order + count], "interleaved": np.c_[2 * order, 2 * order + 1].reshape(-1)}
+        columns = twice.get(prior.layout, order)
+
+        def errors(samples: Samples, columns: AnyArray = columns) -> Errors:
+            moved = {name: replace(one, values=one.values[..., columns]) for name, one in samples.items()}
+            return scheme_errors(prior)(moved)
+
+        if all(one.shape[-1] == len(columns) for one in waves.values()):
+            yield Explanation((kinds.Channels(words),), prior, tuple(waves), errors)
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
@@ -185,7 +204,7 @@ def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
 
 def _other_scheme(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """The scheme that the tables are, where it is of the same kind: its parameters are the difference."""
-    found = next(chain(recognise_grid(judge), recognise_positions(judge)), None)
+    found = next(chain(recognise_grid(judge, prior), recognise_positions(judge)), None)
     scheme: Any = found and found.scheme
     if found is None or scheme is None or scheme.name != prior.name:
         return

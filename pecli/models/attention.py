@@ -1,7 +1,7 @@
 """How a model divides its query, key and value projections: heads, their size, and the order of fused rows.
 
-Families that keep q, k and v in one tensor, or whose number of key heads no key gives, are rows of QKV_LAYOUTS; orders
-have the names that `pecli.tensors.head_layout` gives them.
+Families that keep q, k and v in one tensor, or whose number of key heads no key gives, are rows of qkv_layouts.json;
+orders have the names that `pecli.tensors.head_layout` gives them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import TEXTS, class_defaults, variants
 from pecli.models.find import Model, describe
-from pecli.models.keys import Keys, plain_name
+from pecli.models.keys import Keys, plain_name, stored
 from pecli.models.layer_types import HEADS, head_size
 
 BLOCKS, GROUPS, CODEGEN = "blocks", "groups", "codegen"
@@ -39,24 +39,11 @@ class QkvLayout:
         return bool(given.value) if given is not None else self.flag_default or not self.flag
 
 
-_PER_HEAD = QkvLayout(GROUPS, kv_keys=(), kv_default="heads")
-_MULTI_QUERY = QkvLayout(GROUPS, "multi_query", flag_default=True, kv_keys=(), kv_default=1)
-_GROUPED = QkvLayout(GROUPS, kv_keys=("num_kv_heads", "n_head_kv"), kv_default="heads")
-_QUERY_GROUPS = QkvLayout(BLOCKS, "multi_query_attention", kv_keys=("multi_query_group_num",), kv_default=1)
-_NAMES: dict[tuple[QkvLayout, ...], str] = {
-    (_PER_HEAD,): "bloom fuyu gpt_neox gpt_neox_japanese persimmon",
-    (_MULTI_QUERY, _PER_HEAD): "refinedwebmodel",
-    (_GROUPED,): "refinedweb",
-    (replace(_GROUPED, flag="new_decoder_architecture"), _MULTI_QUERY, _PER_HEAD): "falcon",
-    (_QUERY_GROUPS, _PER_HEAD): "chatglm",
-    (QkvLayout(GROUPS),): "internlm2",
-    (QkvLayout(BLOCKS),): "dbrx mpt phi phi3 phi4_multimodal",
-    (QkvLayout(BLOCKS, kv_keys=(), kv_default="heads"),): "baichuan modernbert nomic_bert qwen",
-    (QkvLayout(CODEGEN, kv_keys=(), kv_default="heads"),): "codegen moss",
-    (QkvLayout(None, kv_keys=(), kv_default="heads"),): "esm gptj roformer",
-    (QkvLayout(None, kv_default="heads"),): "llama",
+QKV_LAYOUTS = {
+    name: tuple(QkvLayout(**{**layout, "kv_keys": tuple(layout.get("kv_keys", KV_HEADS))}) for layout in row["layouts"])
+    for row in stored("qkv_layouts.json")
+    for name in row["names"].split()
 }
-QKV_LAYOUTS = {name: rows for rows, names in _NAMES.items() for name in names.split()}
 """By model_type; the first row whose flag is true applies."""
 
 

@@ -59,6 +59,7 @@ class Account:
     used: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
     ignored: dict[str, str] = field(default_factory=dict)  #: Keys that a class takes no notice of, with its name
+    no_width: set[str] = field(default_factory=set)  #: Objects whose width is that of a class, for want of a key
 
 
 def _whole(value: Any, low: int = 1) -> int | None:
@@ -142,6 +143,7 @@ class Keys:
                 return name, self.data[name], self.full_name(name)
         for name in names:
             if name in self.defaults.values:
+                self.account.no_width.update([self.prefix] if WIDTH.fullmatch(name) else [])
                 return name, self.defaults.values[name], f"class default of {self.defaults.name}.{name}"
         return None
 
@@ -228,23 +230,15 @@ class Keys:
         return replace(self, data=data, elsewhere=places)
 
 
+WIDTH = re.compile(r"([nd]_|num_)?(embedd?(ing)?s?|embd|emb|hidden|model|width|channels)(_(dim|size|width|channels))?")
+"""What the width of a model may be called."""
 POSITIONS = re.compile(
-    r"rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor|max_period"
+    r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor|max_period"
     r"|ntk|sinusoid|rel_pos|relative|wavelen|no_?pe_|fope|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor"
     r"|extrapolation"
 )
 """What names of keys about positions have in them."""
-_OTHER_MATTERS = """
-    moe_layer_freq expert_layer_freq layer_freq routed_scaling_factor moe_routed_scaling_factor router_scaling_factor
-    logits_scaling lm_head_scaling apply_query_key_layer_scaling embedding_scaling loss_scaling lora_scaling
-    cross_attention_freq sampling_frequency frequency_penalty log_freq save_freq eval_freq checkpoint_freq
-    num_frequency_bins freq_mask spec_augment_freq mask_freq_prob scaling_attention_heads gradient_scaling
-    softmax_scaling query_pre_attn_scaling mup_scaling scaling_factor_of_vae vae_scaling_factor
-    flash_rotary rotary_triton use_flash_rotary rope_fusion fused_rope use_fused_rope apply_rope_fusion
-    position_ids return_position_ids rotary_save_freqs_buffer rope_full_precision qk_norm_before_rope
-    rope.scaling.finetuned
-"""
-OTHER_MATTERS = frozenset(_OTHER_MATTERS.split())
+OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 """Names of keys that look like positions and are about something else, or about how a kernel computes."""
 OPAQUE = frozenset(("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer"))
 """Objects whose keys are about something else."""
@@ -267,7 +261,7 @@ def plain_name(name: str | None) -> str:
     >>> plain_name("XLM-RoBERTa")
     'xlm_roberta'
     """
-    return (name or "").lower().replace("-", "_")
+    return (name or "").lower().lstrip("-").replace("-", "_")
 
 
 def looks_like_positions(name: str) -> bool:
@@ -284,7 +278,7 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     known = sorted(name for name in keys.account.asked if looks_like_positions(name))
     plain: dict[str, list[str]] = {}
     warnings = []
-    unread = _unread(keys.data, keys.account.used, "", MAX_DEPTH)
+    unread = _unread(keys.data, keys.account, "", MAX_DEPTH)
     found = [each for each in unread if not _is_true_switch(each, schemes)]
     for section, name, value in found[:MAX_NAMED]:
         if reader := keys.account.ignored.get(section + name):
@@ -301,17 +295,20 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
 
 
 def _unread(
-    data: Mapping[str, Any], used: set[str], section: str, depth: int, *, within: bool = False
+    data: Mapping[str, Any], account: Account, section: str, depth: int, *, within: bool = False
 ) -> Iterator[Unread]:
-    """Keys that nobody read; of settings for positions all keys count, whatever their names."""
+    """Keys that nobody read; of settings for positions all keys count, whatever their names; where a class says how
+    wide a model is, so does what may be its width."""
     for name, value in data.items():
         full = section + name
         counts = (within and not name.startswith("_")) or looks_like_positions(name)
-        if isinstance(value, Mapping) and value and (full in used or not counts):
+        if isinstance(value, Mapping) and value and (full in account.used or not counts):
             if depth and name not in OPAQUE:
-                yield from _unread(value, used, f"{full}.", depth - 1, within=counts)
-        elif counts and full not in used:
-            is_switched_off = value is False and SWITCH.fullmatch(plain_name(name))
+                yield from _unread(value, account, f"{full}.", depth - 1, within=counts)
+        elif section in account.no_width and name not in account.asked and _whole(value) and WIDTH.fullmatch(name):
+            yield Unread(section, name, value)
+        elif counts and full not in account.used:
+            is_switched_off = value is False and (SWITCH.fullmatch(plain_name(name)) or "truncate" in name)
             if is_switched_off or (value is not False and value not in (None, "", [], {}, ())):
                 yield Unread(section, name, value)
 

@@ -153,7 +153,10 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
 
 SIZES = ("head_dim", "attention_head_dim", "kv_channels", "attn_head_dim", "d_head", "head_size")
 _MEMORY = "memory_attention_hidden_size"
-WIDTHS = ("hidden_size", "n_embd", "d_model", "emb_dim", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY)
+WIDTHS = (
+    *("hidden_size", "n_embd", "d_model", "emb_dim", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY),
+    "embedding_dim",
+)
 HEADS = (
     *("num_attention_heads", "n_head", "n_heads", "num_heads"),
     *("decoder_num_attention_heads", "decoder_attention_heads"),

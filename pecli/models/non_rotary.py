@@ -1,13 +1,13 @@
 """Encodings other than rotary ones: kinds of them, with what each makes of a configuration, and which family has which.
 
-A family is a row of `_NAMES`, or of `_BESIDE` where its table comes beside a rotary encoding. Other classes of
-transformers have the tables of class_tables.json beside this file.
+A family is a row of non_rotary.json beside this file: a kind with its fields, and the names that it is for; a row of
+`beside` where a table comes beside a rotary encoding. Other classes of transformers have those of class_tables.json.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import floordiv
 from typing import Any
 
@@ -111,11 +111,6 @@ class Learned(_Rows):
         return [Encoding.of("learned", found, {"offset": first} if first.value else {}, layer_type=self.name)]
 
 
-def patches(more: int = 0, name: str = "", note: str = "") -> Learned:
-    """A learned table with one row per patch of an image, after rows for class and other tokens."""
-    return Learned(rows=(), more=more, name=name, note=note)
-
-
 @dataclass(frozen=True)
 class Sinusoidal(_Rows):
     """A table of sines and cosines, in another project's style."""
@@ -151,12 +146,14 @@ class OnGrid(Kind):
     style: str = "mae"
     keep: int = 0  #: Rows of zeros for class and other tokens
     dim: tuple[str, ...] = ()
-    grid: Value | None = None  #: That of the project's own images, where the configuration has no sizes
+    pixels: tuple[int, ...] = ()  #: A usual image, where the configuration has no sizes; the grid is 1/32 of it
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         base = Value(ADDED[self.style].base, f"style {self.style}")
         keep = {"keep": Value(self.keep, "family")} if self.keep else {}
-        found = {"grid": self.grid or _patch_grid(keys), "dim": _dim(keys, self.dim)}
+        sides = GridSize(-(-pixels // 32) for pixels in self.pixels)
+        usual = Value(sides, f"an image of {' x '.join(map(str, self.pixels))} pixels") if sides else None
+        found = {"grid": usual or _patch_grid(keys), "dim": _dim(keys, self.dim)}
         return [Encoding.of("sinusoidal", {**found, "style": Value(self.style, "family"), "base": base, **keep})]
 
 
@@ -240,10 +237,6 @@ class Several(Kind):
         return [each for part in known or self.parts for each in part.encodings(keys)]
 
 
-def _several(*parts: _Rows, note: str = "") -> Several:
-    return Several(parts, note=note)
-
-
 @dataclass(frozen=True)
 class Choice(Kind):
     """One kind where a key has a value, another one where it has not; None stands for a rotary encoding."""
@@ -263,113 +256,31 @@ class Choice(Kind):
         return kind.chosen(keys) if isinstance(kind, Choice) else kind
 
 
-RELATIVE_NOTE = "{} has relative positions of its own kind, which are none of rope, alibi, learned or sinusoidal"
-_ROWS_AND_COLUMNS = "it adds a fixed table of {rows} patches × {dim} that is sinusoidal in two axes, half for each"
-_IMAGE = "the grid is that of the image at 1/32; the one here is that of 800 x 1066 pixels"
-_AT_800_X_1066 = Value(GridSize((25, 34)), "an image of 800 x 1066 pixels")
-_TILES = "learned tables by tile and aspect ratio come beside that of patches, each with a gate"
-_FALCON = "transformers rounds the slopes to bfloat16 and divides the bias by √head_dim, as it does the scores"
-_SPEECH = "tables of text_encoder and speech_decoder are multiplied by learned scales; relative positions come beside"
-_SOURCE, _TARGET = ("max_source_positions",), ("max_target_positions",)
-_SPEECH_ROWS, _TEXT_ROWS = ("max_speech_positions",), ("max_text_positions",)
-_XLM = Sinusoidal(dim=("emb_dim",))
-_WIDTH, _D_MODEL, _LENGTH = ("hidden_size",), ("d_model",), ("max_position_embeddings",)
-_BY_AXIS = Unsupported("learned tables by row and column of the image are added")
-_DETR = OnGrid(note=_IMAGE, style="detr", dim=_D_MODEL, grid=_AT_800_X_1066)
-_CONFORMER = Sinusoidal(relative=True, rows=_SOURCE, dim=_WIDTH)
-_CLIPPED = Unsupported("relative positions are clipped, not put into buckets")
-_MPT = Choice("learned_pos_emb", NOTHING, Learned(rows=("max_seq_len",)), value=False)
-_NAMES: dict[Kind, str] = {
-    Learned(): "bert gpt2 gpt_bigcode gpt_neo openai_gpt bert_generation clip_text_model clip_text clip "
-    "xclip_text siglip_text_model siglip_text siglip2_text_model blip_text_model layoutlm layoutlmv2 visual_bert "
-    "megatron_bert mobilebert blenderbot blenderbot_small git imagegpt decision_transformer ernie "
-    "metaclip_2_text_model chinese_clip_text_model altclip_text_model groupvit_text_model owlvit_text_model "
-    "clipseg_text_model align_text_model bridgetower_text_model splinter squeezebert aimv2_text_model "
-    "realm big_bird tvp vilt",
-    Learned(dim=("embedding_size",)): "albert electra convbert",
-    Learned(padded=True): "roberta xlm_roberta xlm_roberta_xl camembert roberta_prelayernorm xmod longformer "
-    "data2vec_text mpnet ibert lilt layoutlmv3 luke markuplm",
-    Learned(more=2): "bart mbart opt biogpt plbart mvp nystromformer yoso mra",
-    Choice("sinusoidal_pos_embds", Sinusoidal(), Learned()): "distilbert",
-    Choice(
-        "sinusoidal_embeddings", _XLM, Choice("sinusoidal_pos_embds", _XLM, Learned(dim=("emb_dim",)))
-    ): "xlm flaubert",
-    patches(
-        1
-    ): "vit clip_vision_model clip_vision dinov2 dinov2_with_registers vit_msn blip_vision_model intern_vit_6b "
-    "chinese_clip_vision_model altclip_vision_model owlvit_vision_model clipseg_vision_model metaclip_2_vision_model",
-    patches(2): "deit",
-    patches(): "siglip_vision_model siglip_vision siglip2_vision_model idefics3_vision smolvlm_vision ijepa "
-    "glm_image_vision phi4_multimodal_vision minicpmv4_6_vision",
-    patches(1, note=_TILES): "mllama_vision_model",
-    Choice("use_absolute_position_embeddings", patches(1), NOTHING, default=True): "internvl_vision",
-    Choice("is_native", Unsupported(_ROWS_AND_COLUMNS), patches()): "aimv2_vision_model aimv2",
-    OnGrid(style="vit-mae", keep=1): "vit_mae",
-    Choice("position_embedding_type", _BY_AXIS, _DETR, value="learned"): "detr conditional_detr table_transformer",
-    RelativeBuckets(): "t5 mt5 umt5 switch_transformers",
-    Choice("position_buckets", _CLIPPED, DebertaBuckets(), value=None): "deberta_v2",
-    RelativeWindow(): "swin donut_swin maskformer_swin",
-    Sinusoidal(rows=()): "videomae",
-    Sinusoidal(style="marian"): "marian pegasus ctrl",
-    Sinusoidal(style="m2m100"): "m2m_100 xglm nllb_moe fsmt",
-    Sinusoidal(style="tensor2tensor", cos_first=True): "musicgen_decoder musicgen_melody_decoder",
-    _several(
-        Sinusoidal(style="whisper", rows=_SOURCE, dim=_D_MODEL, name="encoder"),
-        Learned(rows=_TARGET, dim=_D_MODEL, name="decoder"),
-    ): "whisper",
-    _several(
-        Sinusoidal(style="m2m100", rows=_SOURCE, dim=_D_MODEL, name="encoder"),
-        Sinusoidal(style="m2m100", rows=_TARGET, dim=_D_MODEL, name="decoder"),
-    ): "speech_to_text",
-    _several(
-        Sinusoidal(style="fairseq", rows=_SPEECH_ROWS, name="speech_encoder"),
-        Sinusoidal(rows=_TEXT_ROWS, name="text_encoder"),
-        Sinusoidal(rows=_SPEECH_ROWS, name="speech_decoder"),
-        Sinusoidal(style="fairseq", rows=_TEXT_ROWS, name="text_decoder"),
-        note=_SPEECH,
-    ): "speecht5",
-    Sinusoidal(style="whisper", rows=_SOURCE, dim=_D_MODEL): "qwen2_audio_encoder qwen2_5_omni_audio_encoder "
-    "qwen3_omni_moe_audio_encoder voxtral_encoder audioflamingo3_encoder moss_transcribe_diarize_audio",
-    Sinusoidal(style="whisper", rows=_LENGTH, dim=_D_MODEL): "qwen3_asr_encoder",
-    Sinusoidal(relative=True, rows=_LENGTH, dim=_WIDTH): "parakeet_encoder nemotron_asr_streaming_encoder",
-    Sinusoidal(style="x-transformers", dim=_WIDTH): "canary_decoder",
-    Choice("position_embeddings_type", _CONFORMER, value="relative", default="relative"): "wav2vec2_conformer "
-    "wav2vec2_bert",
-    _several(
-        replace(_CONFORMER, name="speech_encoder"),
-        Sinusoidal(style="m2m100", rows=_LENGTH, dim=_WIDTH, name="text"),
-    ): "seamless_m4t seamless_m4t_v2",
-    Biased(form="key"): "bloom",
-    Choice("alibi", Biased(note=_FALCON, form="key", slope_dtype="bfloat16", scaled=True)): "falcon",
-    Choice("num_hidden_layers", Biased(form="causal"), value=40): "baichuan",
-    Choice("attn_config.alibi", Biased(form="key-last"), Choice("attn_config.rope", None, _MPT), default=True): "mpt",
-    NOTHING: "jamba kimi_linear mamba mamba2 falcon_mamba rwkv xlstm nemotron_h phi4flash glm5_next_text zamba vits "
-    "resnet convnext convnextv2 regnet bit mobilenet_v1 mobilenet_v2 efficientnet poolformer timm_backbone encodec dac",
+RELATIVE_NOTE = "it has relative positions of its own kind, which are none of rope, alibi, learned or sinusoidal"
+_KINDS = {kind.__name__: kind for kind in (*Kind.__subclasses__(), *_Rows.__subclasses__())}
+
+
+def _made(row: Any) -> Any:
+    """A kind from its row of data, and so of all that it holds; lists are tuples."""
+    if isinstance(row, list):
+        return tuple(map(_made, row))
+    if not isinstance(row, dict):
+        return row
+    fields = {name: _made(value) for name, value in row.items() if name not in ("kind", "names")}
+    return _KINDS[row["kind"]](**fields)
+
+
+def _families(rows: list[dict[str, Any]]) -> dict[str, Kind]:
+    return {name: kind for row in rows for kind in [_made(row)] for name in row["names"].split()}
+
+
+FAMILIES = _families(stored("non_rotary.json")["families"])
+BESIDE = _families(stored("non_rotary.json")["beside"])
+PROJECTS: dict[str, dict[str, Kind]] = {
+    project: {word: _made(row) for word, row in rows.items()}
+    for project, rows in stored("non_rotary.json")["projects"].items()
 }
-_RELATIVE = "longt5 pix2struct deberta xlnet transfo_xl wav2vec2 hubert beit udop"
-_CHUNKS = "its encoder has sines and cosines of relative positions within chunks, projected by a layer"
-_OWN_KINDS = {
-    "fastspeech2_conformer": "its encoder and decoder have `pecli sinusoidal --relative` of hidden_size channels",
-    "gemma3n_audio": _CHUNKS,
-    "gemma4_audio": _CHUNKS,
-    **dict.fromkeys(("inkling_text", "inkling_mm_model"), "each token mixes a bias by distance from learned profiles"),
-    "swinv2": "its windows have a bias by a small network of log-spaced coordinates, not a table",
-    "wavlm": "its first layer has T5's buckets of relative positions, gated by the queries; a convolution comes before",
-}
-"""What families have that no scheme describes."""
-FAMILIES: dict[str, Kind] = {
-    **{name: kind for kind, names in _NAMES.items() for name in names.split()},
-    **{name: Unsupported(RELATIVE_NOTE.format(name)) for name in _RELATIVE.split()},
-    **{name: Unsupported(note) for name, note in _OWN_KINDS.items()},
-}
-_BESIDE: dict[Kind, str] = {
-    Learned(rows=("num_position_embeddings",), name="patches"): "qwen3_vl_vision qwen3_vl_moe_vision qwen3_5_vision "
-    "qwen3_5_moe_vision qwen3_omni_moe_vision qwen3_omni_moe_vision_encoder qwen4_exp_vision cohere_compass_vision",
-    patches(name="patches"): "glm4v_vision glm4v_moe_vision paddleocr_vl_vision moonvit",
-    patches(1, name="patches"): "llama4_vision_model",
-    Unsupported("a learned table by row and column of the image comes beside rope"): "kimi_k25_vision gemma4_vision",
-}
-BESIDE = {name: kind for kind, names in _BESIDE.items() for name in names.split()}
+"""Kinds by the words that projects have for them."""
 
 
 def beside(model_type: str | None, *, vision: bool) -> Kind | None:
@@ -391,8 +302,8 @@ def tables_of(model_type: str | None) -> Kind | None:
     note = f"it has tables of positions that are none of pecli's schemes, at class defaults: {named}" if named else ""
     if not ruled:
         return Unsupported(note) if note else None
-    parts = (
+    parts = tuple(
         Learned(rows=(key,) if key else (), more=more, dim=(dim,), name=tensor if len(ruled) > 1 else "", offset=0)
         for tensor, key, more, dim in ruled
     )
-    return _several(*parts, note=note)
+    return Several(parts, note=note)

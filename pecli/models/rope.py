@@ -16,7 +16,7 @@ from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
-from pecli.models.keys import Keys, Value, default
+from pecli.models.keys import Keys, Value, default, stored
 from pecli.models.layer_types import MROPE, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
 
 KINDS = {
@@ -30,13 +30,7 @@ LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len"
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 READERS = {"short_factor": Keys.numbers, "long_factor": Keys.numbers, "truncate": Keys.flag}
 """How parameters of scalings are read that are no single numbers."""
-WARNED_KEYS = {
-    "dual_chunk_attention_config": "dual chunk attention takes positions within chunks once a context is longer",
-    "rotary_scaling_factor": "the base grows with the length (dynamic NTK), which is not applied here",
-    "use_dynamic_ntk": "the base grows with the length (dynamic NTK) beyond seq_length, which is not applied here",
-    "vision_chunk_size": "images have an encoder with learned tables of patches and tiles, which are not described",
-    "use_logn_attn": "queries beyond seq_length n are multiplied by log(p)/log(n) at position p, outside the table",
-}
+WARNED_KEYS: dict[str, str] = stored("warned_keys.json")
 """Keys that change positions or scores in ways that the encodings do not describe."""
 
 
@@ -214,7 +208,7 @@ def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
     if section is None and family.sections and sum(family.sections) == rotary / 2:
         section = Value([*family.sections], family.source)
     if section is not None:
-        mixed = own.flag("mrope_interleaved") or Value(False, "default")
+        mixed = own.flag("mrope_interleaved", "interleaved") or Value(False, "default")
         if family.mixed_sections and not mixed.value:
             mixed = Value(True, family.source)
         found |= {"mrope_section": section, "mrope_interleaved": mixed}

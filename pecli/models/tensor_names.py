@@ -1,4 +1,4 @@
-"""The names that tensors have in Hugging Face's and Meta's checkpoints, and GGUF's names for them, as data."""
+"""The names that tensors have in Hugging Face's and Meta's checkpoints, and GGUF's names for them."""
 
 from __future__ import annotations
 
@@ -6,44 +6,9 @@ import re
 from collections.abc import Iterator
 
 from pecli.engine.arrays import Array
-from pecli.models.keys import plain_name
+from pecli.models.keys import plain_name, stored
 
-_NAMES = """
-token_embd embed_tokens tok_embeddings embed_in wte word_embeddings
-position_embd wpe
-output lm_head embed_out output
-output_norm norm final_layer_norm final_layernorm ln_f
-attn_norm input_layernorm attention_norm ln_1
-attn_q self_attn.q_proj attention.wq
-attn_k self_attn.k_proj attention.wk
-attn_v self_attn.v_proj attention.wv
-attn_qkv self_attn.qkv_proj attention.query_key_value self_attention.query_key_value attn.c_attn
-attn_output self_attn.o_proj attention.wo attention.dense self_attn.dense self_attention.dense attn.c_proj
-attn_q_norm self_attn.q_norm attention.q_norm
-attn_k_norm self_attn.k_norm attention.k_norm
-attn_sinks self_attn.sinks
-attn_q_a self_attn.q_a_proj
-attn_q_a_norm self_attn.q_a_layernorm
-attn_q_b self_attn.q_b_proj
-attn_kv_a_mqa self_attn.kv_a_proj_with_mqa
-attn_kv_a_norm self_attn.kv_a_layernorm
-attn_kv_b self_attn.kv_b_proj
-ffn_norm post_attention_layernorm ffn_norm pre_feedforward_layernorm ln_2
-ffn_gate mlp.gate_proj feed_forward.w1
-ffn_up mlp.up_proj feed_forward.w3 mlp.gate_up_proj mlp.dense_h_to_4h mlp.fc1 mlp.c_fc
-ffn_down mlp.down_proj feed_forward.w2 mlp.dense_4h_to_h mlp.fc2 mlp.c_proj
-ffn_gate_inp mlp.gate block_sparse_moe.gate mlp.router
-ffn_gate_exps mlp.experts.gate_proj block_sparse_moe.experts.w1
-ffn_up_exps mlp.experts.up_proj block_sparse_moe.experts.w3
-ffn_down_exps mlp.experts.down_proj block_sparse_moe.experts.w2
-ffn_gate_shexp mlp.shared_expert.gate_proj mlp.shared_experts.gate_proj
-ffn_up_shexp mlp.shared_expert.up_proj mlp.shared_experts.up_proj
-ffn_down_shexp mlp.shared_expert.down_proj mlp.shared_experts.down_proj
-ffn_gate_inp_shexp mlp.shared_expert_gate
-exp_probs_b mlp.gate.e_score_correction
-post_ffw_norm post_feedforward_layernorm
-"""
-NAMES = {word: row.split()[0] for row in _NAMES.strip().split("\n") for word in row.split()[1:]}
+NAMES = {word: name for name, words in stored("tensor_names.json").items() for word in words.split()}
 """GGUF's names by those of Hugging Face and Meta."""
 AFTER_ATTENTION = frozenset(("gemma2", "gemma3", "gemma3_text", "olmo2", "olmo3", "gpt_oss"))
 """Families whose post_attention_layernorm is just that, and not the norm before the feed-forward layer."""

@@ -356,7 +356,7 @@ def test_zeros_where_columns_should_be_doubled(layout: str, change: Change, word
     assert found.diagnosis[0].startswith(f"cos, sin: {words}{other}; ")
 
 
-@pytest.mark.parametrize("rows", [SHORT, 70000])
+@pytest.mark.parametrize("rows", [SHORT, pytest.param(70000, marks=pytest.mark.thorough)])
 def test_angles_whose_cosines_and_sines_were_not_taken(rows: int) -> None:
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"

@@ -37,13 +37,13 @@ CHANGED: list[tuple[Any, dict[str, Any]]] = [
 """Schemes and what is wrong with their tables: given positions, grids, lists of factors, every kind of scheme."""
 
 
-def planted() -> Iterator[tuple[Any, dict[str, np.ndarray]]]:
+def planted(step: int) -> Iterator[tuple[Any, dict[str, np.ndarray]]]:
     """A spec, and tables with a mistake in them."""
     for scheme, changes in CHANGED:
         yield scheme, replace(scheme, **changes).tables()
     for number, (scheme, names) in enumerate(subjects()):
         right = {name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names}
-        for mistake in MISTAKES[number % 2 :: 2]:
+        for mistake in MISTAKES[number % step :: step]:
             if (made := mistake.make(scheme, right)) is not None:
                 yield scheme, {name: np.ascontiguousarray(table, np.float32) for name, table in made[0].items()}
 
@@ -53,10 +53,11 @@ def numbers(file: Path, name: str) -> np.ndarray:
     return np.asarray(tables.get(name, next(iter(tables.values()))), np.float64)
 
 
-def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("step", "count"), [(5, 25), pytest.param(1, 100, marks=pytest.mark.thorough)])
+def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkeypatch: Any, step, count) -> None:
     monkeypatch.chdir(tmp_path)
     run, wrong = 0, []
-    for scheme, tables in planted():
+    for scheme, tables in planted(step):
         found = pecli.verify(tables, scheme, atol=1e-5).as_json()
         lines = [line for line in found["diagnosis"] if line.startswith("reproduce with pecli ")]
         if len(lines) != 1 or len(found["explanations"]) != 1:
@@ -70,7 +71,7 @@ def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkey
                 wrong.append((lines, name))
         wrong += [(lines, outcome.err)] if outcome.code else []
     assert wrong == []
-    assert run >= 50
+    assert run >= count
 
 
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])

@@ -52,6 +52,12 @@ def test_no_encoding_is_said_and_unknown_kinds_are_refused(config: dict[str, Any
         load_config({**config, key: "wibble"})
 
 
+def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:
+    adjusted = {"factor": 8.0, "beta_fast": 32, "beta_slow": 1, "original_max_seq_len": 4096}
+    with pytest.raises(pecli.FileError, match="blends the other way round"):
+        load_config({"n_embd": 4096, "n_head": 32, "rotary_percentage": 1.0, "rope_adjustments": adjusted})
+
+
 def test_yaml(tmp_path: Path) -> None:
     path = tmp_path / "OLMo-7B.yaml"
     path.write_text("run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n")

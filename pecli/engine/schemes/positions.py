@@ -155,23 +155,19 @@ class Positioned(Scheme):
         for name, other in others.items():
             if style is not None and replace(other, name=style.name) != style:
                 yield self.neighbour(style=name, **({"base": None} if self.base == style.base else {}))
-        on_grid = self.grid is not None and style is not None and not (self.keep and style.layout)
-        if on_grid and style is not None and self.seq_len <= _MAX_LISTED:
+        if self.grid and style and self.seq_len <= _MAX_LISTED and not (self.keep and style.layout):
             coordinates, names = self.coordinates(), style.sorted_axes
-            index = coordinates.index(0, coordinates.rows).tolist()
+            index = coordinates.index(0, self.seq_len).tolist()
 
             def places(moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
-                steps = [by if axis in moved else 0 for axis in names]
-                every = zip(coordinates.values, steps, index, strict=True)
-                kept = (([kept_number(Fraction(value + step)) for value in values], row) for values, step, row in every)
-                return [[own[k] for k in row] for own, row in kept]
+                every = zip([by if axis in moved else 0 for axis in names], coordinates.values, strict=True)
+                values = [[kept_number(Fraction(value + step)) for value in own] for step, own in every]
+                return [[own[k] for k in row] for own, row in zip(values, index, strict=True)]
 
-            exchanged = {"h": "w", "w": "h"}
-            yield self._in_order(places(), names, [names.index(exchanged.get(axis, axis)) for axis in names])
+            yield self._in_order(places(), names, [*map(names.index, names.translate(str.maketrans("hw", "wh")))])
             for counting in dict.fromkeys((names, "hw")):
-                rows = zip(names, places(), strict=True)
-                one_by_one = [range(self.seq_len) if axis in counting else row for axis, row in rows]
-                yield self._at_positions(one_by_one, ("positions", "those of the grid", "0, 1, 2, …"))
+                rows = {**dict(zip(names, places(), strict=True)), **dict.fromkeys(counting, range(self.seq_len))}
+                yield self._at_positions([*rows.values()], ("positions", "those of the grid", "0, 1, 2, …"))
             for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
                 yield self._at_positions(places(moved, by), (f"positions along {' and '.join(moved)}", 0, float(by)))
         if self.positions is not None and len(axes := self.positions.axes) > 1:
@@ -186,9 +182,9 @@ class Positioned(Scheme):
         return self._at_positions([places[k] for k in order], moved)
 
     def _at_positions(self, places: Sequence[Sequence[Any]], edit: tuple[str, Any, Any]) -> Neighbour | None:
-        listed = PositionList(map(tuple, places))
-        other = self.neighbour(positions=listed, grid=None, keep=None, grid_base=None, grid_scale=None)
-        return other and Neighbour((self.edit(*edit),), other.scheme)
+        without = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
+        other = self.neighbour(positions=PositionList(map(tuple, places)), **without)
+        return other and other._replace(edits=(self.edit(*edit),))
 
     def coordinates(self) -> Coordinates:
         """The positions of all rows, axis by axis, where these are not consecutive."""

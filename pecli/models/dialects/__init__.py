@@ -1,5 +1,5 @@
-"""Dialects of configurations: by which keys each is recognised, and what reads it. A dialect is imported when a file is
-written in it.
+"""Dialects of configurations: rows of dialects.json say by which keys each is recognised, and what reads it, which is
+imported when a file is written in it.
 """
 
 from __future__ import annotations
@@ -11,21 +11,8 @@ from typing import Any
 
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import TEXTS
-from pecli.models.keys import Keys, plain_name, unread_keys
+from pecli.models.keys import Keys, plain_name, stored, unread_keys
 from pecli.models.rope import LENGTHS, ORIGINAL
-
-_LATENT = ("qk_rope_head_dim", "kv_lora_rank", "q_lora_rank")
-_DEEPSEEK = ("inter_dim", "moe_inter_dim", "n_dense_layers", "n_activated_experts", "n_routed_experts")
-_EXECUTORCH = (
-    *("use_hf_rope", "rope_freq_base", "local_rope_theta", "rope_scaling_short_factor", "no_rope_layer_interval"),
-    *("partial_rotary_factor", "qk_norm_before_rope", "model_architecture", "attention_qkv_bias", "bos_idx"),
-)
-_NEOX = ("pos_emb", "pipe_parallel_size", "model_parallel_size", "rotary_pct", "no_weight_tying", "gpt_j_residual")
-_MOSHI = ("positional_embedding", "depformer_dim", "max_period")
-_LITGPT = ("rotary_percentage", "rope_condense_ratio", "rope_adjustments")
-_MEGATRON = ("rotary_base", "rotary_percentage", "rotary_seq_len_interpolation_factor", "encoder_seq_length")
-_OLMO_TYPES = ("olmo", "hf_olmo", "llada", "mmada")
-_OLMO = ("rope", "alibi", "block_type", "layer_norm_type", "mlp_ratio", "mlp_hidden_size")
 
 
 @dataclass(frozen=True)
@@ -33,10 +20,10 @@ class Dialect:
     """How one project spells its configurations."""
 
     reader: str  #: Module and function; it takes the keys, and a list that it adds warnings to
-    has: tuple[str, ...] = ()
-    has_one: tuple[tuple[str, ...], ...] = ()  #: Keys of each of which one is there
-    lacks: tuple[str, ...] = ()
-    model_types: tuple[str, ...] | None = ()  #: What model_type may be, where it is given; None for anything
+    has: Sequence[str] = ()
+    has_one: Sequence[Sequence[str]] = ()  #: Keys of each of which one is there
+    lacks: Sequence[str] = ()
+    model_types: Sequence[str] | None = ()  #: What model_type may be, where it is given; None for anything
     inside: str = ""  #: An object that may hold the keys instead
 
     def recognises(self, config: Mapping[str, Any]) -> bool:
@@ -55,28 +42,15 @@ class Dialect:
         return found
 
 
-DIALECTS = (
-    Dialect("diffusers.read", ("_class_name",), model_types=None),
-    Dialect("own_code.mlc", has_one=(("model_config", "position_embedding_base"),), model_types=None),
-    Dialect("own_code.gpt_oss", has_one=(("initial_context_length", "rope_ntk_alpha", "rope_ntk_beta"),)),
-    Dialect("own_code.deepseek4", ("dim", "rope_head_dim", "compress_rope_theta")),
-    Dialect("own_code.deepseek", ("dim",), (_LATENT, _DEEPSEEK), lacks=("yarn",)),
-    Dialect("own_code.executorch", ("dim", "n_heads"), (_EXECUTORCH,), lacks=("hidden_size", "kv_lora_rank")),
-    Dialect("own_code.moshi", ("dim", "num_heads"), (_MOSHI,), model_types=None),
-    Dialect("own_code.olmo", ("d_model", "n_heads"), (_OLMO,), ("rope_parameters",), _OLMO_TYPES, inside="model"),
-    Dialect("own_code.litgpt", ("n_embd", "n_head"), (_LITGPT,)),
-    Dialect("own_code.megatron", ("num_attention_heads",), (_MEGATRON,), lacks=("architectures",), inside="model"),
-    Dialect("own_code.neox", ("hidden_size", "num_attention_heads"), (_NEOX,), lacks=("architectures",)),
-    Dialect("own_code.meta", ("dim", "n_heads"), lacks=("hidden_size",)),
-    Dialect("huggingface.read", model_types=None),
-)
+DIALECTS = tuple(Dialect(**row) for row in stored("dialects/dialects.json"))
 """The first that recognises a file reads it."""
 CONTEXTS = (
     *LENGTHS,
     *("initial_context_length", "max_context_len", "max_seqlen", "context_window_size", "context"),
-    *("seq-length", "max-position-embeddings"),
+    *("seq-length", "max-position-embeddings", "--max-position-embeddings", "--seq-length"),
 )
 """Keys that say how long a context is, in all dialects."""
+INSIDE = ("model", "MODEL_ARGS", "pretrained_config", "model_config")  #: What may hold the keys of other dialects
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 LLAMA3_BASE, LLAMA3_CONTEXT = 500000.0, 131072
 
@@ -88,7 +62,7 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     found = next(each for each in DIALECTS if each.recognises(config)).read(keys, warnings)
     said = keys.word("model_type", "_class_name")
     model_type = said.value if said else None
-    parts = [keys, *(inner for name in TEXTS if (inner := keys.part(name)))]
+    parts = [keys, *(inner for name in (*TEXTS, *INSIDE) if (inner := keys.part(name)))]
     context = _first_positive(parts, CONTEXTS)
     windows = () if any(part.data.get("use_sliding_window") is False for part in parts) else WINDOWS
     warnings += _inconsistencies(found, context, model_type)

@@ -14,6 +14,7 @@ from pecli.errors import quoted
 from pecli.models.encoding import Encoding
 from pecli.models.families import INTERLEAVED
 from pecli.models.keys import ClassDefaults, Keys, Value, stored
+from pecli.models.layer_types import head_size
 
 
 def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -42,7 +43,7 @@ def _axial_rope(keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVE
     """Axes of positions, each with the channels that a key gives it; or with a share of the head, as the style has."""
     split = keys.numbers(axes) if axes else None
     if split is None:
-        head = _size(keys, "attention_head_dim")
+        head = head_size(keys)
         if ROTARY[style].mixed:  # all heads together
             heads = _size(keys, "num_attention_heads")
             head = Value(heads.value * head.value, f"{heads.source} · {head.source}")

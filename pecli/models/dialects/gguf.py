@@ -14,34 +14,18 @@ from pecli.errors import FileError
 from pecli.files.gguf_file import Header, header_of, read_numbers
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
-from pecli.models.keys import Account, Keys, Value, unread_keys
+from pecli.models.keys import Account, Keys, Value, stored, unread_keys
 from pecli.models.non_rotary import Biased, Learned
 from pecli.models.presets import presets
 from pecli.models.rope import ORIGINAL, rope_encodings
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
-_NEIGHBOURS = """
-    llama llada llama4 deci baichuan starcoder internlm2 minicpm xverse command-r cohere2 cohere2moe olmo arctic
-    deepseek deepseek2 deepseek2-ocr deepseek32 deepseek4 muse-glimmer plm chatglm granite granitemoe granitehybrid
-    graniteswitch granite_swa chameleon bailingmoe neo-bert smollm3 arcee ernie4_5 ernie4_5-moe mistral3 eagle3
-    mistral4 llama-embed maincoder glm-dsa dots3note nanbeige pockettts hy_v4 bailingmoe3 glm4
-"""
-NEIGHBOURS = frozenset(_NEIGHBOURS.split())
-"""Architectures whose pairs ggml takes as neighbours (NORMAL), without sections; the others rotate halves (NEOX)."""
-MIXED_SECTIONS = frozenset(("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "qwen4exp", "qwen3tts"))
-"""Architectures that interleave M-RoPE sections (IMROPE)."""
-LEARNED = frozenset(("gpt2", "bert", "starcoder", "mpt"))
-_POSITION_FREE = """
-    mamba mamba2 rwkv6 rwkv6qwen2 rwkv7 arwkv7 jamba t5 t5encoder jais nemotron_h nemotron_h_moe kimi-linear
-"""
-POSITION_FREE = frozenset(_POSITION_FREE.split())
+ARCHITECTURES = {kind: frozenset(names.split()) for kind, names in stored("dialects/gguf.json").items()}
+"""`neighbours`: whose pairs ggml takes as neighbours (NORMAL), without sections; the others rotate halves (NEOX).
+`mixed_sections`: that interleave M-RoPE sections (IMROPE). `own_sliding`: whose sliding layers have the base 10000 and
+no scaling, unless a key says otherwise. `unscaled_sliding`: whose sliding layers have the base of others, unscaled."""
 ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
 """Architectures that llama.cpp gives ALiBi without a key for it; Baichuan with that many blocks only."""
-_OWN_SLIDING = "gemma3 gemma3n gemma-embedding gemma4 gemma4-assistant plamo3 step35 mimo2 modern-bert dots3note"
-OWN_SLIDING = frozenset(_OWN_SLIDING.split())
-"""Architectures whose sliding layers have the base 10000 and no scaling, unless a key says otherwise."""
-UNSCALED_SLIDING = frozenset(("olmo2", "laguna", "muse-glimmer"))
-"""Architectures whose sliding layers have the base of the others, but no scaling."""
 LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL)
 LONG_CONTEXT = 16384  #: Positions from which on a base of 10000 is a surprise
 
@@ -57,10 +41,10 @@ def read(path: str, label: str) -> ModelEncodings:
         bias = bias if bias is not None and bias.value > 0 else Value(8.0, f"llama.cpp's {arch}")
         heads = keys.whole("attention.head_count")
         found = Biased().encodings(keys.translated({}, {"alibi_bias_max": bias, "num_heads": heads}))
-    elif arch in POSITION_FREE:
+    elif arch in ARCHITECTURES["position_free"]:
         found = []
         warnings.append("no positional encoding was found: no key names one")
-    elif arch in LEARNED and "rope.dimension_count" not in keys:
+    elif arch in ARCHITECTURES["learned"] and "rope.dimension_count" not in keys:
         found = Learned(rows=("context_length",), dim=("embedding_length",)).encodings(keys)
     else:
         found = _ropes(path, keys, header, arch, warnings)
@@ -131,14 +115,14 @@ def _head(keys: Keys) -> tuple[Value | None, Value | None]:
 
 def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> list[Encoding]:
     """The encoding of all layers, or those of full and of sliding layers where they differ."""
-    settings = {**_scaling(path, keys, header), **_sections(keys, arch)}
+    settings = {**_scaling(path, keys, header, arch), **_sections(keys, arch)}
     if any(value and value.source == FREQS for value in settings.values()):
         warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
     base = keys.number("rope.freq_base") or Value(10000.0, "default")
     size, rotary = _head(keys)
     local = keys.number("rope.freq_base_swa")
     if local is None and keys.data.get("attention.sliding_window"):
-        local = Value(10000.0, "llama.cpp's sliding layers") if arch in OWN_SLIDING else base
+        local = Value(10000.0, "llama.cpp's sliding layers") if arch in ARCHITECTURES["own_sliding"] else base
     others = {
         "rope_theta": base,
         "local_rope_theta": local,
@@ -147,11 +131,11 @@ def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]
         "rotary_dim": rotary,
         "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
     }
-    is_normal = arch in NEIGHBOURS and "mrope_section" not in settings
+    is_normal = arch in ARCHITECTURES["neighbours"] and "mrope_section" not in settings
     family = Family(
         f"ggml's rope type of {arch}",
         layout=INTERLEAVED if is_normal else HALVES,
-        scales_all_layers=arch not in OWN_SLIDING | UNSCALED_SLIDING,
+        scales_all_layers=arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"],
     )
     own = replace(keys, account=Account(keys.account.used))  # so that nobody is offered a name of Hugging Face's
     found = rope_encodings(own.translated(settings, others), family, warnings)
@@ -168,11 +152,11 @@ def _sections(keys: Keys, arch: str) -> dict[str, Value | None]:
         counts.pop()
     if given is None or not counts:
         return {}
-    mixed = Value(arch in MIXED_SECTIONS, f"ggml's rope type of {arch}")
+    mixed = Value(arch in ARCHITECTURES["mixed_sections"], f"ggml's rope type of {arch}")
     return {"mrope_section": Value(counts, given.source), "mrope_interleaved": mixed}
 
 
-def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value | None]:
+def _scaling(path: str, keys: Keys, header: Header, arch: str) -> dict[str, Value | None]:
     kind = keys.word("rope.scaling.type") or Value("linear", "default")  # a factor without a type, in llama.cpp
     attention, factor = keys.number("rope.scaling.attn_factor"), keys.number("rope.scaling.factor", "rope.scale_linear")
     factor = factor if factor and factor.value else None  # 0 stands for none
@@ -200,6 +184,10 @@ def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value | None]:
     if kind.value == "yarn":
         found["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast")
         found["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow")
+        if (multiplier := keys.number("rope.scaling.yarn_log_multiplier")) and multiplier.value:
+            whole = round(multiplier.value * (10 if arch.startswith("deepseek") else 1), 6)  # of a float32
+            found["mscale_all_dim"] = Value(whole, multiplier.source)
+            found["mscale"] = Value(whole if arch == "deepseek2" else 1.0, f"as llama.cpp has it for {arch}")
         if attention is not None and factor is not None and factor.value > 1:
             g = attention.value * (1 + 0.1 * math.log(factor.value))
             found["attention_factor"] = Value(g, f"{attention.source} · (1 + 0.1 ln factor)")

@@ -213,5 +213,5 @@ def _kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*ROWS):
         return Learned()
     if word == "relative" or (kind is None and word.startswith("relative")):
-        return Unsupported(non_rotary.RELATIVE_NOTE.format(plain_name(model_type) or "it"))
+        return Unsupported(non_rotary.RELATIVE_NOTE)
     return kind

@@ -230,7 +230,11 @@ def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "pairs", "step"), [(pecli.Rope(97, 12), (0, 5), 1), (pecli.Sinusoidal(1991, 64, offset=3), None, 10)]
+    ("scheme", "pairs", "step"),
+    [
+        (pecli.Rope(97, 12), (0, 5), 1),
+        pytest.param(pecli.Sinusoidal(1991, 64, offset=3), None, 10, marks=pytest.mark.thorough),
+    ],
 )
 def test_pairs_turn_in_a_gif(scheme: pecli.Rope, pairs: tuple[int, ...] | None, step: int, tmp_path: Path) -> None:
     """The hand of a pair is at position × frequency."""

@@ -67,15 +67,12 @@ def test_no_two_names_are_alike_and_none_is_cut(schemes: list[pecli.Scheme], exp
     assert names == [f"{label or 'rope'}, {words}" for words in expected]
 
 
-def test_a_heatmap_holds_the_table() -> None:
+def test_a_heatmap_holds_the_table_or_says_of_which_part(monkeypatch) -> None:
     scheme = pecli.Sinusoidal(40, 16, offset=5)
     (panel,) = made("heatmap", scheme).panels
     assert isinstance(panel, HeatmapPanel)
     np.testing.assert_array_equal(panel.values, scheme.tables()["pe"].astype(float))
     assert (panel.first_row, panel.shape, panel.limits, panel.is_centred) == (5, (40, 16), (-1.0, 1.0), True)
-
-
-def test_a_heatmap_of_a_part_of_the_rows_says_so(monkeypatch) -> None:
     long = pecli.Sinusoidal(300_000, 8)
     assert made("heatmap", long, request=PlotRequest(10, 8)).title == "value by position and channel"
     monkeypatch.setattr(downsample, "MAX_ELEMENTS", 1 << 21)
