@@ -225,13 +225,14 @@ def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tol
             return words
     order = np.arange(count) if pair.order is None else pair.order
     ours, theirs = pair.ours.sample(order) + np.float32(pair.added), pair.theirs.sample(np.arange(count))
-    factor = float(f"{np.vdot(ours, theirs) / (np.vdot(ours, ours) or 1):.4g}")
+    ratio = np.vdot(ours, theirs) / (np.vdot(ours, ours) or 1)
+    factors = dict.fromkeys(float(f"{ratio:.{digits}g}") for digits in (1, 2, 4))
     norms = f"{other.kind} keeps norms of {other.architecture} {'with' if pair.added else 'without'} 1 added"
     for words, times, plus in (
         ("is all zeros", 0.0, 0.0),
         (f"is 1 too small: {norms}", 1.0, pair.added - 1.0),
         (f"is 1 too large: {norms}", 1.0, pair.added + 1.0),
-        (f"is multiplied by {factor:g}", factor, factor * pair.added),
+        *((f"is multiplied by {factor:g}", factor, factor * pair.added) for factor in factors),
     ):
         if (times, plus) != (1, pair.added) and explains(pair.ours, order, times, plus, loose):
             return words
@@ -260,7 +261,7 @@ def _joined(problems: Sequence[tuple[str, str]], label: str) -> list[str]:
         experts |= {*map(int, EXPERT.findall(name))}
     groups: dict[tuple[str, str], list[str]] = {}
     for (words, short), (layers, experts) in places.items():
-        some = f" (experts {_ranges(experts)})" if experts else ""
+        some = f" (expert{'s' * (len(experts) > 1)} {_ranges(experts)})" if experts else ""
         groups.setdefault((words, _ranges(layers)), []).append(short + some)
     lines = []
     for (words, ranges), group in groups.items():
@@ -290,8 +291,9 @@ def _encodings(one: Form, other: Form) -> list[str]:
     length = max(form.encodings.context or 1 for form in (one, other))
     lines = []
     counts = [(form.heads.heads, form.heads.kv_heads or form.heads.heads) for form in (one, other) if form.heads]
+    latent = any(name.endswith("attn_k_b.weight") for form in (one, other) for name in form.tensors)  # as one kv head
     for name, before, after in zip(("heads", "kv heads"), counts[0], counts[-1], strict=True) if counts else ():
-        lines += [_changed(name, before, after, other)] if before != after else []
+        lines += [_changed(name, before, after, other)] if before != after and not latent else []
     for encoding in ours:
         twin = next((each for each in theirs if each.layer_type == encoding.layer_type), theirs[0])
         where = f" ({encoding.layer_type})" if encoding.layer_type else ""
@@ -300,6 +302,8 @@ def _encodings(one: Form, other: Form) -> list[str]:
 
 
 def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[str]:
+    if other.kind == GGUF and one.parameters.get("truncate") is False and "truncate" in two.parameters:
+        two = replace(two, parameters={**two.parameters, "truncate": False})  # for which GGUF has no key
     lines, given, found = [], one.parameters, two.parameters
     if one.rotary_dim != two.rotary_dim:
         missing = KEYS[other.kind].get("rotary dimension", "") not in " ".join(two.sources.values())
