@@ -185,11 +185,8 @@ def _fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
         if (fit := _as_both(whole, parts, lines, reads_a)) is not None:
             return [fit]
     names = {name: name for name in ours if name in theirs}
-    by_role = [
-        _by_role([name for name in tensors if name not in known])
-        for tensors, known in ((ours, names), (theirs, {*names.values()}))
-    ]
-    names |= {name: by_role[1][role] for role, name in by_role[0].items() if role in by_role[1]}
+    one_of, other_of = (_by_role([name for name in tensors if name not in names]) for tensors in (ours, theirs))
+    names |= {name: other_of[role] for role, name in one_of.items() if role in other_of}
     return [_fit((one, ours[one]), (other, theirs[other]), lines) for one, other in names.items()]
 
 
@@ -217,9 +214,8 @@ def _as_both(whole: Mapping[str, Array], parts: Mapping[str, Array], lines: bool
 def _both(parts: Mapping[str, Array]) -> Iterator[Target]:
     """Cosines and sines in one array."""
     cos, sin = (_single_columns(parts[name]) for name in PLURALS)
-    for doubled in cos:
-        if doubled in sin:
-            yield fixed({"cos": cos[doubled], "sin": sin[doubled]}, waves=True, layout=doubled, quantised=True)
+    for doubled in [way for way in cos if way in sin]:
+        yield fixed({"cos": cos[doubled], "sin": sin[doubled]}, waves=True, layout=doubled, quantised=True)
 
 
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
