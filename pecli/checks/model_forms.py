@@ -119,7 +119,7 @@ def _form(label: str, kind: str, path: str, described: str) -> Form:
         parts = [(name, array)] if kind == GGUF else [*as_in_gguf(PACKED.sub("", name), array, encodings.model_type)]
         found += [(name, known, Stored.of(part, others)) for known, part in parts or [("", array)]]
     tensors: dict[str, Stored] = {}
-    unread = {}
+    unread: dict[str, str] = {}
     for name, known, stored in found:
         if known and stored.is_read and not PACKED.search(name):
             tensors.update(stored.by_expert(known))
