@@ -143,11 +143,9 @@ def _is_noise(left: AnyArray, largest: float, noise: float) -> bool:
             continue
         neighbours = lines[1:] * lines[:-1].conj()
         slack = MAX_SIGMAS / math.sqrt(max(1, neighbours.size))
-        if np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)).max() > MAX_UNEVENNESS * noise * (
-            1 + 4 / math.sqrt(len(lines))
-        ):
-            return False
-        if abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
+        largest_line = np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)).max()
+        is_uneven = largest_line > MAX_UNEVENNESS * noise * (1 + 4 / math.sqrt(len(lines)))
+        if is_uneven or abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
             return False
     return True
 

@@ -249,7 +249,8 @@ def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
     """Schemes at the positions that the slowest channels tell; those of a range are left to other searches."""
     for reading in _plain_readings(samples):
         pairs, rotary = reading.channels, _is_rotary(reading)
-        common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype}
+        layout = (reading.form.doubled or "compact") if rotary else reading.form.arrangement
+        common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype, "layout": layout}
         if rotary:
             yield from _on_axes(reading, common)
         for cos_first in (True,) if rotary else (False, True):
@@ -259,16 +260,13 @@ def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                 if len(places) == 1 and (np.diff(places[0]) == 1).all():
                     continue
                 for more in _sections(places, follows) if rotary else ():
-                    layout = reading.form.doubled or "compact"
-                    yield from constructed(Rope, base=base, layout=layout, **common, **more)
+                    yield from constructed(Rope, base=base, **common, **more)
                 if not rotary and len(places) == 1:
                     half = (len(places[0]) + 1) // 2
                     is_relative = half > 1 and places[0] == [*range(half - 1, -half, -1)]
                     more = {"relative": True, "seq_len": half} if is_relative else {"positions": places[0]}
-                    more |= {"layout": reading.form.arrangement, "cos_first": cos_first}
-                    yield from constructed(
-                        Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more
-                    )
+                    more |= {"cos_first": cos_first, "freq_shift": float(pairs - denominator)}
+                    yield from constructed(Sinusoidal, base=base, **common, **more)
 
 
 def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:
@@ -280,8 +278,7 @@ def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:
             every = [_axes(part, base ** (-np.arange(part.shape[1]) / part.shape[1])) for part in parts]
             places = [each[0][0] for each in every if each and len(each[0]) == 1]
             if len(places) == len(parts):
-                more = {"axes": axes, "positions": places, "layout": reading.form.doubled or "compact"}
-                yield from constructed(Rope, base=base, **common, **more)
+                yield from constructed(Rope, base=base, axes=axes, positions=places, **common)
 
 
 def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -327,12 +324,15 @@ def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[in
             follows[column] = len(places)
             places.append(angle / theta)
             errors.append(_error(angle / theta, theta))
-    rounded = [np.rint(axis) for axis in places]
-    whole = [np.abs(axis - near).max() < 0.02 for axis, near in zip(places, rounded, strict=True)]
-    return [
-        [int(value) for value in near] if is_whole else [plainest(value, 4 * SLACK) for value in axis.tolist()]
-        for axis, near, is_whole in zip(places, rounded, whole, strict=True)
-    ], follows
+    return [_written(axis) for axis in places], follows
+
+
+def _written(positions: Floats) -> list[float]:
+    """Whole numbers, where all are near some; else as somebody would have written them."""
+    whole = np.rint(positions)
+    if np.abs(positions - whole).max() < 0.02:
+        return [int(value) for value in whole]
+    return [plainest(value, 4 * SLACK) for value in positions.tolist()]
 
 
 def _error(positions: Floats, theta: float) -> float:
