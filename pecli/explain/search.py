@@ -27,7 +27,7 @@ from pecli.explain.edits import Edit, Errors, Explanation, best, merged, paramet
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import wave_scheme
-from pecli.explain.position_recovery import recognise_grid, recognise_positions
+from pecli.explain.position_recovery import recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
 from pecli.explain.sample import UNITS, Sample, precision, sample, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
@@ -164,8 +164,10 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
     proposals = [recipes.by_scheme(map(_edit, edits), scheme, waves) for edits, scheme in nearest]
     every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
-    if not any(len(each.mistakes) == 1 for each in every):
-        every += _other_scheme(prior, judge)
+    limit = max(map(tolerance, waves.values()))
+    if not any(len(each.mistakes) == 1 and each.residual <= limit for each in every):
+        with limited():  # what is known already stays
+            every += _other_scheme(prior, judge)
     yield from sorted(every, key=lambda each: (len(each.edits), each.residual))
 
 
