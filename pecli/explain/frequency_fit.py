@@ -246,9 +246,10 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
         yield replace(unscaled, half=whole / 2), (0.95 if likely else 1.35) + extra
 
 
-def _plain_bases(laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
+def _plain_bases(fitted_laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
     """Usual bases with exponents over d/2 − 1 or 2·d, where the base alone would be a number that nobody has."""
-    for law, base in ((law, base) for law in laws if law.base not in BASES and digits(law.base) > 2 for base in BASES):
+    unknown = [law for law in fitted_laws if law.base not in BASES and digits(law.base) > 2]
+    for law, base in product(unknown, BASES):
         for half in (law.half - 1, 2 * law.half):
             if abs(math.log(base) - math.log(law.base) * half / law.half) < NEAR_BASE:
                 yield replace(law, base=base, half=half), 1.35

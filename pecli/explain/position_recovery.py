@@ -27,7 +27,7 @@ from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Explanation
 from pecli.explain.recipe_search import constructed, distance, scheme_errors
-from pecli.explain.sample import BASES, Sample, digits, plainest, precision
+from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
@@ -68,7 +68,7 @@ def _is_rotary(reading: Reading) -> bool:
     return reading.form.arrangement in ("alone", "stacked")
 
 
-def _plain_readings(samples: Mapping[str, Sample]) -> Iterator[Reading]:
+def _plain_readings(samples: Samples) -> Iterator[Reading]:
     """Readings of both functions, axes being as schemes have them."""
     for each in readings(samples):
         if len(each.parts) == 2 and not each.edits and each.form.arrangement not in ("pairs", "complex"):
@@ -94,7 +94,7 @@ def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Sc
                 return
 
 
-def _on_grids(samples: Mapping[str, Sample], prior: Any) -> Iterator[Scheme]:
+def _on_grids(samples: Samples, prior: Any) -> Iterator[Scheme]:
     """Tables of every style; other tokens have rows of no rotation, or of zeros."""
     one = next(iter(samples.values()))
     rotary = next(filter(_is_rotary, _plain_readings(samples)), None)
@@ -245,7 +245,7 @@ MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
 SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
-def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+def _at_positions(samples: Samples) -> Iterator[Scheme]:
     """Schemes at the positions that the slowest channels tell; those of a range are left to other searches."""
     for reading in _plain_readings(samples):
         pairs, rotary = reading.channels, _is_rotary(reading)

@@ -6,7 +6,7 @@ Nothing here knows what a parameter means: schemes make their tables, and those 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -23,7 +23,7 @@ from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.frequency_laws import WaveScheme
-from pecli.explain.sample import BASES, UNITS, Sample, plainest, precision, rms, rounding
+from pecli.explain.sample import BASES, UNITS, Sample, Samples, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import check_time
 
@@ -38,8 +38,6 @@ MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a rec
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
 share means nothing, however many the elements."""
-
-Samples = Mapping[str, Sample]
 
 
 class Distance(NamedTuple):

@@ -29,7 +29,7 @@ from pecli.explain.frequency_fit import explain_frequencies, recognise_frequenci
 from pecli.explain.frequency_laws import wave_scheme
 from pecli.explain.position_recovery import recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
-from pecli.explain.sample import UNITS, Sample, precision, sample, wide
+from pecli.explain.sample import UNITS, Sample, Samples, precision, sample, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -44,7 +44,6 @@ FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off b
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
 
-Samples = Mapping[str, Sample]
 Search = Callable[[Any, Judge], Iterable[Explanation]]
 Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
 

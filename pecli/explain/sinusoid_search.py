@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -21,7 +21,7 @@ from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Re
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
 from pecli.explain.frequency_laws import Curve, Fit, WaveScheme, scheme_of
 from pecli.explain.recipe_search import explain_reading, reading_samples
-from pecli.explain.sample import BASES, Sample, digits, plainest
+from pecli.explain.sample import BASES, Samples, digits, plainest
 from pecli.explain.sinusoid_readings import Reading, SignsAndOrder, order_of_rows, signs_and_order
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
@@ -227,9 +227,7 @@ class Proposal:
         level = float(np.sqrt(np.mean(self.measured.waves.noise**2)))
         return np.flatnonzero(left > np.maximum(4 * level + drift + 1e-6 * self.amplitude, atol))
 
-    def errors(
-        self, samples: Mapping[str, Sample], wrong: Indices, computed: Explanation | None, *, drifts: bool
-    ) -> Errors:
+    def errors(self, samples: Samples, wrong: Indices, computed: Explanation | None, *, drifts: bool) -> Errors:
         """What is left of samples, but for rows that are known to be wrong."""
         own, whole = self.measured.reading, next(iter(samples.values())).whole
         reading = own if whole else sinusoid_readings.same_reading(own, samples)
