@@ -24,7 +24,7 @@ from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import ListOf, Parameter, Real, Recipe, Whole
-from pecli.engine.schemes.scheme import TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
+from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class Positioned(Scheme):
         """Waves over positions are those of a range; a grid has patches."""
         if self.is_range:
             return super().picture_kinds
-        return (*TABLE_PICTURES, *(("patch",) if self.grid is not None else ()))
+        return TABLE_PICTURES if self.grid is None else GRID_PICTURES
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """Rows that are others then need not be given."""
