@@ -75,6 +75,7 @@ def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])
+@pytest.mark.sample(1)
 def test_printed_commands_rotate_queries(model: Any, pecli_cli: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(7).normal(size=(2, 3, LENGTH, 64))
