@@ -52,7 +52,8 @@ class Stored(NamedTuple):
 
     @property
     def rows(self) -> AnyArray:
-        rows: AnyArray = self.array.reshape(-1, self.array.shape[-1] if self.array.ndim > 1 else 1)
+        alone = self.array.ndim < 2 and self.kind not in BITS
+        rows: AnyArray = self.array.reshape(-1, 1 if alone else self.array.shape[-1])
         return rows
 
     def by_expert(self, name: str) -> Iterator[tuple[str, Stored]]:
@@ -96,7 +97,8 @@ class Stored(NamedTuple):
 
     def sample(self, places: Indices) -> AnyArray:
         """The first columns of some rows."""
-        rows, width = self.rows, self.shape[-1] if len(self.shape) > 1 else 1
+        rows = self.rows
+        width = math.prod(self.shape) // max(1, len(rows))
         count = min(width, SAMPLED)
         out = np.empty((len(places), count), np.float64 if self.kind == "float64" else np.float32)
         return self.floats(rows[places, : rows.shape[1] * count // width], out)

@@ -23,7 +23,7 @@ def test_a_picture_in_a_pipe_is_plain_text_whether_by_command_or_option(pecli_cl
     shown = pecli_cli("plot", *SMALL)
     lines = shown.out.splitlines()
     assert (shown.code, "\x1b" in shown.out, len(lines) <= 23, max(map(len, lines)) <= 80) == (0, False, True, True)
-    assert lines[0] == "sinusoidal, dim 16: value by position and channel"
+    assert lines[0] == "sinusoidal, dim 16: value over 64 positions, by channel"
     assert pecli_cli(*SMALL, "--plot").out == shown.out
     beside = pecli_cli(*SMALL, "--plot", "-o", "pe.npy")
     assert (beside.out.startswith("pe.npy"), beside.out.endswith(shown.out), Path("pe.npy").exists()) == (True,) * 3
@@ -97,7 +97,7 @@ def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(pecli_cli, place: i
 def test_files_and_schemes_beside_each_other(pecli_cli) -> None:
     pecli_cli(*SMALL, "-o", "pe.safetensors")
     np.save("w.npy", np.ones((8, 4)))
-    assert pecli_cli("plot", "pe.safetensors").out.startswith("pe.safetensors: value by position")
+    assert pecli_cli("plot", "pe.safetensors").out.startswith("pe.safetensors: value over 64 positions")
     assert pecli_cli("plot", "pe.safetensors", "--kind", "wavelengths").code == 0
     both = pecli_cli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
     assert (both.code, "w.npy" in both.out, "rope" in both.out) == (0, True, True)

@@ -80,6 +80,18 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     assert (picture.panels, "all are equal" in picture.subtitle) == ([], True)
 
 
+def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:
+    zeros = {"bias": np.zeros((2, 4, 4)), "q": np.zeros((3, 5, 4)), "same": np.ones((3, 3)), "near": np.ones((2, 2))}
+    off = {"bias": np.stack([np.zeros((4, 4)), -np.eye(4)]), "q": np.eye(4)[[0, 1, 2, 3, 3]] * np.ones((3, 1, 1))}
+    picture = drawn(zeros, off | {"same": np.ones((3, 3)), "near": np.ones((2, 2)) + 1e-6}, atol=1e-3)
+    titles = [panel.title for panel in picture.heatmaps if "worst" in panel.title]
+    assert titles == ["difference, the worst of 2 heads", "difference, the worst of 3 matrices"]
+    np.testing.assert_array_equal(picture.heatmaps[1].values, -np.eye(4))
+    assert picture.subtitle == "Left out: same (no error)"
+    assert "found −1" not in picture.title  # a picture holds plain text, and what draws it sets a minus
+    assert "B −1" in render(picture).get_suptitle()
+
+
 def test_pixels_of_zero_errors_and_missing_values() -> None:
     b = with_errors(_300_20=2.0)
     b[100:200] = np.nan

@@ -93,7 +93,7 @@ def test_the_page_stands_alone_and_is_well_formed(page: str) -> None:
 def test_colours_follow_light_and_dark_and_paper(page: str) -> None:
     fills = re.findall(r"<text [^>]*fill: ([^;\"]*)", page)
     assert len(fills) > 50
-    assert set(fills) <= {"var(--ink)", "var(--quiet)"}
+    assert set(fills) <= {"var(--ink)", "var(--quiet)", *(f"var(--c{k})" for k in range(10))}
     defined = [set(re.findall(r"--(\w+):", block)) for block in re.findall(r":root \{(.*?)\}", page, re.S)]
     assert len(defined) == 3
     assert all(names == set(re.findall(r"var\(--(\w+)\)", page)) for names in defined)

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -134,9 +135,30 @@ def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
+def flipped(tables: dict[str, np.ndarray], *pairs: int) -> dict[str, np.ndarray]:
+    """Columns in reverse order within parts of so many."""
+    ends = np.cumsum(pairs)[:-1]
+    return {k: np.concatenate([part[:, ::-1] for part in np.split(t, ends, axis=1)], 1) for k, t in tables.items()}
+
+
+LARGE_H, LARGE_W = (axis.reshape(-1) for axis in np.indices((64, 64)))
+LARGE = on_axes((LARGE_W, 32), (LARGE_H, 32))
+LARGE_SAM2 = Rope(grid=(64, 64), dim=64, style="sam2")
+HALVES = {name: np.tile(flipped(LARGE, 16, 16)[name], 2) for name in LARGE}
+
+
 @pytest.mark.parametrize(
     ("tables", "spec", "words"),
     [
+        (flipped(LARGE, 16, 16), LARGE_SAM2, "channels are in reverse order along each axis"),
+        (HALVES, replace(LARGE_SAM2, layout="halves"), "channels are in reverse order along each axis"),
+        (flipped(LARGE, 32), LARGE_SAM2, "channels are in reverse order"),
+        (on_axes((LARGE_W, 32), (LARGE_H, 32), base=500.0), LARGE_SAM2, "base is 500 (the spec says 10000)"),
+        (
+            flipped(on_axes((0 * H, 16), (H, 56), (W, 56)), 8, 28, 28),
+            FLUX,
+            "channels are in reverse order along each axis",
+        ),
         (on_axes((0 * H, 16), (W, 56), (H, 56)), FLUX, "positions are those of the axes t,w,h (the spec says t,h,w)"),
         (on_axes((0 * H, 16), (H, 56), (W + 1, 56)), FLUX, "positions along w are off by 1"),
         (on_axes((0 * H + 1, 16), (H, 56), (W, 56)), FLUX, "positions along t are off by 1"),

@@ -303,4 +303,4 @@ def circle(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         words = f"{turns:,.0f} turns" if turns >= 100 else f"{turns:.2g} turns" if turns else "does not rotate"
         spiral = Curve("", positions * frequency, positions)
         panels.append(Chart(f"pair {pair}: {words}", [spiral], "angle", "position", joined=False, polar=True))
-    return Picture("pairs turning with the position", panels, min(3, len(panels)))
+    return Picture(f"pairs turning over {length:,} positions", panels, min(3, len(panels)))
