@@ -218,7 +218,7 @@ def numbers(name: str, text: str) -> Array:
     """An array: numbers on the command line, as positions are spelled, or those in a file."""
     import numpy as np
 
-    from pecli.engine.schemes.positions import GivenPositions
+    from pecli.engine.schemes.given_positions import GivenPositions
     from pecli.tensors.inputs import read_numbers
 
     rule = GivenPositions(help="")

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,10 +28,9 @@ from pecli.explain.sample import Sample
 from pecli.explain.used_positions import explain_positions, runs, situation
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
-from pecli.tensors.apply import model_rotation, row_positions
+from pecli.tensors.apply import head_counts, model_rotation, row_positions
 from pecli.tensors.inputs import Input
 
 OF_A_ROTATION = ("nothing is rotated", "every row is at one position", "the direction is reversed", "all ")
@@ -75,8 +74,7 @@ def verify_rotated(
     return Verification(label, "rope", results, problems_of(results), tuple(lines), readings, tuple(why), weak)
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(NamedTuple):
     """A tensor before and after the rotation, in the dtype that both are compared in."""
 
     name: str
@@ -123,10 +121,9 @@ def _position_axis(shape: tuple[int, ...], model: Model, layer_type: str | None,
     if isinstance(model, (ModelEncodings, Encoding)) or (given and np.shape(given[0])[-1:] == shape[-2:-1]):
         return -2
     try:
-        found = attention_of(model, None, layer_type)
+        heads = head_counts(model, layer_type)
     except PecliError:  # layers that differ
         return -2
-    heads = [count for count in (found.heads, found.kv_heads) if count is not None]
     return -3 if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else -2
 
 
