@@ -26,7 +26,7 @@ from pecli.explain.edits import Edit, Errors, Explanation, best, merged, paramet
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import wave_scheme
-from pecli.explain.position_recovery import recognise_grid, recognise_positions
+from pecli.explain.position_recovery import recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import (
     FEW_ROWS,
     distance,
@@ -173,8 +173,10 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
         Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
     )
     every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
-    if not any(len(each.mistakes) == 1 for each in every):
-        every += _other_scheme(prior, judge)
+    limit = max(map(tolerance, waves.values()))
+    if not any(len(each.mistakes) == 1 and each.residual <= limit for each in every):
+        with limited():  # what is known already stays
+            every += _other_scheme(prior, judge)
     yield from sorted(every, key=lambda each: (len(each.edits), each.residual))
 
 
