@@ -102,8 +102,7 @@ class Form:
 
     def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
         """The parts of an array (…, positions, frequencies), as views, whatever its values are; None where its shape is
-        not that of this form. Doubled columns become copies along a new first axis.
-        """
+        not that of this form. Doubled columns become copies along a new first axis."""
         factors = self._factors()
         last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
         if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):
@@ -138,10 +137,8 @@ class Form:
         return self.undo(array, array.shape[-len(last)] // last[0])
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """The parts of an array in this form, each (positions, frequencies); None where it cannot be.
-
-        With noise, doubled columns may differ by that much of the largest, root mean square.
-        """
+        """The parts of an array in this form, each (positions, frequencies); None where it cannot be. With noise,
+        doubled columns may differ by that much of the largest, root mean square."""
         if self.padded:
             if array.ndim != 2 or not array.shape[1] % 2:
                 return None

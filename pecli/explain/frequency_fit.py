@@ -20,6 +20,7 @@ from pecli.engine.scalings.yarn import Yarn
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Channels, Dtype, Edit, Errors, Explanation, Negated, Parameter, Uninitialised, best
 from pecli.explain.frequency_laws import (
+    FACTORS,
     LENGTHS,
     MAX_MISFIT,
     NO_SCALING,
@@ -63,8 +64,7 @@ BLENDS: tuple[tuple[float, Any, str], ...] = (
     ),
 )
 """Scalings that leave fast channels as they are, divide slow ones and blend between: as models have them, with what is
-unusual about each, and what the frequencies do not decide.
-"""
+unusual about each, and what the frequencies do not decide."""
 
 
 def fit_blends(curve: Curve, half: float) -> Iterator[Fit]:
@@ -83,7 +83,7 @@ def fit_blends(curve: Curve, half: float) -> Iterator[Fit]:
         last = np.abs(ratio - ratio[-1]) < slack + 1e-9
         inverse = 1 / max(1e-9, float(np.average(ratio[last], weights=1 / error[last] ** 2)))
         measured = plainest(inverse, 0.02 * inverse)
-        for factor in dict.fromkeys((measured, *SEARCHED["factor"].usual)):
+        for factor in dict.fromkeys((measured, *FACTORS)):
             if factor <= 1.05 or (ratio < 1 / factor - slack).any():
                 continue
             plainness = 0.1 * (digits(base) + digits(factor))
@@ -118,9 +118,7 @@ class Geometric(NamedTuple):
 
 
 def geometric(curve: Curve) -> Geometric | None:
-    """The geometric law by weighted least squares; channels that turn more than half a circle per row, and others that
-    do not fit, left out.
-    """
+    """The geometric law by weighted least squares, channels that do not fit left out, as those that turn too far."""
     known = np.flatnonzero(curve.known & (curve.frequency > 0))
     if len(known) < 2:
         return None
@@ -157,8 +155,7 @@ def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:
 
 def fit_longrope(curve: Curve, half: float) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
-    frequencies that are known well come out as plain numbers does that mean anything.
-    """
+    frequencies that are known well come out as plain numbers does that mean anything."""
     known, best = curve.known, list[tuple[int, Law]]()
     for base in BASES:
         plain = np.exp(-np.arange(len(known)) / half * math.log(base))
@@ -186,8 +183,7 @@ def fit_longrope(curve: Curve, half: float) -> Iterator[Fit]:
 
 def fit_laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
     """Every law that the frequencies may follow, with exponents over `half`; with `scales`, positions may be multiplied
-    (sinusoidal tables), else frequencies divided (linear scaling) and bent.
-    """
+    (sinusoidal tables), else frequencies divided (linear scaling) and bent."""
     count = len(curve.frequency)
     for base in BASES if scales else ():  # most channels of timesteps turn more than once a row
         if (off := curve.misfit((timesteps := Law(count, half, base, TIMESTEPS)).frequencies())) < USUAL_MISFIT:
@@ -244,16 +240,14 @@ def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         if each.count == count  # the scheme's own neighbours have its dim
     ]
     names = [*numbers(law), "scale"]
-    yield [
-        *others,
-        *(fit(each, cost) for each, cost in _exponents(starts[0], curve)),
-        *(
-            one.costing(1 - 0.05 * (name == "length"))
-            for start in starts
-            for name in names
-            for one in fitted(start, name, curve)
-        ),
+    single = [
+        one.costing(1 - 0.05 * (name == "length"))
+        for start in starts
+        for name in names
+        for one in fitted(start, name, curve)
     ]
+    exponents = (*_exponents(starts[0], curve), *_plain_bases(one.law for one in single))
+    yield [*others, *(fit(each, cost) for each, cost in exponents), *single]
     yield [one.costing(2.2) for one in fit_laws(curve, float(starts[0].half), scales=not prior.rotary)]
     double = [
         one.costing(other.cost + 1)
@@ -268,8 +262,7 @@ def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
 
 def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
     """Laws with other exponents, with costs: over d/2 − 1; and without scaling, the base that the spec says with
-    exponents over another whole number (half the dimension, a hidden size), or a plain base over i/(d/2 − 1).
-    """
+    exponents over another whole number (half the dimension, a hidden size)."""
     other, unscaled = law.half - 1, replace(law, scaling=NO_SCALING, rotating=None)
     if other > 0:
         yield replace(law, half=other), 0.95
@@ -282,13 +275,17 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
     if abs(over - whole) <= slack * over <= 0.25 and whole >= 2:
         likely = whole in (law.half, 2 * other, 4 * law.half) or whole % (2 * law.half) == 0
         yield replace(unscaled, half=whole / 2), (0.95 if likely else 1.35) + extra
-    if 0 < found.step * other < 50:
-        value = math.exp(found.step * other)
-        base = plainest(value, value * slack * found.step * other)
-        if base != law.base and (base in BASES or digits(base) == 1):
-            yield replace(unscaled, half=other, base=base), 1.35 + extra
 
 
+def _plain_bases(laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
+    """Usual bases with exponents over d/2 − 1 or 2·d, where the base alone would be a number that nobody has."""
+    for law, base in ((law, base) for law in laws if law.base not in BASES and digits(law.base) > 2 for base in BASES):
+        for half in (law.half - 1, 2 * law.half):
+            if abs(math.log(base) - math.log(law.base) * half / law.half) < NEAR_BASE:
+                yield replace(law, base=base, half=half), 1.35
+
+
+NEAR_BASE = 1e-3  # of the logarithm: bases that may be the same
 MIN_FREQUENCIES = 4  # that every number of an explanation has to explain
 MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest frequency is what memory happened to hold
 MIN_RECOGNISED = 6

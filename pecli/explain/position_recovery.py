@@ -41,28 +41,26 @@ KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 
 STEPS = 16  # of rounding, that values may be off by
 
 
-def tolerance(one: Sample) -> float:
-    """How far values may be from those of a scheme."""
-    return GRID_SLACK + STEPS * precision(one.dtype)
-
-
-def _grid_tolerance(one: Sample, scheme: Any) -> float:
-    """The same for a scheme whose angles may be many radians."""
-    furthest = max(abs(float(value)) for values in scheme.coordinates().values for value in values)
-    return tolerance(one) + ANGLE_NOISE * furthest * float(max(scheme.inverse_frequencies()))
+def tolerance(one: Sample, scheme: Any = None) -> float:
+    """How far values may be from those of a scheme, whose angles may be many radians."""
+    angle = 0.0
+    if scheme is not None:
+        furthest = max(abs(float(value)) for values in scheme.coordinates().values for value in values)
+        angle = furthest * float(max(scheme.inverse_frequencies()))
+    return GRID_SLACK + STEPS * precision(one.dtype) + ANGLE_NOISE * angle
 
 
 def recognise_grid(judge: Judge, prior: Any = None) -> Iterator[Explanation]:
     """Schemes on grids that make the tables; those of the prior's style and grid are tried first."""
-    some = list(judge.samples.values())
-    if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
-        yield from _first_match(_on_grids(judge.samples, prior), judge, partial(_grid_tolerance, some[0]))
+    one, *_ = judge.samples.values()
+    if _is_whole(judge) and one.shape[-2] <= MAX_POINTS:
+        yield from _first_match(_on_grids(judge.samples, prior), judge, partial(tolerance, one))
 
 
 def recognise_positions(judge: Judge) -> Iterator[Explanation]:
     """Schemes at given positions that make the tables."""
-    some = list(judge.samples.values())
-    if _is_whole(some) and 2 <= some[0].shape[-2] <= MAX_ROWS and some[0].dtype in ("float32", "float64"):
+    one, *_ = judge.samples.values()
+    if _is_whole(judge) and 2 <= one.shape[-2] <= MAX_ROWS and one.dtype in ("float32", "float64"):
         yield from _first_match(_at_positions(judge.samples), judge, lambda scheme: SLACK)
 
 
@@ -77,8 +75,9 @@ def _plain_readings(samples: Mapping[str, Sample]) -> Iterator[Reading]:
             yield each
 
 
-def _is_whole(some: Sequence[Sample]) -> bool:
+def _is_whole(judge: Judge) -> bool:
     """Whether all rows are there, and not all the same, on which every grid would do."""
+    some = list(judge.samples.values())
     whole = all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
     return whole and any((one.values != one.values[..., :1, :]).any() for one in some)
 
@@ -138,15 +137,9 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
     """cos + i·sin, one column per frequency."""
     if style.layout == "interleaved":
         return values[:, 1::2] + 1j * values[:, 0:-1:2]
-    half = values.shape[1] // 2
-    if style.sines_first:
-        return values[:, half:] + 1j * values[:, :half]
-    found, done = [], 0
-    for block in blocks:
-        sines = values[:, done : done + block.pairs]
-        found.append(values[:, done + block.pairs : done + block.channels] + 1j * sines)
-        done += block.channels
-    return np.concatenate(found, axis=1)
+    pairs = [values.shape[1] // 2] if style.sines_first else [block.pairs for block in blocks]
+    parts = np.split(values, np.cumsum(np.repeat(pairs, 2)), axis=1)
+    return np.concatenate([cos + 1j * sin for sin, cos in zip(parts[::2], parts[1::2], strict=False)], axis=1)
 
 
 def _grid_parameters(

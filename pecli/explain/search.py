@@ -26,7 +26,7 @@ from pecli.explain.edits import Edit, Errors, Explanation, best, merged, paramet
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import wave_scheme
-from pecli.explain.position_recovery import recognise_grid, recognise_positions
+from pecli.explain.position_recovery import recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import (
     FEW_ROWS,
     distance,
@@ -36,7 +36,7 @@ from pecli.explain.recipe_search import (
     scheme_errors,
     tables_of,
 )
-from pecli.explain.sample import Sample, precision, sample, wide
+from pecli.explain.sample import UNITS, Sample, precision, sample, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -48,7 +48,6 @@ MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, w
 MIN_ANGLE = 2.0
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
-UNITS = 4  # of the last place, by which an explanation may be off values of order one
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
 
@@ -60,11 +59,11 @@ Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
     out: list[Explanation] = []
-    for part, scheme in cast(Any, prior).parts if prior.holds_several else ():
-        own = {name.removeprefix(f"{part}."): table for name, table in found.items() if name.startswith(f"{part}.")}
-        reasons = explain(scheme, own, atol)
-        out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in reasons]
     if prior.holds_several:
+        for part, scheme in cast(Any, prior).parts:
+            own = {name.removeprefix(f"{part}."): found[name] for name in found if name.startswith(f"{part}.")}
+            reasons = explain(scheme, own, atol)
+            out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in reasons]
         return out
     found = {name: array for name, array in found.items() if array.size}
     with limited():
@@ -98,36 +97,36 @@ def _samples(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, S
 
 def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
-    waves = [name for name in ("cos", "sin") if name in samples]
-    for edit in (kinds.Incomplete("halves"), kinds.Incomplete("interleaved"), kinds.Incomplete("angles")):
-        done = [_finished(edit.found, samples[name]) for name in waves]
-        whole = [each and _finished(edit.found, sample(each.name, arrays[each.name], whole=True)) for each in done]
-        tables = {each.name: each.values for each in whole if each is not None}
-        if not waves or len(tables) < len(waves):
+    waves = [samples[name] for name in ("cos", "sin") if name in samples]
+    for edit in map(kinds.Incomplete, kinds.INCOMPLETE if waves else ()):
+        done = {one.name: one for wave in waves for one in _finished(edit.found, wave)}
+        whole = (sample(name, arrays[name], whole=True) for name in done)
+        tables = {one.name: one.values for wave in whole for one in _finished(edit.found, wave)}
+        if len(tables) < len(waves):
             continue
-        size = max(1.0, *(float(np.abs(samples[name].values).max()) for name in waves))  # of angles, say
-        limit = max(atol, size * UNITS * max(precision(samples[name].dtype) for name in waves))
-        judge = Judge({each.name: each for each in done if each is not None}, limit, prior.dtype, tables)
-        alone = Explanation((edit,), prior, tuple(waves), scheme_errors(prior))
-        others = _explained(prior, judge.samples, tables, limit)
-        with_others = (replace(each, edits=(edit, *each.edits)) for each in others)
-        if found := [*judge.accepted([alone])] or [*with_others]:
+        size = max(1.0, *(float(np.abs(one.values).max()) for one in waves))  # of angles, say
+        limit = max(atol, size * UNITS * max(precision(one.dtype) for one in waves))
+        alone = Explanation((edit,), prior, tuple(done), scheme_errors(prior))
+        with_others = (replace(each, edits=(edit, *each.edits)) for each in _explained(prior, done, tables, limit))
+        if found := [*Judge(done, limit, prior.dtype, tables).accepted([alone])] or [*with_others]:
             yield from found
             return
 
 
-def _finished(step: str, one: Sample) -> Sample | None:
-    """The table after the step that is missing; None where that is not what it lacks."""
+def _finished(step: str, one: Sample) -> Iterator[Sample]:
+    """The table after the step that is missing, if that is what it lacks."""
     values = one.values
     if values.ndim < 2 or np.iscomplexobj(values) or not np.isfinite(values).all():
-        return None
+        return
     if step == "angles":
         rows, size = (one.rows - one.rows[0])[:, None], np.abs(values).max()
         bent = values - values[..., :1, :] - rows * ((values[..., -1:, :] - values[..., :1, :]) / max(1, rows[-1, 0]))
-        steady = size > MIN_ANGLE and len(rows) > 2 and np.abs(bent).max() <= UNITS * precision(one.dtype) * size
-        return replace(one, values=(np.cos if one.name == "cos" else np.sin)(values)) if steady else None
+        if size > MIN_ANGLE and len(rows) > 2 and np.abs(bent).max() <= UNITS * precision(one.dtype) * size:
+            yield replace(one, values=(np.cos if one.name == "cos" else np.sin)(values))
+        return
     first, second = halved(values, step)
-    return replace(one, values=joined([first, first], step)) if first.any() and not second.any() else None
+    if first.any() and not second.any():
+        yield replace(one, values=joined([first, first], step))
 
 
 def _explained(
@@ -174,8 +173,10 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
         Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
     )
     every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
-    if not any(len(each.mistakes) == 1 for each in every):
-        every += _other_scheme(prior, judge)
+    limit = max(map(tolerance, waves.values()))
+    if not any(len(each.mistakes) == 1 and each.residual <= limit for each in every):
+        with limited():  # what is known already stays
+            every += _other_scheme(prior, judge)
     yield from sorted(every, key=lambda each: (len(each.edits), each.residual))
 
 
@@ -255,15 +256,13 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return
     for found in transform(table.array().astype(np.float64), one, max(judge.atol, _units(one)), judge):
-        constant = [edit.at or 0 for edit in found.edits if isinstance(edit, kinds.Rows) and edit.order == "constant"]
-        place = kinds.Rows("constant", constant[0] + prior.first_position) if constant else None  # no row, a position
-        yield replace(
-            found, edits=tuple(place if isinstance(edit, kinds.Rows) and place else edit for edit in found.edits)
-        )
+        rows = [edit for edit in found.edits if isinstance(edit, kinds.Rows) and edit.order == "constant"]
+        places: dict[Edit, Edit] = {edit: replace(edit, at=(edit.at or 0) + prior.first_position) for edit in rows}
+        yield replace(found, edits=tuple(places.get(edit, edit) for edit in found.edits))
 
 
-def _located(prior: Scheme, one: Sample, atol: float) -> Located | None:
-    """Where a tensor is not what the prior makes, beyond the tolerance and rounding; None where shapes differ."""
+def _located(prior: Scheme, one: Sample) -> Located | None:
+    """Where a tensor is not what the prior makes, beyond rounding; None where shapes differ."""
     if not one.whole or np.iscomplexobj(one.values):
         return None
     errors = scheme_errors(prior, drifts=True)({one.name: one})
@@ -271,13 +270,13 @@ def _located(prior: Scheme, one: Sample, atol: float) -> Located | None:
         return Located(one, errors, ~(np.abs(errors.left) <= FREQUENCY_RTOL))
     if errors.left.shape != one.shape:
         return None
-    return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, atol))
+    return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, 0.0))
 
 
 def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanation]:
     """The part that is wrong, as the whole answer; `surely` where no parameter or order of rows may be the reason."""
     (one,) = judge.samples.values()
-    found = _located(prior, one, 0.0)
+    found = _located(prior, one)
     for each in found.explanations(prior) if found is not None else ():
         if not surely or (found and found.is_no_scheme(each.edits[0])):
             yield from judge.accepted([each])
@@ -286,12 +285,12 @@ def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanati
 def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """Rows up to one, or from one on, as a table of their own, where all others are right."""
     waves = judge.samples
-    every = [_located(prior, one, 0.0) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
+    every = [_located(prior, one) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
     cuts = {found.first_wrong_row if found is not None else None for found in every}
     cut = cuts.pop() if len(cuts) == 1 else None
     if cut is None or every[0] is None or not MIN_RANGE <= cut <= prior.seq_len - MIN_RANGE:
         return
-    first, last = (cut, prior.seq_len - 1) if every[0].along((-2,))[-1] else (0, cut - 1)
+    first, last = (cut, prior.seq_len - 1) if every[0].rows[-1] else (0, cut - 1)
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
     arrays = {name: one.values[..., first : last + 1, :].astype(one.dtype) for name, one in waves.items()}
     found = next(_explained(part, _samples(arrays), arrays, judge.atol, SEARCHES[3:]), None)
@@ -386,6 +385,4 @@ RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] =
     (recognise_waves, False),
     (recognise_positions, False),
 )
-"""Each with whether it looks at one tensor alone; the first that finds something counts: slopes before frequencies that
-would do as well.
-"""
+"""Each with whether it looks at one tensor alone; the first that finds something counts."""

@@ -114,9 +114,7 @@ def _same(one: AnyArray, other: AnyArray) -> bool:
 
 
 def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
-    """Every reading of one tensor, or of cosines and sines beside each other, whose parts go together; a given form
-    is tried first.
-    """
+    """Every reading of one tensor, or of cosines and sines, whose parts go together; a given form is tried first."""
     samples = list(found.values())
     one = samples[0]
     dtype = COMPLEX.get(one.dtype, one.float_dtype)
@@ -212,8 +210,7 @@ def order_of_rows(
     whole: Reading, scheme: Scheme | None, offset: int, start: int, wrong: Indices, *, reverse: bool
 ) -> tuple[list[Edit] | None, int]:
     """What rows that are not explained by a scheme say: padding in front or behind, a row of zeros, or errors; None
-    where too many are wrong. Rows of padding move the start.
-    """
+    where too many are wrong. Rows of padding move the start."""
     padding_idx, count, length = getattr(scheme, "padding_idx", None), len(wrong), len(whole.rows)
     if not count:
         lost = padding_idx is not None and padding_idx - start in whole.rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -76,8 +76,7 @@ class Measured:
 
 def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator[Measured]:
     """The waves of a reading, by the directions in which they may turn: that of the slow half of the channels, or of
-    most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards.
-    """
+    most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards."""
     picked = reading.picked(most)
     values, rows = picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64)
     waves, start = measure(values, rows), None
@@ -140,9 +139,7 @@ def _any_law(measured: Measured) -> Iterator[list[Fit]]:
 
 
 def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Explanation]:
-    """Explanations by the laws of a tier that are within the errors of nearly all frequencies: at likely starts; then
-    at any.
-    """
+    """By the laws of a tier that are within the errors of nearly all frequencies: at likely starts; then at any."""
     good = []
     for fit in sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit)):
         off = measured.curve.misfits(fit.law.frequencies())
@@ -154,16 +151,12 @@ def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Expl
             if found and (measured.prior or found[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
                 break
             places = _places(measured, fit.law.frequencies(), far=far)
-            proposals = (each for place in places for each in Proposal(measured, fit, place).explanations(judge))
-            found += islice(proposals, 1)
+            found += islice(filter(None, (Proposal(measured, fit, place).explanation(judge) for place in places)), 1)
     return found
 
 
 def _places(measured: Measured, frequency: Floats, *, far: bool) -> Iterator[Place]:
-    """Positions and signs that the phases allow: starts that are likely, or all, the smallest first.
-
-    Of one function alone, turning the other way is another quarter.
-    """
+    """Signs and starts that the phases allow: likely starts, or all, the smallest first."""
     waves, prior, length = measured.waves, measured.prior, measured.reading.length
     centre, offset = int(measured.picked.rows[0]) + waves.centre, prior.offset if prior else 0
     expected = 3 if prior is not None and prior.one == "sin" else 0
@@ -248,8 +241,7 @@ class Proposal:
         left = np.sqrt(np.mean(np.abs(self.left(reading)) ** 2, axis=1))
         drift = self.drift(reading.rows) * float(np.sqrt(np.mean(self.frequency**2)))
         level = float(np.sqrt(np.mean(self.measured.waves.noise**2)))
-        wrong = left > np.maximum(4 * level + drift + 1e-6 * self.amplitude, atol)
-        return np.flatnonzero(wrong)
+        return np.flatnonzero(left > np.maximum(4 * level + drift + 1e-6 * self.amplitude, atol))
 
     def errors(
         self, samples: Mapping[str, Sample], wrong: Indices, computed: Explanation | None, *, drifts: bool
@@ -266,8 +258,8 @@ class Proposal:
         drift = abs(self.amplitude) * FLOAT32_PHASE * phases if drifts else 0.0
         return Errors(self.left(reading)[right], reading.values(self.measured.cos_first)[right], drift)
 
-    def explanations(self, judge: Judge) -> Iterator[Explanation]:
-        """The explanation by this proposal, if all but a few rows follow it, and the judge accepts it."""
+    def explanation(self, judge: Judge) -> Explanation | None:
+        """By this proposal, if all but a few rows follow it, and the judge accepts it."""
         check_time()
         residual = self.residual(judge.atol)
         reading, prior, waves = self.measured.reading, self.measured.prior, self.measured.waves
@@ -275,7 +267,7 @@ class Proposal:
         place = _, start, order = signs_and_order(self.place, waves.both, reading.last, 3 if sines else 0)
         found = self._difference(prior, place) if prior else self._description(place, sines=sines)
         if residual is None or found is None:
-            return
+            return None
         scheme, edits, extra = found
         wrong, computed = self.wrong_rows(judge.atol), None
         matters = residual > RECIPE_MATTERS * max(waves.level, 2.0**-24 * self.amplitude)
@@ -286,24 +278,21 @@ class Proposal:
         by, known = (prior.scheme if prior else scheme), bool(order)
         rows, start = order_of_rows(reading, by, offset, start, wrong, reverse=known)
         if rows is None:
-            return
+            return None
         edits += [*rows, *([Parameter("offset", offset, start)] if start != offset else [])]
         edits += computed.edits if computed else ()
         if not (prior or computed):  # an explanation that leaves more than the noise costs more
             extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * waves.level + 1e-9)))
-        for drifts in (
-            (False, True) if self.is_written and not computed else (False,)
-        ):  # float32, by powers of no recipe
+        ways = [(False, edits)]
+        if self.is_written and not computed:  # float32, by powers of no recipe
             is_own = prior is not None and getattr(prior.scheme, "recipe", "") == "float32"
-            every = (*edits, *([Recipe("float32")] if drifts and not is_own else []))
-
-            def errors(samples: Mapping[str, Sample], drifts: bool = drifts) -> Errors:
-                return self.errors(samples, wrong, computed, drifts=drifts)
-
-            proposal = Explanation(every, scheme, reading.tensors, errors, extra, self.fit.open)
+            ways.append((True, edits if is_own else [*edits, Recipe("float32")]))
+        for drifts, every in ways:
+            errors = partial(self.errors, wrong=wrong, computed=computed, drifts=drifts)
+            proposal = Explanation(tuple(every), scheme, reading.tensors, errors, extra, self.fit.open)
             if (right := judge(proposal, None if self.is_written else 0.0)) is not None:
-                yield right
-                return
+                return right
+        return None
 
     def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> Description:
         """What differs from the prior."""

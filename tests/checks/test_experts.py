@@ -142,3 +142,18 @@ def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
         "B: ffn_gate_exps (expert 2) of layer 2 is ffn_gate_exps.1 of A",
         f"B: ffn_up_exps (experts 0–{EXPERTS - 1}) of layer 1 is missing in B",
     ]
+
+
+def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:
+    moe_pair(tmp_path, "gpt_oss", "F16")
+    tensors, _ = experts("gpt_oss")
+    for layer in range(LAYERS):
+        stem = f"model.layers.{layer}.mlp.experts."
+        for name, rows in (("gate_up_proj", 2 * INNER), ("down_proj", HIDDEN)):
+            del tensors[stem + name]
+            tensors[f"{stem}{name}_blocks"] = np.zeros((EXPERTS, rows, HIDDEN // 32, 16), np.uint8)
+            tensors[f"{stem}{name}_scales"] = np.zeros((EXPERTS, rows, HIDDEN // 32), np.uint8)
+    save_file(tensors, tmp_path / "hf" / "model.safetensors")
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert (found.passed, found.diagnosis) == (True, ())
+    assert found.weak[0].startswith("not compared: model.layers.0.mlp.experts.down_proj_blocks (uint8), ")

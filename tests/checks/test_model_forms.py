@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -300,6 +301,83 @@ def test_two_right_files_of_one_model(tmp_path: Path) -> None:
     assert pecli.diff(tmp_path / "F16.gguf", tmp_path / "Q8_0.gguf")
 
 
+def test_two_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    write_gguf(tmp_path / "right.gguf", "llama", tensors, keys, "Q8_0")
+    unpermuted(tensors, keys)
+    del tensors["rope_freqs.weight"]
+    write_gguf(tmp_path / "wrong.gguf", "llama", tensors, keys, "Q8_0")
+    lost = "B: rope_freqs.weight is missing: the llama3 scaling is lost"
+    expected = (lost, "B: q and k of layers 0–2 are not permuted; llama in GGUF form is")
+    assert pecli.diff(tmp_path / "right.gguf", tmp_path / "wrong.gguf").diagnosis == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "change", "expected"),
+    [
+        ("ffn_up|attn_output", np.transpose, "B: attn_output and ffn_up of layers 0–2 are transposed"),
+        ("ffn_up", lambda array: array[:, :128], r"B: ffn_up of layers 0–2 is \(256, 128\), not \(256, 256\)"),
+        ("attn_k", np.transpose, r"k of layers 0–2 is transposed: \(256, 64\), not \(64, 256\)"),
+        ("ffn|attn_v", lambda array: array + 0.5, "B: attn_.* ffn_.* and v|ffn_down, ffn_gate, .*off by up to 0.5"),
+        ("token_embd", lambda array: np.vstack([array] * 2), r"B: token_embd is \(64, 256\), not \(32, 256\)"),
+        ("ffn_up", lambda array: np.full_like(array, np.nan), "B: ffn_up of layers 0–2 is off by up to inf"),
+    ],
+)
+def test_departures_take_one_line(made: Made, tmp_path: Path, pattern: str, change: Any, expected: str) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    on(pattern, change)(tensors, keys)
+    write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "F16")
+    found = pecli.diff(made("llama"), tmp_path / "model.gguf")
+    assert re.search(expected, found.diagnosis[0]), found
+    assert len(found.diagnosis) <= 2
+
+
+def test_types_that_are_not_read_are_named_and_not_missing(made: Made, tmp_path: Path) -> None:
+    tensors, keys = converted("qwen2", weights("qwen2"))
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "qwen2")
+    for name, value in keys.items():
+        (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(f"qwen2.{name}", value)
+    kind = gguf.GGMLQuantizationType.IQ4_XS
+    for name, array in tensors.items():
+        packed = "ffn_up" in name
+        writer.add_tensor(name, np.zeros((256, 136), np.uint8) if packed else array, raw_dtype=kind if packed else None)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = pecli.diff(made("qwen2"), tmp_path / "model.gguf")
+    assert (found.passed, found.diagnosis) == (True, ())
+    assert "blk.0.ffn_up.weight (IQ4_XS), blk.1.ffn_up" in found.weak[0]
+    eighths = {name: array.astype(ml_dtypes.float8_e4m3fn) for name, array in weights("qwen2").items()}
+    write_hugging_face(tmp_path / "hf", "qwen2", eighths)
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert (found.passed, found.diagnosis) == (False, ("no tensor of A can be compared with one of B",))
+
+
+def test_weights_that_hugging_face_keeps_transposed(tmp_path: Path) -> None:
+    """GPT-2's Conv1D, which the converter transposes; its masks are no weights."""
+    shapes: dict[str, tuple[int, ...]] = {"wte.weight": (64, HIDDEN), "wpe.weight": (32, HIDDEN)}
+    shapes |= {"ln_f.weight": (HIDDEN,), "ln_f.bias": (HIDDEN,), "h.0.attn.bias": (1, 1, 32, 32)}
+    linear = {"attn.c_attn": 3 * HIDDEN, "attn.c_proj": HIDDEN, "mlp.c_fc": 4 * HIDDEN}
+    shapes |= {f"h.0.{name}.weight": (HIDDEN, count) for name, count in linear.items()}
+    shapes |= {f"h.0.{name}.bias": (count,) for name, count in linear.items()} | {"h.0.ln_1.weight": (HIDDEN,)}
+    tensors = {name: made_of_rows(shape, k) for k, (name, shape) in enumerate(shapes.items())}
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, 1)
+    arrays = {
+        names.get_name(name, try_suffixes=(".weight", ".bias")): array.T if ".c_" in name else array
+        for name, array in tensors.items()
+        if not name.endswith(".attn.bias")
+    }
+    keys = {"context_length": 32, "embedding_length": HIDDEN, "block_count": 1, "attention.head_count": HEADS}
+    write_gguf(tmp_path / "model.gguf", "gpt2", {name: array.copy() for name, array in arrays.items()}, keys, "F16")
+    (tmp_path / "hf").mkdir()
+    config = {"model_type": "gpt2", "n_embd": HIDDEN, "n_head": HEADS, "n_layer": 1, "n_positions": 32}
+    (tmp_path / "hf" / "config.json").write_text(json.dumps(config))
+    save_file(tensors, tmp_path / "hf" / "model.safetensors")
+    found = pecli.diff(tmp_path / "hf" / "config.json", tmp_path / "model.gguf")
+    assert (found.passed, found.weak, found.forms.split()[0]) == (True, (), str(len(arrays)))
+
+
 META = {"embed_tokens": "tok_embeddings", "lm_head": "output", "model.": "", "self_attn": "attention"}
 META |= {"q_proj": "wq", "k_proj": "wk", "v_proj": "wv", "o_proj": "wo", "mlp": "feed_forward", "gate_proj": "w1"}
 META |= {"up_proj": "w3", "down_proj": "w2", "post_attention_layernorm": "ffn_norm"}
@@ -409,3 +487,15 @@ def test_one_element_beyond_the_rounding_is_seen(made: Made, tmp_path: Path) -> 
         write_gguf(tmp_path / f"{kind}.gguf", "llama", tensors, keys, kind)
         (line,) = pecli.diff(made("llama"), tmp_path / f"{kind}.gguf").diagnosis
         assert line.startswith("B: ffn_up of layer 1 is off by up to"), (kind, line)
+
+
+@pytest.mark.parametrize(("kind", "dtype", "value"), [("F16", "float16", 1e5), ("Q8_0", "Q8_0", 1e7)])
+def test_what_overflows_is_seen(tmp_path: Path, kind: str, dtype: str, value: float) -> None:
+    """float16 ends at 65504: elements of F16 and scales of Q8_0 become infinite."""
+    tensors = weights("qwen2")
+    tensors["model.layers.1.mlp.up_proj.weight"][3, 5] = value
+    write_hugging_face(tmp_path / "hf", "qwen2", tensors)
+    with np.errstate(over="ignore", invalid="ignore"):
+        write_gguf(tmp_path / "model.gguf", "qwen2", *converted("qwen2", tensors), kind)
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert found.diagnosis == (f"B: ffn_up of layer 1 is off by up to inf, beyond the rounding of {dtype}",)
