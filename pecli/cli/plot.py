@@ -9,8 +9,7 @@ from typing import Any
 from pecli.cli import Exit, command, made_by, options, print_note
 from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
 from pecli.errors import FileError, ParameterError
-from pecli.files import open_tensors
-from pecli.files.load import SHARD_KINDS
+from pecli.files.load import SHARD_KINDS, open_tensors
 from pecli.models.find import NamedModel, config_file, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted

@@ -24,8 +24,8 @@ from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of
 from pecli.errors import FileError, PecliError, path_of
-from pecli.files import open_tensors
 from pecli.files.contents import carried_spec
+from pecli.files.load import open_tensors
 from pecli.files.output import open_output
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
