@@ -96,6 +96,7 @@ def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> No
 
 
 @pytest.mark.parametrize("command", DRAWN, ids=lambda command: command.rsplit(" ", 1)[1])
+@pytest.mark.sample(2)
 def test_its_commands_draw_the_pictures(command: str, pecli_cli, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(command)

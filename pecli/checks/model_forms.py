@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.stored_tensors import BITS, EXPERT, Pair, Stored, stacked_name
+from pecli.checks.stored_tensors import BITS, EXPERT, ROUNDING, Pair, Stored
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, reorder
 from pecli.engine.arrays import Indices
@@ -76,20 +76,14 @@ def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
         problems += [(pair.name, _reason(pair, one, other, allowed)) for pair, _ in changed]
     worst = {result.name: result.max_abs_error or 0.0 for _, result in changed}
     equal = sum(not result.max_abs_error for result in results)
+    unread = {form.label: dict.fromkeys(form.unread.values()) for form in forms}
+    nothing = () if pairs or problems else ("no tensor of A can be compared with one of B",)
     rounded = f"{len(pairs) - equal - len(changed)} within the rounding"
     kinds = ", ".join(sorted({stored.kind for pair in pairs for stored in pair[1:3]}))
     return {
-        "diagnosis": (
-            *_encodings(one, other),
-            *_joined(problems, worst, other.label),
-            *(() if pairs or problems else ("no tensor of A can be compared with one of B",)),
-        ),
+        "diagnosis": (*_encodings(one, other), *_joined(problems, worst, other.label), *nothing),
         "tensors": tuple(result for _, result in changed),
-        "weak": tuple(
-            f"not compared: {listed([*dict.fromkeys(form.unread.values())], 6)} ({form.label})"
-            for form in forms
-            if form.unread
-        ),
+        "weak": tuple(f"not compared: {listed([*names], 6)} ({label})" for label, names in unread.items() if names),
         "forms": f"{len(pairs)} tensors, {one.kind} and {other.kind}: {equal} equal, {rounded} of {kinds}",
     }
 
@@ -141,23 +135,24 @@ def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
     for here, there in (sides, sides[::-1]):  # DeepSeek's latent projection, in one or in two
         for name in [name for name in there if name.endswith("attn_k_b.weight")]:
             whole, values, shape = name.replace("k_b", "kv_b"), name.replace("k_b", "v_b"), there[name].shape
-            if whole in here and values in there and here[whole].is_split(shape, there[values].shape):
+            rows = shape[0] * (shape[2] + there[values].shape[1]) if values in there and len(shape) == 3 else 0
+            if whole in here and here[whole].kind in ROUNDING and here[whole].shape == (rows, shape[1]):
                 both = here.pop(whole).array.reshape(shape[0], -1, shape[1])
-                keys, rest = both[:, : shape[2]], both[:, shape[2] :]
-                here |= {name: Stored.of(keys.swapaxes(1, 2)), values: Stored.of(rest)}
+                keys = both[:, : shape[2]].swapaxes(1, 2)
+                here |= {name: Stored.of(keys), values: Stored.of(both[:, shape[2] :])}
     pairs, problems = [], []
     for name in dict.fromkeys([*one.tensors, *other.tensors]):
         lacking = [form for form, side in zip((one, other), sides, strict=True) if name not in side]
         if lacking:
-            if len(lacking) == 1 and stacked_name(name) not in lacking[0].unread:
+            if len(lacking) == 1 and EXPERT.sub("", name) not in lacking[0].unread:
                 problems.append((name, f"is missing in {lacking[0].label}"))
             continue
         theirs = sides[1][name].fitted(sides[0][name].shape)
         ours = sides[0][name].fitted(theirs.shape)
         added = plus[1] - plus[0] if name.endswith("norm.weight") else 0
-        if ours.shape == theirs.shape:
+        if ours.shape == theirs.shape and 0 not in ours.shape:
             pairs.append(Pair(name, ours, theirs, _order(name, ours, one, other), added))
-        else:
+        elif ours.shape != theirs.shape:
             turned = "transposed: " if theirs.shape == ours.shape[::-1] else ""
             problems.append((name, f"is {turned}{bracketed(theirs.shape)}, not {bracketed(ours.shape)}"))
     return pairs, problems
@@ -271,7 +266,7 @@ def _joined(problems: Sequence[tuple[str, str]], worst: Mapping[str, float], lab
     places: dict[tuple[str, str], tuple[set[int], set[int]]] = {}
     largest: dict[str, float] = {}
     for name, words in problems:
-        layer, short = _parts(stacked_name(name))
+        layer, short = _parts(EXPERT.sub("", name))
         layers, experts = places.setdefault((words, short), (set(), set()))
         largest[words] = max(largest.get(words, 0.0), worst.get(name, 0.0))
         layers |= {*map(int, filter(None, [layer]))}

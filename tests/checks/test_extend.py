@@ -100,8 +100,8 @@ def test_extend_says_which_runtimes_do_not_honour_it() -> None:
 
 def test_extend_command(pecli_cli, tmp_path, monkeypatch) -> None:
     picture = tmp_path / "waves.png"
-    outcome = pecli_cli("extend", "qwen2.5-7b", "--to", 131072, "--json", "-o", picture)
-    assert outcome.json["rope_scaling"]["factor"] == 4.0
+    outcome = pecli_cli("extend", "qwen2.5-7b", "--to", 65536, "--json", "-o", picture)
+    assert outcome.json["rope_scaling"]["factor"] == 2.0
     assert outcome.json["method"] == "yarn"
     assert {result["runtime"] for result in outcome.json["runtimes"]} >= {"transformers", "vllm", "llama.cpp", "mlx-lm"}
     assert picture.read_bytes()[:4] == b"\x89PNG"

@@ -487,3 +487,15 @@ def test_one_element_beyond_the_rounding_is_seen(made: Made, tmp_path: Path) -> 
         write_gguf(tmp_path / f"{kind}.gguf", "llama", tensors, keys, kind)
         (line,) = pecli.diff(made("llama"), tmp_path / f"{kind}.gguf").diagnosis
         assert line.startswith("B: ffn_up of layer 1 is off by up to"), (kind, line)
+
+
+@pytest.mark.parametrize(("kind", "dtype", "value"), [("F16", "float16", 1e5), ("Q8_0", "Q8_0", 1e7)])
+def test_what_overflows_is_seen(tmp_path: Path, kind: str, dtype: str, value: float) -> None:
+    """float16 ends at 65504: elements of F16 and scales of Q8_0 become infinite."""
+    tensors = weights("qwen2")
+    tensors["model.layers.1.mlp.up_proj.weight"][3, 5] = value
+    write_hugging_face(tmp_path / "hf", "qwen2", tensors)
+    with np.errstate(over="ignore", invalid="ignore"):
+        write_gguf(tmp_path / "model.gguf", "qwen2", *converted("qwen2", tensors), kind)
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert found.diagnosis == (f"B: ffn_up of layer 1 is off by up to inf, beyond the rounding of {dtype}",)

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import pecli
-from pecli.files import open_tensors
+from pecli.files.load import open_tensors
 from pecli.views.pictures.subjects import of_file
 from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
 from tests.tools.attack import verdict
@@ -131,7 +131,7 @@ def is_identified(arrays: dict[str, Array]) -> bool:
 
 
 @pytest.mark.parametrize("dump", DUMPS)
-@pytest.mark.sample(38)
+@pytest.mark.sample(30)
 def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
     def passes(*words: object) -> bool:
         outcome = pecli_cli(*words, "--atol", ATOL, "--json")

@@ -55,7 +55,7 @@ def numbers(file: Path, name: str) -> np.ndarray:
     return np.asarray(tables.get(name, next(iter(tables.values()))), np.float64)
 
 
-@pytest.mark.parametrize(("step", "count"), [(5, 25), pytest.param(1, 100, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(("step", "count"), [(8, 20), pytest.param(1, 100, marks=pytest.mark.thorough)])
 def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkeypatch: Any, step, count) -> None:
     monkeypatch.chdir(tmp_path)
     run, wrong = [], []
@@ -78,6 +78,7 @@ def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])
+@pytest.mark.sample(1)
 def test_printed_commands_rotate_queries(model: Any, pecli_cli: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(7).normal(size=(2, 3, LENGTH, 64))

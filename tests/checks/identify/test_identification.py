@@ -61,6 +61,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
+@pytest.mark.sample(4)
 def test_tables_that_leave_little_to_measure(name: str) -> None:
     tables = FOUND[name].tables()
     tables.pop("inv_freq", None)
@@ -256,6 +257,7 @@ EXACT: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", EXACT)
+@pytest.mark.sample(16)
 def test_tables_as_other_programs_write_them(name: str) -> None:
     tables, scheme, *edits = EXACT[name]
     match = next(match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name)
