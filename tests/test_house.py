@@ -199,6 +199,7 @@ NOT_IMPORTED = {
     ),
     "from pecli.cli.app import run; run(['--version'])": "numpy",
     "from pecli.cli.app import run; run(['--help'])": "numpy",
+    "from pecli.cli.app import run; run(['plot', '--help']), run(['plot', 'sinusoidal', '--dim', '16'])": "matplotlib",
     f"from pecli.cli.app import run; run({TABLE.split()})": (
         "rich matplotlib ml_dtypes zipfile hashlib tempfile numpy.typing concurrent.futures"
     ),

@@ -29,11 +29,8 @@ def test_the_generated_parts_are_up_to_date(document: Path) -> None:
     assert written(document) == document.read_text(encoding="utf-8"), "run python -m tests.readme"
 
 
-def test_readme_is_short() -> None:
+def test_readme_is_short_and_links_lead_somewhere() -> None:
     assert len(TEXT.splitlines()) <= 180
-
-
-def test_links_lead_somewhere() -> None:
     for document in (README, REFERENCE, *(ROOT / ".github").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)|src=\"([^\"]+)\"", document.read_text(encoding="utf-8")):
             assert (document.parent / "".join(target)).exists(), target
@@ -88,25 +85,23 @@ DRAWN = re.findall(r"^pecli .*$", SCRIPT, re.M)
 PICTURES = sorted(GALLERY.glob("*.png"))
 
 
-def test_every_picture_has_its_command_and_every_command_its_picture() -> None:
+def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> None:
     assert sorted(command.rsplit(" ", 1)[1] for command in DRAWN) == [picture.name for picture in PICTURES]
     others = {line for line in SCRIPT.splitlines() if line not in DRAWN and not line.startswith("#")}
     assert others == {"set -e"}
+    text = README.read_text(encoding="utf-8")
+    for command in DRAWN:
+        assert f"samples/gallery/{command.rsplit(' ', 1)[1]}" in text
+        assert f"`{command}`" in text
 
 
 @pytest.mark.parametrize("command", DRAWN, ids=lambda command: command.rsplit(" ", 1)[1])
+@pytest.mark.sample(2)
 def test_its_commands_draw_the_pictures(command: str, pecli_cli, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(command)
     assert pecli_cli(*words).code == 0
     assert_alike((tmp_path / words[-1]).read_bytes(), (GALLERY / words[-1]).read_bytes())
-
-
-def test_the_readme_shows_every_picture_and_its_command() -> None:
-    text = README.read_text(encoding="utf-8")
-    for command in DRAWN:
-        assert f"samples/gallery/{command.rsplit(' ', 1)[1]}" in text
-        assert f"`{command}`" in text
 
 
 def test_pictures_are_small_and_told_apart() -> None:

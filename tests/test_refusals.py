@@ -17,7 +17,7 @@ from pecli.engine.application import add_bias
 from pecli.engine.arrays import indices
 from pecli.engine.schemes import Real, Whole
 from pecli.engine.schemes.bundle import Bundle
-from pecli.engine.schemes.positions import whole_positions
+from pecli.engine.schemes.given_positions import whole_positions
 from pecli.engine.table import table_of
 from pecli.errors import FileError, KindError, ParameterError, PecliError
 from pecli.tensors.convert import converted

@@ -44,10 +44,14 @@ def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCHEMES, "triangle", Triangle)
 
 
-def test_generate_shows_it(pecli_cli) -> None:
+def test_generate_shows_it_and_diff_compares_two(pecli_cli) -> None:
     assert "triangle seq_len=64 dim=8 period=12" in pecli_cli(*WORDS).out
     assert pecli_cli(*WORDS, "--json").json["tensors"]["pe"]["max"] == TABLE.max()
     assert "--period" in pecli_cli("triangle", "--help").out
+    for name, period in (("a", "12"), ("b", "12"), ("c", "13")):
+        assert pecli_cli(*WORDS[:-1], period, "-o", f"{name}.npz").code == 0
+    assert pecli_cli("diff", "a.npz", "b.npz").code == 0
+    assert pecli_cli("diff", "a.npz", "c.npz").code == 1
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json"])
@@ -61,13 +65,6 @@ def test_every_format_is_written_read_and_verified(pecli_cli, suffix: str) -> No
     assert pecli_cli(*WORDS[:-1], "13", "--verify", path).code == 1
     if suffix in ("npz", "safetensors"):
         assert pecli_cli("verify", path).code == 0  # by the spec that it carries
-
-
-def test_diff_compares_two(pecli_cli) -> None:
-    for name, period in (("a", "12"), ("b", "12"), ("c", "13")):
-        assert pecli_cli(*WORDS[:-1], period, "-o", f"{name}.npz").code == 0
-    assert pecli_cli("diff", "a.npz", "b.npz").code == 0
-    assert pecli_cli("diff", "a.npz", "c.npz").code == 1
 
 
 @pytest.mark.parametrize("period", ["16", "13", "6", "24"])

@@ -75,10 +75,8 @@ class Comparison:
         return cls.impossible(name, shape, f"its shape is {bracketed(shape)} where {expected} is expected")
 
     def as_json(self) -> dict[str, Any]:
-        return plain_fields(
-            *(self, "name", "shape", "mismatched", "max_abs_error", "max_rel_error", "max_ulp_error"),
-            *("worst_index", "first_index", "expected", "found", "where"),
-        )
+        errors = ("mismatched", "max_abs_error", "max_rel_error", "max_ulp_error", "worst_index", "first_index")
+        return plain_fields(self, "name", "shape", *errors, "expected", "found", "where")
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
@@ -90,8 +88,8 @@ def where_json(tensors: Iterable[Comparison]) -> dict[str, list[list[int]] | Non
     """What is out of tolerance in any of the tensors."""
     found: dict[str, list[list[int]] | None] = {}
     for name in ("rows", "columns", "heads", "batch"):
-        numbers = [k for each in tensors for low, high in each.where.get(name, ()) for k in range(low, high + 1)]
-        found[name] = plain(_ranges(_flags(max(numbers, default=-1) + 1, numbers))) or None
+        numbers = [np.arange(low, high + 1) for each in tensors for low, high in each.where.get(name, ())]
+        found[name] = plain(_ranges(np.concatenate(numbers))) if numbers else None
     return found
 
 
@@ -287,7 +285,7 @@ class _Errors:
             if largest > known or (largest == known > 0 and self.worst is not None and place < self.worst):
                 self.worst, result.max_abs_error = place, largest
                 result.worst_ulp = None if ulps is None else int(ulps[at])
-                result.expected, result.found = _value(ours[at]), _value(theirs[at])
+                result.expected, result.found = ours[at].item(), theirs[at].item()
             result.max_rel_error = max(result.max_rel_error or 0.0, relative)
             result.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
             result.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
@@ -323,15 +321,15 @@ class _Errors:
         firsts = [index_of(place) for place in self.firsts.values()]
         result.first_index = min(firsts)
         if len(self.shape) < 2:
-            where = {"columns": _ranges(self.rows)}
+            where = {"columns": _ranges(np.flatnonzero(self.rows))}
         else:
-            rows = self.rows.reshape(-1, self.shape[-2])
-            where = {"rows": _ranges(np.asarray(rows.any(axis=0))), "columns": _ranges(self.columns)}
+            heads, rows = np.nonzero(self.rows.reshape(-1, self.shape[-2]))
+            where = {"rows": _ranges(rows), "columns": _ranges(np.flatnonzero(self.columns))}
             if len(self.shape) > 2:
-                where["heads"] = _ranges(np.asarray(rows.any(axis=1)))
+                where["heads"] = _ranges(heads)
         names = ("batch",) if "heads" in where else ("batch", "heads")
         for name, axis in zip(names, copy_axes(parts[0], array), strict=False):
-            where[name] = _ranges(_flags(array.shape[axis], [index[axis] for index in firsts]))
+            where[name] = _ranges(np.array([index[axis] for index in firsts]))
         result.where = where
 
 
@@ -341,15 +339,11 @@ def copy_axes(part: Part, array: Array) -> list[int]:
     return [axis for axis, pair in enumerate(zip(array.shape, array.strides, strict=True)) if pair in copies]
 
 
-def _flags(length: int, numbers: Sequence[int]) -> Array:
-    flags = np.zeros(length, bool)
-    flags[numbers] = True
-    return flags
-
-
-def _ranges(flags: Array) -> Ranges:
-    edges = np.flatnonzero(np.diff(np.r_[False, flags, False])).tolist()
-    return [(low, high - 1) for low, high in zip(edges[::2], edges[1::2], strict=True)][:MAX_RANGES]
+def _ranges(numbers: AnyArray) -> Ranges:
+    """The first and the last of those that follow each other."""
+    ordered = np.unique(numbers)
+    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1)[:MAX_RANGES] + 1)
+    return [(int(run[0]), int(run[-1])) for run in runs[:MAX_RANGES]]
 
 
 def _differing(ours: Array, theirs: Array) -> Array:
@@ -382,8 +376,3 @@ def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, AnyArray, Any
         units = arrays.ulps_apart(ours, theirs)
     units[alike] = 0
     return alike, error, units
-
-
-def _value(element: Any) -> Value:
-    kind = element.dtype.kind
-    return int(element) if kind in "iub" else complex(element) if kind == "c" else float(element)

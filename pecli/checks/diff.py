@@ -22,24 +22,18 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import PecliError, bracketed
 from pecli.explain.forms import Form, halved
-from pecli.files import LoadedFile
-from pecli.files.contents import carried_spec
+from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.load import Given, opened
 
 if TYPE_CHECKING:  # explanations are imported where files differ
     from pecli.explain.edits import Explanation
 
-MAX_EXPLAINED = 16  #: tensors of one file whose differences are explained
-MIN_ELEMENTS = 8  #: of a tensor whose scheme is searched for
-MAX_NOISE_ULP = 8  #: units of the last place that no transform would leave
 MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """What tensors hold that belong together under unlike names."""
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
 TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
-
-Pair = tuple[str, Array, Array]  #: a name, and one table as A and as B have it
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,13 +101,13 @@ def diff(
         problems += [f"{name}: {words}" for name in alone]
     problems += problems_of(tensors)
     why: list[Explanation] = []
-    if changed := [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]:
-        from pecli.checks.layer_dumps import first_departure
+    if changed := [(found, fit.pairs) for fit, found in zip(fits, tensors, strict=True) if not found.passed]:
+        from pecli.checks import diff_reasons
         from pecli.explain.words import comparison
 
-        explain = partial(diff, atol=TABLE_ATOL) if reasons else None
-        layers = first_departure(ours.tensors, theirs.tensors, tensors, explain)
-        why = _explained(changed, schemes[0], allowed) if reasons and len(layers) < 2 else []
+        compare = partial(diff, atol=TABLE_ATOL) if reasons else None
+        layers = diff_reasons.first_departure(ours.tensors, theirs.tensors, tensors, compare)
+        why = diff_reasons.reasons(changed, schemes[0], allowed) if reasons and len(layers) < 2 else []
         problems += [*layers, *map(comparison, why)]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     answer = Difference(one, other, tensors, tuple(problems), tuple(why), notes)
@@ -160,7 +154,7 @@ class Fit:
         result.sides_swapped = self.reads_a
         return result
 
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[tuple[str, Array, Array]]:
         """What is searched for reasons: without copies and doubled columns."""
         if self.reading is None:
             return [(self.name, *self.arrays)]
@@ -185,11 +179,8 @@ def _fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
         if (fit := _as_both(whole, parts, lines, reads_a)) is not None:
             return [fit]
     names = {name: name for name in ours if name in theirs}
-    by_role = [
-        _by_role([name for name in tensors if name not in known])
-        for tensors, known in ((ours, names), (theirs, {*names.values()}))
-    ]
-    names |= {name: by_role[1][role] for role, name in by_role[0].items() if role in by_role[1]}
+    one_of, other_of = (_by_role([name for name in tensors if name not in names]) for tensors in (ours, theirs))
+    names |= {name: other_of[role] for role, name in one_of.items() if role in other_of}
     return [_fit((one, ours[one]), (other, theirs[other]), lines) for one, other in names.items()]
 
 
@@ -217,9 +208,8 @@ def _as_both(whole: Mapping[str, Array], parts: Mapping[str, Array], lines: bool
 def _both(parts: Mapping[str, Array]) -> Iterator[Target]:
     """Cosines and sines in one array."""
     cos, sin = (_single_columns(parts[name]) for name in PLURALS)
-    for doubled in cos:
-        if doubled in sin:
-            yield fixed({"cos": cos[doubled], "sin": sin[doubled]}, waves=True, layout=doubled, quantised=True)
+    for doubled in [way for way in cos if way in sin]:
+        yield fixed({"cos": cos[doubled], "sin": sin[doubled]}, waves=True, layout=doubled, quantised=True)
 
 
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
@@ -240,7 +230,11 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
     if ours.shape == theirs.shape and (not waves or (ours.dtype.kind in "iu") == (theirs.dtype.kind in "iu")):
         theirs = np.asarray(theirs, order="C")
         part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs), name=name)
-        return replace(fit, reading=Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None))
+        straight: Reading | None = Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None)
+        if role_of(name) in PLURALS and straight and not straight.is_near:  # as many frequencies as positions
+            turned = best_reading(theirs, _targets(name, ours, waves, lines), lines=lines)
+            straight = turned if turned is not None and turned.is_near else straight
+        return replace(fit, reading=straight)
     sides = [(False, ours, theirs), (True, theirs, ours)]
     for reads_a, expected, found in sorted(sides, key=lambda side: side[1].dtype.kind in "iu"):
         reading = best_reading(found, _targets(name, expected, waves, lines), lines=lines)
@@ -277,71 +271,3 @@ def _arranged(ours: AnyArray, theirs: AnyArray, lines: bool) -> Reading | None:
         if reading is not None and reading.is_near:
             return reading
     return None
-
-
-def _explained(
-    changed: Sequence[tuple[Fit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
-) -> list[Explanation]:
-    """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
-    be. Last places that are off have no reason."""
-    from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
-    from pecli.explain.search import explain_pair, explain_swapped
-    from pecli.explain.time_limit import time_limit
-
-    found: list[Explanation] = []
-    pairs: list[Pair] = []
-    for fit, result in changed:
-        units = result.max_ulp_error
-        if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
-            rounded, largest = (Dtype(result.dtype),), result.max_abs_error
-            found.append(Explanation(rounded, None, (result.name,), residual=largest))
-        elif result.problem or units is None or units > MAX_NOISE_ULP:
-            pairs += fit.pairs()
-    pairs = pairs[:MAX_EXPLAINED]
-    with time_limit():
-        swapped = explain_swapped({name: (one, other) for name, one, other in pairs}, tolerance.atol)
-        found += swapped
-        known = {name for each in swapped for name in each.tensors}
-        unknown = []
-        for pair in (pair for pair in pairs if pair[0] not in known):
-            why = explain_pair(*pair, tolerance.atol)
-            if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
-                unknown.append((pair, why))
-            else:
-                found.append(why)
-        better = _by_parameters([pair for pair, _ in unknown], scheme, tolerance)
-    known = {name for each in better for name in each.tensors}
-    return [*found, *better, *(why for pair, why in unknown if why is not None and pair[0] not in known)]
-
-
-def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
-    """Other parameters of A's scheme; where A carries none, of what cosines with their sines, or one tensor, are."""
-    from pecli.explain.edits import merged
-    from pecli.explain.search import explain
-    from pecli.explain.sinusoid_readings import groups
-
-    large = {name: (one, other) for name, one, other in pairs if min(one.size, other.size) >= MIN_ELEMENTS}
-    ours = {name: one for name, (one, _) in large.items()}
-    found: list[Explanation] = []
-    for group in groups(ours) if scheme is None else [ours]:
-        own, alone = _recognised(group) if scheme is None else (scheme, "")
-        if own is None or own.holds_several or not group:
-            continue
-        single, known = own.single_array().name, {table.name for table in own.tensors()}
-        named = {next((key for key in (alone, name, role_of(name)) if key in known), single): name for name in group}
-        why = explain(own, {key: large[name][1] for key, name in named.items()}, tolerance.atol)
-        found += [replace(each, tensors=tuple(named[key] for key in each.tensors)) for each in why]
-    return merged(found)
-
-
-def _recognised(group: Mapping[str, Array]) -> tuple[Scheme | None, str]:
-    """What makes tables that have no mistakes, and where they are cosines or sines alone, which."""
-    from pecli.explain.edits import Layout
-    from pecli.explain.search import recognise
-
-    known = {Layout("cos and sin", f"{function} alone"): function for function in PLURALS}
-    for found in recognise(group):
-        alone = [known[edit] for edit in found.mistakes if edit in known]
-        if len(alone) == len(found.mistakes):
-            return found.scheme, "".join(alone)
-    return None, ""

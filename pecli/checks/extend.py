@@ -6,13 +6,14 @@ The frequencies come from the scaling itself; which runtimes honour it is measur
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pecli.checks import plain_fields
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
 from pecli.engine.schemes import Choice, Whole
-from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -36,6 +37,7 @@ SHORT_PROMPTS = {
     "ntk": "every prompt is encoded with the larger base, short ones too",
     "dynamic": "prompts up to {original:,} positions are encoded as before; longer ones as their length asks for",
 }
+FACTOR_TENSORS = {"llama3": "rope_freqs.weight", "longrope": "rope_factors_long.weight"}
 METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 TO = Whole(help="positions of the longer context", high=LAST_POSITION)
@@ -57,6 +59,7 @@ class Extension:
     after: Encoding
     runtimes: tuple[RuntimeResult, ...]
     notes: tuple[str, ...]
+    lengths: Mapping[str, int]  #: what config.json has to say otherwise beside the scaling
 
     def __repr__(self) -> str:
         return f"<Extension of {self.model} to {self.to:,} positions by {self.method}, factor {self.factor:g}>"
@@ -75,7 +78,8 @@ class Extension:
 
     @property
     def config(self) -> dict[str, Any]:
-        return {"rope_theta": self.theta} if self.method == "ntk" else {"rope_scaling": self.rope_scaling}
+        settings = {"rope_theta": self.theta} if self.method == "ntk" else {"rope_scaling": self.rope_scaling}
+        return {**settings, **self.lengths}
 
     @property
     def rope_parameters(self) -> dict[str, Any]:
@@ -85,7 +89,7 @@ class Extension:
     @property
     def commands(self) -> dict[str, str]:
         """What to say to runtimes that take the settings on their command line."""
-        overrides = json.dumps({"rope_parameters": self.rope_parameters})
+        overrides = json.dumps({"rope_parameters": self.rope_parameters, **self.lengths})
         vllm = f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"
         scale = f"--rope-freq-base {self.theta:.12g} --rope-freq-scale {1 / self.factor:.12g}"
         flags = {
@@ -165,6 +169,12 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     notes = [SHORT_PROMPTS[chosen].format(original=original)]
     if own != "none":
         notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
+    if own in FACTOR_TENSORS:
+        said = (
+            f"a .gguf of the model has its {own} factors in {FACTOR_TENSORS[own]}, which no flag of llama.cpp removes"
+        )
+        notes.append(f"{said}: convert the model again, with the new config")
+    lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
     plain = _unscaled(encoding)
     dim = Rope(1, **plain).rotary_dim
     scalings: dict[str, dict[str, Any]] = {
@@ -175,4 +185,6 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     }
     after = replace(encoding, parameters={**plain, "scaling": chosen, **scalings[chosen]})
     measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
-    return Extension(found.file, length, chosen, reason, original, factor, encoding, after, measured, tuple(notes))
+    return Extension(
+        found.file, length, chosen, reason, original, factor, encoding, after, measured, tuple(notes), lengths
+    )

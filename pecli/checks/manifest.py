@@ -31,7 +31,8 @@ from pecli.checks.verify.targets import PLACES
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes import SCHEMES, Choice, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, ParameterError, PecliError, failure, nearest, quoted
+from pecli.errors import FileError, ParameterError, PecliError, nearest, quoted
+from pecli.files.contents import read_contents
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
@@ -77,16 +78,12 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, rea
 
 
 def _toml(path: str) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
-        raise failure(path, problem) from None
+    data = read_contents(path).data
     if len(data) > MAX_BYTES:
         rule = "a manifest has thousands of checks at most"
         raise ParameterError(path, f"larger than {MAX_BYTES >> 10} KB", rule, "split it: verify takes several")
     try:
-        text = data.decode()
+        text = bytes(data).decode()
         nested = _NESTED.search(text)
         if nested is None:
             return tomllib.loads(text)

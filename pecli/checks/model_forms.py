@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.compare import Comparison
-from pecli.checks.stored_tensors import BITS, EXPERT, Pair, Stored, stacked_name
+from pecli.checks.stored_tensors import BITS, EXPERT, ROUNDING, Pair, Stored
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, reorder
 from pecli.engine.arrays import Indices
@@ -33,7 +32,9 @@ from pecli.tensors.head_layout import ORDERS, Heads, Weight, projection
 HUGGING_FACE, META, GGUF = "Hugging Face", "Meta", "GGUF"
 FORMS = {"config.json": HUGGING_FACE, "params.json": META}
 NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))  #: in GGUF
-SETTINGS = re.compile(r".*(?:rope_(?:freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|attention\.bias)")
+SETTINGS = re.compile(
+    r".*(?:rope_(?:freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|attention\.bias|\.attn\.bias)"
+)
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """How the names of tensors end that hold weights in a packed form of their own."""
 MAX_LINES = 12
@@ -71,18 +72,18 @@ def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
     pairs, problems = _pairs(one, other)
     results = [*results_in_order(lambda pair: pair.compared(allowed), pairs)]
     changed = [(pair, result) for pair, result in zip(pairs, results, strict=True) if result.mismatched]
-    problems += [(pair.name, _reason(pair, result, one, other, allowed)) for pair, result in changed]
+    with np.errstate(all="ignore"):
+        problems += [(pair.name, _reason(pair, one, other, allowed)) for pair, _ in changed]
+    worst = {result.name: result.max_abs_error or 0.0 for _, result in changed}
     equal = sum(not result.max_abs_error for result in results)
+    unread = {form.label: dict.fromkeys(form.unread.values()) for form in forms}
+    nothing = () if pairs or problems else ("no tensor of A can be compared with one of B",)
     rounded = f"{len(pairs) - equal - len(changed)} within the rounding"
     kinds = ", ".join(sorted({stored.kind for pair in pairs for stored in pair[1:3]}))
     return {
-        "diagnosis": (*_encodings(one, other), *_joined(problems, other.label)),
+        "diagnosis": (*_encodings(one, other), *_joined(problems, worst, other.label), *nothing),
         "tensors": tuple(result for _, result in changed),
-        "weak": tuple(
-            f"not compared: {listed([*dict.fromkeys(form.unread.values())], 6)} ({form.label})"
-            for form in forms
-            if form.unread
-        ),
+        "weak": tuple(f"not compared: {listed([*names], 6)} ({label})" for label, names in unread.items() if names),
         "forms": f"{len(pairs)} tensors, {one.kind} and {other.kind}: {equal} equal, {rounded} of {kinds}",
     }
 
@@ -93,6 +94,7 @@ def _described(given: Any) -> tuple[str, str, str]:
         return "", "", ""
     weights = os.path.isfile(path) and path.endswith((".safetensors", ".bin", ".pth", ".pt"))
     found = config_file(os.path.dirname(path) or os.curdir if weights else path)
+    path = os.path.dirname(path) or os.curdir if os.path.basename(path) in FORMS else path
     return GGUF if found.endswith(".gguf") else FORMS.get(os.path.basename(found), ""), path, found
 
 
@@ -111,12 +113,12 @@ def _form(label: str, kind: str, path: str, described: str) -> Form:
         parts = [(name, array)] if kind == GGUF else [*as_in_gguf(PACKED.sub("", name), array, encodings.model_type)]
         found += [(name, known, Stored.of(part, others)) for known, part in parts or [("", array)]]
     tensors: dict[str, Stored] = {}
-    unread = {}
+    unread: dict[str, str] = {}
     for name, known, stored in found:
         if known and stored.is_read and not PACKED.search(name):
             tensors.update(stored.by_expert(known))
         else:
-            unread[known or name] = f"{name} ({stored.kind})" if known else name
+            unread.setdefault(known or name, f"{name} ({stored.kind})" if known else name)
     if any(stored.kind in BITS and stored.kind != "Q8_0" for stored in tensors.values()) and not find_spec("gguf"):
         raise FileError(path, "holds quantised tensors, which the gguf package reads", "pip install gguf")
     layout = next((LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves")
@@ -133,24 +135,26 @@ def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
     for here, there in (sides, sides[::-1]):  # DeepSeek's latent projection, in one or in two
         for name in [name for name in there if name.endswith("attn_k_b.weight")]:
             whole, values, shape = name.replace("k_b", "kv_b"), name.replace("k_b", "v_b"), there[name].shape
-            if whole in here and values in there and here[whole].is_split(shape, there[values].shape):
+            rows = shape[0] * (shape[2] + there[values].shape[1]) if values in there and len(shape) == 3 else 0
+            if whole in here and here[whole].kind in ROUNDING and here[whole].shape == (rows, shape[1]):
                 both = here.pop(whole).array.reshape(shape[0], -1, shape[1])
-                keys, rest = both[:, : shape[2]], both[:, shape[2] :]
-                here |= {name: Stored.of(keys.swapaxes(1, 2)), values: Stored.of(rest)}
+                keys = both[:, : shape[2]].swapaxes(1, 2)
+                here |= {name: Stored.of(keys), values: Stored.of(both[:, shape[2] :])}
     pairs, problems = [], []
     for name in dict.fromkeys([*one.tensors, *other.tensors]):
         lacking = [form for form, side in zip((one, other), sides, strict=True) if name not in side]
         if lacking:
-            if len(lacking) == 1 and stacked_name(name) not in lacking[0].unread:
+            if len(lacking) == 1 and EXPERT.sub("", name) not in lacking[0].unread:
                 problems.append((name, f"is missing in {lacking[0].label}"))
             continue
         theirs = sides[1][name].fitted(sides[0][name].shape)
         ours = sides[0][name].fitted(theirs.shape)
         added = plus[1] - plus[0] if name.endswith("norm.weight") else 0
-        if ours.shape == theirs.shape:
+        if ours.shape == theirs.shape and 0 not in ours.shape:
             pairs.append(Pair(name, ours, theirs, _order(name, ours, one, other), added))
-        else:
-            problems.append((name, f"is {bracketed(theirs.shape)}, not {bracketed(ours.shape)}"))
+        elif ours.shape != theirs.shape:
+            turned = "transposed: " if theirs.shape == ours.shape[::-1] else ""
+            problems.append((name, f"is {turned}{bracketed(theirs.shape)}, not {bracketed(ours.shape)}"))
     return pairs, problems
 
 
@@ -200,13 +204,16 @@ def _row_orders(pair: Pair, one: Form, other: Form) -> Iterator[tuple[str, Indic
         yield f"is not permuted; {form} is", same
         yield "is permuted twice", expected[expected]
         yield "is permuted the wrong way, from interleaved to halves", np.argsort(expected)
+    elif len(same) % (2 * own) == 0 and other.layout == "interleaved":
+        yield f"is not permuted; {form} is", np.argsort(permuted(same, own))
     for count in (own, heads, kv_heads, *(2**k for k in range(10))):
         if len(same) % (2 * count) == 0 and (count != own or pair.order is None):
             other_count = f" in {count} heads; the model has {own} {word} (llama.cpp#3364)"
             yield f"is permuted{f'; {form} is not' if count == own else other_count}", permuted(same, count)
 
 
-def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tolerance) -> str:
+def _reason(pair: Pair, one: Form, other: Form, allowed: Tolerance) -> str:
+    """What happened to a tensor, or how far it is off, as a text in which the worst error has a place."""
     count = len(pair.theirs.rows)
     loose = replace(allowed, rtol=allowed.rtol + 1e-3)  # for numbers that are told in a few digits
 
@@ -225,16 +232,20 @@ def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tol
             return words
     order = np.arange(count) if pair.order is None else pair.order
     ours, theirs = pair.ours.sample(order) + np.float32(pair.added), pair.theirs.sample(np.arange(count))
-    factor = float(f"{np.vdot(ours, theirs) / (np.vdot(ours, ours) or 1):.4g}")
+    ratio = np.vdot(ours, theirs) / (np.vdot(ours, ours) or 1)
+    factors = dict.fromkeys(float(f"{ratio:.{digits}g}") for digits in (1, 2, 4))
     norms = f"{other.kind} keeps norms of {other.architecture} {'with' if pair.added else 'without'} 1 added"
     for words, times, plus in (
         ("is all zeros", 0.0, 0.0),
         (f"is 1 too small: {norms}", 1.0, pair.added - 1.0),
         (f"is 1 too large: {norms}", 1.0, pair.added + 1.0),
-        (f"is multiplied by {factor:g}", factor, factor * pair.added),
+        *((f"is multiplied by {factor:g}", factor, factor * pair.added) for factor in factors),
     ):
         if (times, plus) != (1, pair.added) and explains(pair.ours, order, times, plus, loose):
             return words
+    square = len(pair.ours.shape) == 2 and pair.ours.shape[0] == pair.ours.shape[1] and not pair.ours.others
+    if square and pair.ours.kind not in BITS and explains(Stored.of(pair.ours.array.T), None):
+        return "is transposed"
     layer, last = _parts(pair.name)
     for name, tensor in one.tensors.items():
         number, short = _parts(name)
@@ -242,7 +253,7 @@ def _reason(pair: Pair, result: Comparison, one: Form, other: Form, allowed: Tol
         near = (number == layer) != (short == last) and stored.shape == pair.ours.shape
         if near and explains(stored, _order(name, stored, one, other)):
             return f"is {f'layer {number}' if short == last else short} of {one.label}"
-    return f"is off by up to {result.max_abs_error:.3g}, beyond the rounding of {result.dtype}"
+    return f"is off by up to {{:.3g}}, beyond the rounding of {pair.theirs.kind}"
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -250,22 +261,25 @@ def _parts(name: str) -> tuple[str, str]:
     return layer, re.sub(r"^attn_(?=[qkv]+[.])", "", rest).replace(".weight", "").replace(".bias", " bias")
 
 
-def _joined(problems: Sequence[tuple[str, str]], label: str) -> list[str]:
+def _joined(problems: Sequence[tuple[str, str]], worst: Mapping[str, float], label: str) -> list[str]:
     """One line for all tensors with the same problem, with the layers and experts that have it."""
     places: dict[tuple[str, str], tuple[set[int], set[int]]] = {}
+    largest: dict[str, float] = {}
     for name, words in problems:
-        layer, short = _parts(stacked_name(name))
+        layer, short = _parts(EXPERT.sub("", name))
         layers, experts = places.setdefault((words, short), (set(), set()))
+        largest[words] = max(largest.get(words, 0.0), worst.get(name, 0.0))
         layers |= {*map(int, filter(None, [layer]))}
         experts |= {*map(int, EXPERT.findall(name))}
     groups: dict[tuple[str, str], list[str]] = {}
     for (words, short), (layers, experts) in places.items():
-        some = f" (experts {_ranges(experts)})" if experts else ""
+        some = f" (expert{'s' * (len(experts) > 1)} {_ranges(experts)})" if experts else ""
         groups.setdefault((words, _ranges(layers)), []).append(short + some)
     lines = []
     for (words, ranges), group in groups.items():
         names = sorted(group, key=lambda name: (" bias" in name, "qkv".find(name[0]), name))
         where = f" of layer{'s' * (not ranges.isdigit())} {ranges}" if ranges else ""
+        words = words.format(largest[words])
         if len(names) > 1:
             words = words.replace("is ", "are ", 1).replace("has its ", "have their ", 1)
         lines.append(f"{label}: {' and '.join(names) if len(names) == 2 else listed(names, 6)}{where} {words}")
@@ -290,8 +304,9 @@ def _encodings(one: Form, other: Form) -> list[str]:
     length = max(form.encodings.context or 1 for form in (one, other))
     lines = []
     counts = [(form.heads.heads, form.heads.kv_heads or form.heads.heads) for form in (one, other) if form.heads]
+    latent = any(name.endswith("attn_k_b.weight") for form in (one, other) for name in form.tensors)  # as one kv head
     for name, before, after in zip(("heads", "kv heads"), counts[0], counts[-1], strict=True) if counts else ():
-        lines += [_changed(name, before, after, other)] if before != after else []
+        lines += [_changed(name, before, after, other)] if before != after and not latent else []
     for encoding in ours:
         twin = next((each for each in theirs if each.layer_type == encoding.layer_type), theirs[0])
         where = f" ({encoding.layer_type})" if encoding.layer_type else ""
@@ -300,6 +315,8 @@ def _encodings(one: Form, other: Form) -> list[str]:
 
 
 def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[str]:
+    if other.kind == GGUF and one.parameters.get("truncate") is False and "truncate" in two.parameters:
+        two = replace(two, parameters={**two.parameters, "truncate": False})  # for which GGUF has no key
     lines, given, found = [], one.parameters, two.parameters
     if one.rotary_dim != two.rotary_dim:
         missing = KEYS[other.kind].get("rotary dimension", "") not in " ".join(two.sources.values())
@@ -312,6 +329,9 @@ def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[st
         lines.append(f"{other.label}: M-RoPE sections {bracketed(sections[0])} → {bracketed(sections[1])}")
     kind = given["scaling"]
     if kind != "none" == found["scaling"]:
+        kind = (
+            "llama3" if "rope_freqs" in one.sources.get("long_factor", "") else kind
+        )  # whose factors a .gguf has there
         key = KEYS[other.kind].get(kind, "rope.scaling.type" if other.kind == GGUF else "rope_scaling")
         return [*lines, f"{other.label}: {key} is missing: the {kind} scaling is lost"]
     for at in (None, length) if not lines else ():

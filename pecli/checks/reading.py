@@ -92,6 +92,7 @@ class Reading:
     parts: tuple[Part, ...]
     scheme: Scheme | None
     words: str = ""
+    transposed: bool = False
 
     @property
     def name(self) -> str:
@@ -224,7 +225,11 @@ def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = Fa
     if near:
         return min(near, key=lambda each: each.distance)
     found = [each for each in found if not each.must_be_near]
-    return min(found, key=lambda each: (not each.is_plausible, not each.form.doubled, each.distance), default=None)
+
+    def doubts(each: Reading) -> tuple[Any, ...]:
+        return not each.is_plausible, each.transposed, not each.form.doubled, each.distance
+
+    return min(found, key=doubts, default=None)
 
 
 def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterator[Reading]:
@@ -243,7 +248,8 @@ def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterato
             view = real.reshape(shape).swapaxes(-1, -2) if swap else real.reshape(shape)
             if (view.shape, swap) not in seen:
                 seen.add((view.shape, swap))
-                yield from _in_form(real, view, target, form, note, is_complex=kind in COMPLEX)
+                for found in _in_form(real, view, target, form, note, is_complex=kind in COMPLEX):
+                    yield replace(found, transposed=swap)
 
 
 def wave_readings(array: AnyArray) -> Iterator[Reading]:

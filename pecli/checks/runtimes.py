@@ -19,7 +19,7 @@ from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.engine.arrays import Array, Floats, Positions, widened
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.schemes import Choice, Whole
-from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, UnsupportedError

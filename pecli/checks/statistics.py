@@ -88,9 +88,7 @@ def profile(array: Array) -> dict[str, Any]:
     }
     if array.ndim > 1 and ordered:
         norms = np.concatenate([np.empty(0), *(each["norms"] for each in slices)])
-        norm = (
-            {"min": float(norms.min()), "max": float(norms.max()), "mean": float(norms.mean())} if norms.size else None
-        )
+        norm = {name: float(getattr(norms, name)()) for name in ("min", "max", "mean")} if norms.size else None
         found["rows"] = {"norm": norm, "constant": sum(each["constant"] for each in slices)}
     return {**found, "sha256": digest}
 

@@ -45,14 +45,10 @@ class Stored(NamedTuple):
     def is_read(self) -> bool:
         return (self.kind in BITS or self.kind in ROUNDING) and self.array is not None
 
-    def is_split(self, keys: tuple[int, ...], values: tuple[int, ...]) -> bool:
-        """Whether it is DeepSeek's latent projection of these two, of which the keys are transposed."""
-        whole = (keys[0] * (keys[-1] + values[1]), keys[1]) if len(keys) == len(values) == 3 else ()
-        return self.kind in ROUNDING and self.shape == whole
-
     @property
     def rows(self) -> AnyArray:
-        rows: AnyArray = self.array.reshape(-1, self.array.shape[-1] if self.array.ndim > 1 else 1)
+        alone = self.array.ndim < 2 and self.kind not in BITS
+        rows: AnyArray = self.array.reshape(-1, 1 if alone else self.array.shape[-1])
         return rows
 
     def by_expert(self, name: str) -> Iterator[tuple[str, Stored]]:
@@ -96,7 +92,8 @@ class Stored(NamedTuple):
 
     def sample(self, places: Indices) -> AnyArray:
         """The first columns of some rows."""
-        rows, width = self.rows, self.shape[-1] if len(self.shape) > 1 else 1
+        rows = self.rows
+        width = math.prod(self.shape) // max(1, len(rows))
         count = min(width, SAMPLED)
         out = np.empty((len(places), count), np.float64 if self.kind == "float64" else np.float32)
         return self.floats(rows[places, : rows.shape[1] * count // width], out)
@@ -129,6 +126,7 @@ class Pair(NamedTuple):
     order: Indices | None
     added: int
 
+    @np.errstate(all="ignore")
     def compared(self, allowed: Tolerance) -> Comparison:
         ours, theirs = self.ours.rows, self.theirs.rows
         shape, same_kind = self.theirs.shape, self.ours.kind == self.theirs.kind and not self.added
@@ -158,30 +156,21 @@ class Pair(NamedTuple):
         """Which rows are out of tolerance, and the largest error of each; overwrites ours."""
         kinds = [each for each in self[1:3] if each.kind in BITS] or [*self[1:3]]
         rounds = self.added or self.ours.kind != self.theirs.kind
-        with np.errstate(invalid="ignore", over="ignore"):
-            more = (
-                np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours)
-                if allowed.rtol or allowed.atol
-                else None
-            )
-            error = np.subtract(ours, theirs, out=ours)
-            errors = np.maximum(error.max(axis=1), -error.min(axis=1))
-            limits = [each.steps(theirs, stored if each is self.theirs else None) for each in kinds if rounds]
-            if not limits:
-                limits = [np.zeros((len(error), 1), np.float32)]
-            if more is not None:
-                limits = [np.repeat(limit, error.shape[1] // limit.shape[1], axis=1) + more for limit in limits]
-            if kinds[0].kind not in BITS:
-                return np.any(~(np.abs(error) <= reduce(np.maximum, limits)), axis=1), errors
-            width = error.shape[1]
-            squares = reduce(np.maximum, [_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits])
-            largest = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
-            return ~((_squares(error) <= squares) & (errors <= MAX_STEPS * largest)), errors
-
-
-def stacked_name(name: str) -> str:
-    """The name without the number of an expert."""
-    return EXPERT.sub("", name)
+        slack = (
+            np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours) if allowed.atol or allowed.rtol else 0
+        )
+        error = np.subtract(ours, theirs, out=ours)
+        errors = np.maximum(error.max(axis=1), -error.min(axis=1))
+        limits = [each.steps(theirs, stored if each is self.theirs else None) for each in kinds if rounds]
+        limits, width = limits or [np.zeros((len(error), 1), np.float32)], error.shape[1]
+        if isinstance(slack, np.ndarray):
+            limits = [np.repeat(limit, width // limit.shape[1], axis=1) + slack for limit in limits]
+        if kinds[0].kind not in BITS:  # what overflows has an infinite limit, too
+            return np.any(~(np.abs(error) <= reduce(np.maximum, limits)), axis=1) | ~np.isfinite(errors), errors
+        squares = reduce(np.maximum, [_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits])
+        largest = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
+        within = (_squares(error) <= squares) & (errors <= MAX_STEPS * largest)
+        return ~(within & np.isfinite(errors)), errors
 
 
 def _scales(blocks: Array) -> AnyArray:

@@ -37,7 +37,7 @@ PANELS = {
         "diff": "Compare two tables, up to known transforms.",
         "identify": "Say which scheme, parameters and recipe made an unknown table.",
         "audit": "Measure how far each precision recipe drifts from the exact table.",
-        "runtimes": "Compare what transformers, vLLM, llama.cpp and mlx-lm compute for a model.",
+        "runtimes": "Compare what runtimes (transformers, vLLM, llama.cpp, …) compute for a model.",
         "extend": "Print the settings that stretch a model's context, for every runtime.",
     },
     "Inspect": {

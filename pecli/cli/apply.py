@@ -44,8 +44,8 @@ EXAMPLES = {
     ),
 }
 _FILES = ".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input."
-_LAYOUT = "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek, which takes the"
-_LAYOUT += " second and gives the first. (default: the model's, or halves)"
+_LAYOUT = "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek (reads the second,"
+_LAYOUT += " writes the first). (default: the model's, or halves)"
 _POSITIONS = "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L), "
 _POSITIONS += "(axes, batch, L)."
 _SHIFT = "Move what was rotated already by this many positions, in one step."

@@ -8,8 +8,8 @@ from typing import Any
 from pecli.cli import Exit, command, option_name, options, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.errors import ParameterError, listed
-from pecli.files import LoadedFile, format_of, save_tables
-from pecli.files.contents import carried_spec
+from pecli.files import format_of, save_tables
+from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.output import KEY, OnBlock, is_stream
 from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_LISTED, PAIRS, Converted, ScoreCheck, converted
 from pecli.tensors.head_layout import ORDERS
@@ -22,7 +22,7 @@ _NOW = "The layout now: halves (NeoX, rotate_half), interleaved (GPT-J) or deeps
 _MODEL = "Take heads, their size, the rotary dimension and fused rows from a model."
 _QUERIES = "Query heads: rows of projections move; without it or a model, columns."
 _ORDER = "Rows of a fused projection: all q, all k, all v; or q, k, v of each key head; or CodeGen's shards."
-_CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
+_CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
 
 
 @command(
@@ -30,11 +30,11 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
     options.output("Where to write; the suffix picks the format. (required)", ""),
     options.text("--dtype", "NAME", _CAST, rule=DTYPE),
     options.text("--from", "NAME", _NOW, _PAIRS, name="source"),
-    options.text("--to", "NAME", "The layout they are to have.", _PAIRS, rule=PAIRS),
+    options.text("--to", "NAME", "The layout to move to: one of the same.", _PAIRS, rule=PAIRS),
     *options.model_options(_MODEL, _PAIRS, "Layers of this type, where heads of a model differ."),
     options.text("--heads", "INTEGER", _QUERIES, _PAIRS),
-    options.text("--kv-heads", "INTEGER", "Key heads. (default: as the keys' rows have)", _PAIRS),
-    options.text("--head-dim", "INTEGER", "Channels of a head. (default: the queries' rows / heads)", _PAIRS),
+    options.text("--kv-heads", "INTEGER", "Key heads. (default: from the rows of the keys)", _PAIRS),
+    options.text("--head-dim", "INTEGER", "Channels of a head. (default: rows of the queries / heads)", _PAIRS),
     options.text("--rotary-dim", "INTEGER", "Rotary dimension of a head. (default: all channels)", _PAIRS),
     options.flag("--trailing", "The last channels of a head rotate, not the first.", _PAIRS),
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),

@@ -16,7 +16,7 @@ _A = "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is st
 @command(
     options.argument("a", "A", _A),
     options.argument("b", "B", "The file to compare with it."),
-    *options.model_options("A model whose rotated queries or keys A and B are: is B moved against A?"),
+    *options.model_options("The model whose rotated queries or keys A and B are: by how many positions is B moved?"),
     *options.TOLERANCES,
     options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
     options.picture("Draw A, B and their difference to"),

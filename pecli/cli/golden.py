@@ -14,7 +14,7 @@ _FORMAT = f"{', '.join(WRITERS)} or all. (default: json)"
 
 
 @command(
-    options.argument("models", "[MODEL]...", _MODELS, several=True, default=None),
+    options.argument("models", "MODEL…", _MODELS, several=True, default=None),
     options.output("The folder to write: index.json and one file per case."),
     options.text("--format", "NAME", _FORMAT, default="json", rule=FORMAT),
     *options.ANSWER,

@@ -17,7 +17,7 @@ _FILES = "Files, or FILE:NAME for one tensor; - is a .npy on standard input."
 def identify(files: list[str], json: bool, quiet: bool) -> int:
     """Say which scheme made a table, with every parameter, and the command that makes it again.
 
-    Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
+    Exit code 0: all identified, if only in part; 1: at least one is not; 3: a file cannot be read.
 
     Examples:
       pecli identify dump.npy

@@ -99,13 +99,13 @@ class _PictureFile(Parameter):
 
 
 TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
-NO_HEADER = flag("--no-header", "Write .csv without names of columns.", OUTPUT)
+NO_HEADER = flag("--no-header", "Write .csv without column names.", OUTPUT)
 DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
 ANSWER = (JSON, QUIET)  #: How a command answers
 WORK = (*ANSWER, flag("--no-progress", "Never draw a progress bar.", OUTPUT))  #: The same, of one that may take long
-_RELATIVE = "Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)"
+_RELATIVE = "Relative tolerance. (inv_freq and slopes: 1e-5, where any tolerance is given)"
 TOLERANCES = (
     text("--max-ulp", "INTEGER", "Maximum error in ULPs (units in the last place). (default: 0)", CHECK),
     text("--atol", "NUMBER", "Absolute tolerance; not for inv_freq and slopes.", CHECK),
@@ -148,11 +148,11 @@ def one_model(*names: str | None) -> str:
     if len(given) != 1:
         count = "missing" if not given else f"given {len(given)} times"
         raise ParameterError("MODEL", count, "name one model", "see pecli models")
-    _note_preset(given[0])
+    note_preset(given[0])
     return given[0]
 
 
-def _note_preset(name: str) -> None:
+def note_preset(name: str) -> None:
     """Say what a short name stands for."""
     from pecli.models.presets import stands_for
 
@@ -218,7 +218,7 @@ def numbers(name: str, text: str) -> Array:
     """An array: numbers on the command line, as positions are spelled, or those in a file."""
     import numpy as np
 
-    from pecli.engine.schemes.positions import GivenPositions
+    from pecli.engine.schemes.given_positions import GivenPositions
     from pecli.tensors.inputs import read_numbers
 
     rule = GivenPositions(help="")
@@ -249,9 +249,9 @@ def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspe
     return [option(name, rule, kind) for name, rule in kind.parameters().items() if name not in without]
 
 
-def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> tuple[Scheme, str | None]:
-    """The scheme of that name that the words ask for, and the model that they name; `defaults` count for what they
-    leave out.
+def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> tuple[Scheme, str | None, str | None]:
+    """The scheme of that name that the words ask for, and the model and its type of layers that they name; `defaults`
+    count for what they leave out.
     """
     kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
@@ -263,7 +263,7 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
         others = instead.get(label, ("config", "model"))
         if label in values and all(values.get(other) is None for other in (label, *others)):
             values[label] = text
-    return scheme_from(kind, values), values["config"] or values["model"]
+    return scheme_from(kind, values), values["config"] or values["model"], values["layer_type"]
 
 
 def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
@@ -285,7 +285,7 @@ def names_model(values: Mapping[str, Any]) -> bool:
     if not names and (layer_type := values.get("layer_type")) is not None:
         raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
     if names:
-        _note_preset(names[0])
+        note_preset(names[0])
     return bool(names)
 
 

@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from pecli.cli import Exit, command, command_line, options, print_note
+from pecli.cli import Exit, command, made_by, options, print_note
 from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
 from pecli.errors import FileError, ParameterError
-from pecli.files import open_tensors
-from pecli.files.load import SHARD_KINDS
+from pecli.files.load import SHARD_KINDS, open_tensors
 from pecli.models.find import NamedModel, config_file, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
@@ -26,18 +25,19 @@ MAX_PIXELS = 1 << 26
 """Pixels of a figure, each of which takes a dozen bytes on the way; it is laid out at 100 dots per inch at least."""
 
 _LOOK = "Look"
-_WHAT = "Files (or FILE:NAME; - is a .npy on standard input); or a scheme with its options, or a model, which stands"
-_WHAT += " for rope --model MODEL; and more of them after --against."
+_KIND = f"{', '.join(KINDS)}; see below. (default: heatmap, or what fits)"
+_WHAT = "Files (or FILE:NAME; - is a .npy on standard input); a scheme with its options; or a model, with --layer-type"
+_WHAT += " for one of its encodings. More of them come after --against."
 
 
 @command(
     options.argument("what", "FILE…|SCHEME…|MODEL…", _WHAT, several=True),
-    options.text("--kind -k", "NAME", f"{', '.join(KINDS)}; see below. (default: heatmap)", choices=tuple(KINDS)),
-    options.output("Write a figure, else draw in the terminal: .png, .svg or .pdf; of circles a .gif, too.", ""),
+    options.text("--kind -k", "NAME", _KIND, choices=tuple(KINDS)),
+    options.output("Write a figure instead of drawing in the terminal: .png, .svg, .pdf; circles also as .gif.", ""),
     options.text("--channels", "INTEGER,…", "Channels, pairs or heads to draw."),
     options.text("--label", "TEXT", "Name a curve or panel; once for each, in order.", several=True),
     options.text("--title", "TEXT", "Override the title.", _LOOK),
-    options.text("--size", "WxH", "Inches of a figure. (default: 8 wide, as high as the panels are)", _LOOK),
+    options.text("--size", "WxH", "Size of a figure in inches. (default: 8 wide, the height by its panels)", _LOOK),
     options.text("--dpi", "INTEGER", "Dots per inch. (default: 100)", _LOOK, rule=DPI),
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
@@ -78,9 +78,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
             rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
             raise ParameterError("dpi", dots, rule, "make it smaller")
         request = PlotRequest(round(4 * high * dots), round(wide * dots), channels)
-    subjects = _subjects(what, given["label"] or ())
-    if kind is not None:
-        subjects = figures.fitting(kind, subjects)
+    subjects = figures.fitting(kind, _subjects(what, given["label"] or (), kind))
     picture = figures.titled(subjects, request, kind, given["title"])
     if output is not None:
         from pecli.views import screen
@@ -88,7 +86,8 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
 
         look = {"dark": given["dark"], "cmap": given["cmap"]}
         made = figure.render(picture, size=inches, dpi=dots, **look)
-        about = figures.about(command_line(["plot", *what], {"kind": kind, **given}), subjects)
+        about = made_by(["plot", *what], {"kind": kind, **given})
+        about["specs"] = [{"label": each.label, **each.scheme.spec()} for each in subjects if each.scheme is not None]
         boxes = save(made, output, dots, about)
         if not quiet:
             if boxes:
@@ -112,7 +111,7 @@ def _size(text: str | None) -> tuple[float, float] | None:
     return SIZE.parse("size", parts[0]), SIZE.parse("size", parts[1])
 
 
-def _subjects(words: Sequence[str], names: Sequence[str]) -> list[Subject]:
+def _subjects(words: Sequence[str], names: Sequence[str], kind: str | None) -> list[Subject]:
     """What the words name: parts separated by --against, each a scheme with its options, or files."""
     parts: list[list[str]] = [[]]
     for word in words:
@@ -133,8 +132,8 @@ def _subjects(words: Sequence[str], names: Sequence[str]) -> list[Subject]:
             if word.startswith("-") and word != "-":
                 rule = "files take no such option"
                 raise ParameterError(f"the option {word}", "unknown", rule, "see pecli plot --help")
-            if option := _model_option(word):
-                found += _of_model(word, option, defaults)
+            if _model_option(word):
+                found += _of_model(word, kind, defaults)
                 continue
             try:
                 file = open_tensors(word)
@@ -180,27 +179,31 @@ def _model_option(word: str) -> str:
 
 
 def _named(name: str) -> NamedModel:
-    return NamedModel(name, "", find_model(name), name)
+    encodings = find_model(name)
+    return NamedModel(encodings.file, "", encodings, name)  # whose own name a short one stands for
 
 
-def _of_model(word: str, option: str, defaults: dict[str, str]) -> list[Subject]:
+def _of_model(word: str, kind: str | None, defaults: dict[str, str]) -> list[Subject]:
     """The rotary tables of a model, or else what follows from its configuration."""
+    options.note_preset(word)
     named = _named(word)
-    if any(not encoding.no_table for encoding in named.encodings.ropes()):
-        return _of_scheme(["rope", option, word], defaults)
-    if made := plotted.of_model(named.encodings, named.label):
-        return made
+    if made := plotted.of_model(named.encodings, named.label, kind, int(defaults["seq_len"])):
+        return _taken_over(made, defaults)
     kinds = ", ".join(dict.fromkeys(encoding.scheme for encoding in named.encodings)) or "none"
     raise ParameterError("model", word, f"no table follows from its configuration ({kinds})", "plot its checkpoint")
 
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
-    """A scheme; what the next ones leave out is as in this one."""
-    scheme, name = options.parse_scheme(words[0], words[1:], defaults)
-    made = plotted.of_scheme(scheme)
-    if name is not None:
-        named = _named(name)
-        made = plotted.of_scheme(scheme, named.label, named.encodings.context, named.encodings.window)
+    scheme, model, layer_type = options.parse_scheme(words[0], words[1:], defaults)
+    if model is None:
+        return _taken_over(plotted.of_scheme(scheme), defaults)
+    named = _named(model)
+    label = f"{named.label} {layer_type or ''}".strip()
+    return _taken_over(plotted.of_scheme(scheme, label, named.encodings.context, named.encodings.window), defaults)
+
+
+def _taken_over(made: list[Subject], defaults: dict[str, str]) -> list[Subject]:
+    """The same; what the next schemes leave out is as in these."""
     values = made[0].scheme.spec()["parameters"] if made and made[0].scheme else {}
     defaults |= {name: str(values[name]) for name in DEFAULTS if values.get(name) is not None}
     return made

@@ -20,7 +20,7 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
 
 @command(
     options.argument("file", "FILE", "A learned table: a file, or FILE:NAME."),
-    options.text("--to", "N|HxW", "The new number of rows in all, or the new grid. (required)"),
+    options.text("--to", "N|HxW", "The new number of rows, kept ones included, or the new grid. (required)"),
     options.text("--grid", "HxW", "The grid that the rows are now."),
     options.text("--keep", "N", _KEEP, default="0", rule=Whole(help="rows", low=0, high=1 << 24)),
     options.text("--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"),

@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Flags, dtype_name
+from pecli.engine.arrays import AnyArray, Array, Flags
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms, rounding, wide
+from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
-UNITS = 4  # units of the last place that sines and powers of other libraries lose
 ROUNDED = 1.05  # times half a step: what rounding makes, where the number that was rounded is itself off a little
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
 MAX_STEP = 0.11
@@ -39,8 +38,6 @@ MAX_ELEMENTS = 8  # wrong elements that are named one by one
 MAX_SHARE = 0.25  # of the rows, columns or heads, that may be wrong in a table that is right otherwise
 MAX_LISTED = 64  # wrong rows, columns or heads
 MASKED, MASK_SHARE = -1e4, 0.05  # a value below the one that makes up more than such a share of all is a mask
-
-Samples = Mapping[str, Sample]
 
 
 @dataclass(frozen=True)
@@ -59,9 +56,7 @@ class Judge:
 
     def __call__(self, found: Explanation, atol: float | None = None) -> Explanation | None:
         """The explanation with its residual on all elements, and with how values were stored; None where it is none.
-
-        Without any edits the tensors are what they should be, or what the scheme makes.
-        """
+        Without any edits the tensors are what they should be, or what the scheme makes."""
         if found.errors is None:
             return found
         atol = self.atol if atol is None else atol
@@ -101,13 +96,8 @@ class Judge:
             for start in range(0, length, step):
                 check_time()
                 rows = np.arange(start, min(start + step, length))
-                arrays = {name: self.arrays[name][..., start : start + step, :] for name in found.tensors}
-                errors = found.errors(
-                    {
-                        name: Sample(name, dtype_name(array.dtype), one.shape, wide(array), rows)
-                        for name, array in arrays.items()
-                    }
-                )
+                parts = {name: wide(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
+                errors = found.errors({name: replace(one, name=name, values=parts[name], rows=rows) for name in parts})
                 largest, done = max(largest, _largest(errors.left)), start + len(rows)
                 if out_of_tolerance(errors, _unmasked(one.values), one.dtype, atol).any():
                     return None
@@ -151,11 +141,9 @@ def _is_noise(left: AnyArray, largest: float, noise: float) -> bool:
             continue
         neighbours = lines[1:] * lines[:-1].conj()
         slack = MAX_SIGMAS / math.sqrt(max(1, neighbours.size))
-        if np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)).max() > MAX_UNEVENNESS * noise * (
-            1 + 4 / math.sqrt(len(lines))
-        ):
-            return False
-        if abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
+        largest_line = np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)).max()
+        is_uneven = largest_line > MAX_UNEVENNESS * noise * (1 + 4 / math.sqrt(len(lines)))
+        if is_uneven or abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
             return False
     return True
 
@@ -168,51 +156,44 @@ class Located:
     errors: Errors
     wrong: Flags
 
-    def along(self, axes: tuple[int, ...]) -> Flags:
-        """Which places of some axes have a wrong element."""
-        others = tuple(axis for axis in range(self.wrong.ndim) if axis not in [each % self.wrong.ndim for each in axes])
-        return np.asarray(self.wrong.any(axis=others))
+    def along(self, *axes: int) -> Flags:
+        """Which places along some axes, counted from the last, have a wrong element; others are of length 1."""
+        count = self.wrong.ndim
+        return np.asarray(self.wrong.any(axis=tuple({*range(-count, 0)} - {*axes}), keepdims=True))
+
+    @property
+    def rows(self) -> Flags:
+        """Which rows have a wrong element."""
+        return self.along(-2).reshape(-1)
 
     @property
     def first_wrong_row(self) -> int | None:
         """The row from which on all are wrong, where all before are right, or the other way round."""
-        rows = self.along((-2,))
-        changes = np.flatnonzero(np.diff(rows)) + 1
+        changes = np.flatnonzero(np.diff(self.rows)) + 1
         return int(changes[0]) if len(changes) == 1 else None
 
-    def _parts(self) -> Iterator[tuple[float, type[Any], Flags]]:
-        """Elements, where they are few; else rows, columns and heads: the share that is wrong, the kind of edit, and
-        the wrong ones.
-        """
-        count = np.count_nonzero(self.wrong)
-        whole_rows = self.wrong.ndim > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
-        if 0 < count <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
-            yield 0.0, kinds.ElementsWrong, self.wrong
-        elif self.wrong.ndim > 1:
-            leading = tuple(range(self.wrong.ndim - 2))
-            heads = [(kinds.HeadsWrong, leading)] if leading else []
-            for kind, axes in ((kinds.RowsWrong, (-2,)), (kinds.ColumnsWrong, (-1,)), *heads):
-                flags = self.along(axes)
-                if 0 < flags.mean() <= MAX_SHARE:
-                    yield float(flags.mean()), kind, flags
-
     def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:
-        """The smallest part that is wrong, with what is left of all others."""
-        for _, kind, flags in sorted(self._parts(), key=lambda each: each[0])[:1]:
-            is_row, is_head = kind is kinds.RowsWrong, kind is kinds.HeadsWrong
-            named = flags[:, None] if is_row else flags[..., None, None] if is_head else flags
-            places = [tuple(place) for place in np.argwhere(flags).tolist()]
-            which = [place[0] for place in places] if kind in (kinds.RowsWrong, kinds.ColumnsWrong) else places
-            errors = self.errors._replace(left=np.where(named, 0.0, self.errors.left))
-            yield Explanation((kind(tuple(which[:MAX_LISTED])),), scheme, (self.one.name,), errors)
+        """The smallest part that is wrong: elements, where they are few; else rows, columns or heads."""
+        count = self.wrong.ndim
+        whole_rows = count > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
+        axes_of: dict[type[Any], tuple[int, ...]] = {}
+        if np.count_nonzero(self.wrong) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
+            axes_of = {kinds.ElementsWrong: tuple(range(-count, 0))}
+        elif count > 1:
+            axes_of = {kinds.RowsWrong: (-2,), kinds.ColumnsWrong: (-1,), kinds.HeadsWrong: tuple(range(-count, -2))}
+        parts = {kind: self.along(*axes) for kind, axes in axes_of.items() if axes}
+        small = [kind for kind, flags in parts.items() if 0 < flags.mean() <= MAX_SHARE]
+        for kind in sorted(small, key=lambda kind: float(parts[kind].mean()))[:1]:
+            places = np.argwhere(parts[kind])[:MAX_LISTED, axes_of[kind]].tolist()
+            which = [place[0] if kind in (kinds.RowsWrong, kinds.ColumnsWrong) else tuple(place) for place in places]
+            errors = self.errors._replace(left=np.where(parts[kind], 0.0, self.errors.left))
+            yield Explanation((kind(tuple(which)),), scheme, (self.one.name,), errors)
 
     def is_no_scheme(self, edit: Edit) -> bool:
-        """Whether wrong rows are no padding, nor another beginning or end, which have names of their own; columns and
-        heads may be wrong by a parameter.
-        """
+        """Whether no parameter makes the part wrong: not columns, heads, padding, nor another beginning or end."""
         if not isinstance(edit, kinds.RowsWrong):
             return isinstance(edit, kinds.ElementsWrong) and self.wrong.ndim > 1
-        rows = self.along((-2,))
+        rows = self.rows
         values = np.moveaxis(self.one.values, -2, 0)[rows]
         at_an_end = (rows[0] or rows[-1]) and np.count_nonzero(rows) > 1
         return bool(np.abs(values).max(initial=0.0) > 0) and not at_an_end

@@ -203,9 +203,7 @@ def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator
 
 
 def _matched(ours: Floats, theirs: Floats) -> tuple[Indices, Indices]:
-    """For each row of the second the nearest of the first, and of the first negated, by a few random sums; −1 where
-    none is near.
-    """
+    """For each of theirs the nearest of ours, and of ours negated, by a few random sums; −1 where none is near."""
     size = math.prod(ours.shape[1:])
     some = slice(None, None, max(1, size // MAX_COMPARED))
     ours, theirs = (each.reshape(len(each), size)[:, some] for each in (ours, theirs))
@@ -240,24 +238,20 @@ def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None
 
 
 def _row_order(order: Indices, count: int) -> kinds.Rows | None:
-    here = np.arange(len(order))
-    moved = order - here
-    good = order >= 0
-    if lost := int((~good).sum()):
-        if (moved[good] == -lost).all() and not good[:lost].any():
-            return kinds.Rows("padded", lost)
-        return kinds.Rows("padded at the end", lost) if (moved[good] == 0).all() and not good[-lost:].any() else None
-    if not np.ptp(order):
-        return kinds.Rows("constant", int(order[0]))
-    if not np.ptp(moved):
-        cut = kinds.Rows("cut", len(order)) if len(order) != count else None
-        return kinds.Rows("shifted", int(moved[0])) if moved[0] else cut
-    if len(order) == count and np.array_equal(order, here[::-1]):
-        return kinds.Rows("reversed")
-    period = int((order[1:] == order[0]).argmax()) + 1
-    if np.array_equal(order, order[0] + here % period):
-        return kinds.Rows("wrapped", period)
-    return kinds.Rows("permuted") if len(np.unique(order)) == len(order) else None
+    here, lost, first = np.arange(len(order)), int(np.count_nonzero(order < 0)), int(order[0])
+    period = int((order[1:] == first).argmax()) + 1
+    named = {
+        kinds.Rows("cut", len(order)): here,
+        kinds.Rows("padded", lost): np.where(here < lost, -1, here - lost),
+        kinds.Rows("padded at the end", lost): np.where(here < len(order) - lost, here, -1),
+        kinds.Rows("constant", first): np.full(len(order), first),
+        kinds.Rows("shifted", first): here + first,
+        kinds.Rows("reversed"): count - 1 - here,
+        kinds.Rows("wrapped", period): first + here % period,
+        kinds.Rows("permuted"): order if not lost and len(np.unique(order)) == len(order) else here[:0],
+    }
+    found = next((rows for rows, places in named.items() if np.array_equal(order, places)), None)
+    return found if found != kinds.Rows("cut", count) else None
 
 
 def _in_heads(order: Indices) -> Edit | None:

@@ -339,10 +339,8 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation:
-    """Edits that make the table of the prior, or of the scheme that was found, the table at hand.
-
-    A search proposes it with what it leaves; `acceptance` says whether it is one, and measures residual and noise.
-    """
+    """Edits that make the table of the prior, or of the scheme that was found, the table at hand. A search proposes it
+    with what it leaves; `acceptance` says whether it is one, and measures residual and noise."""
 
     edits: tuple[Edit, ...]
     scheme: Scheme | None

@@ -102,21 +102,19 @@ class Form:
 
     def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
         """The parts of an array (…, positions, frequencies), as views, whatever its values are; None where its shape is
-        not that of this form. Doubled columns become copies along a new first axis.
-        """
+        not that of this form. Doubled columns become copies along a new first axis."""
         factors = self._factors()
         last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
         if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):
             return None
-        letters = [k for axis in factors for k in axis]
         if self.arrangement == "rows":
             if not leading or leading[-1] % 2:
                 return None
             leading = (*leading[:-1], 2, leading[-1] // 2)
-            names = [*("-" * (len(leading) - 2)), "p", "-", *letters]
-        else:
-            names = [*("p" if self.arrangement == "stacked" else "-" * len(leading[:1])), *("-" * (len(leading) - 1))]
-            names += letters
+        letters = [k for axis in factors for k in axis]
+        names = ["-"] * len(leading) + letters
+        if self.arrangement in ("rows", "stacked"):
+            names[-2 - len(letters) if self.arrangement == "rows" else 0] = "p"
         array = array.reshape(*leading, *(frequencies if k == "f" else 2 for k in letters))
         places_of = PLACES.get(self.arrangement, PLACES["both"])
         return [PartView(part, _taken(array, names, places), sign < 0) for part, sign, places in places_of]
@@ -138,10 +136,8 @@ class Form:
         return self.undo(array, array.shape[-len(last)] // last[0])
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """The parts of an array in this form, each (positions, frequencies); None where it cannot be.
-
-        With noise, doubled columns may differ by that much of the largest, root mean square.
-        """
+        """The parts of an array in this form, each (positions, frequencies); None where it cannot be. With noise,
+        doubled columns may differ by that much of the largest, root mean square."""
         if self.padded:
             if array.ndim != 2 or not array.shape[1] % 2:
                 return None

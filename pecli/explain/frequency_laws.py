@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -86,10 +86,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Law:
-    """base^(−i/half), for i < count, after a scaling; positions times `scale`; from pair `rotating` on, 0.
-
-    Parameters of the scaling go by their own names.
-    """
+    """base^(−i/half), for i < count, after a scaling; positions times `scale`; from pair `rotating` on, 0."""
 
     count: int
     half: float
@@ -143,26 +140,21 @@ class Fit:
         return replace(self, cost=self.cost + more, open=said or self.open)
 
 
-class Searched(NamedTuple):
-    """Where values of a parameter are looked for, and those that models have, the likeliest first."""
-
-    low: float
-    high: float
-    usual: tuple[float, ...]
-
-
-SEARCHED = {
-    "base": Searched(1.5, 1e12, BASES),
-    "factor": Searched(0.01, 1e4, (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)),
-    **dict.fromkeys(
-        ("original_max_position_embeddings", "max_position_embeddings", "length"), Searched(64.0, 2.0**22, LENGTHS)
-    ),
-    "beta_fast": Searched(0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
-    "beta_slow": Searched(0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
-    "low_freq_factor": Searched(0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
-    "high_freq_factor": Searched(0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
-    "scale": Searched(1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, 180 / math.pi, math.pi / 180, 2 * math.pi, math.pi)),
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)
+_OF_LENGTHS = (64.0, 2.0**22, LENGTHS)
+SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
+    "base": (1.5, 1e12, BASES),
+    "factor": (0.01, 1e4, FACTORS),
+    "original_max_position_embeddings": _OF_LENGTHS,
+    "max_position_embeddings": _OF_LENGTHS,
+    "length": _OF_LENGTHS,
+    "beta_fast": (0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
+    "beta_slow": (0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
+    "low_freq_factor": (0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
+    "high_freq_factor": (0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
+    "scale": (1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, *SCALES, math.pi)),
 }
+"""From where to where values of a parameter are looked for, and those that models have, the likeliest first."""
 
 
 def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
@@ -206,7 +198,7 @@ def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> flo
 
 def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
     """The value as somebody would have written it: the plainest that fits about as well as the best."""
-    value, usual = math.exp(log), SEARCHED[name].usual
+    value, (_, _, usual) = math.exp(log), SEARCHED[name]
     least = float(_misfits(law, name, curve, [value])[0])
     allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
     near = [each for each in usual if abs(math.log(each / value)) < 0.2]
@@ -265,9 +257,7 @@ class WaveScheme:
 
 
 def wave_scheme(scheme: Scheme, names: tuple[str, ...]) -> WaveScheme | None:
-    """The scheme as seen by the search, for tensors of these names; None where it has no waves, or its rows do not
-    follow each other.
-    """
+    """The scheme for tensors of these names; None where it has no waves, or its rows do not follow each other."""
     waves = scheme.wave_table()
     if waves is None:
         return None
@@ -305,34 +295,26 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
 
 def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
     """The difference of two laws, parameter by parameter."""
-    prior, edits = expected.law, []
+    scheme, prior, rows = expected.scheme, expected.law, list[tuple[str, Any, Any]]()
     if law.count != prior.count:
-        edits.append(Parameter("dim", expected.scheme.wave_table().dim, 2 * law.count))
+        rows.append(("dim", scheme.wave_table().dim, 2 * law.count))
         prior = replace(prior, count=law.count, half=prior.half * law.count / prior.count)
-    if law.base != prior.base:
-        edits.append(Parameter("base", prior.base, law.base))
-    if law.count != expected.law.count and law.half == expected.law.half:
-        name, *_ = expected.scheme.wave_edit("exponent", prior.half, law.half)
-        edits.append(Parameter(name, round(2 * law.half), "same"))
-    elif law.half != prior.half:
-        name, *values = expected.scheme.wave_edit("exponent", prior.half, law.half)
-        edits.append(Parameter(name, *(round(each) if abs(each - round(each)) < 1e-9 else each for each in values)))
-    if law.scale != prior.scale:
-        edits.append(Parameter("scale", prior.scale, law.scale))
+    rows.append(("base", prior.base, law.base))
+    name, *values = scheme.wave_edit("exponent", prior.half, law.half)
+    usual, found = (round(value) if abs(value - round(value)) < 1e-9 else value for value in values)
+    kept = law.count != expected.law.count and law.half == expected.law.half
+    rows.append((name, round(2 * law.half), "same") if kept else (name, usual, found))
     kind, other = name_of(prior.scaling), name_of(law.scaling)
-    if (other, law.times) != (kind, prior.times):
-        edits.append(Parameter("scaling", kind, other if law.times == prior.times else f"{other}, applied twice"))
-    brief = law.scaling.brief()
+    twice = "" if law.times == prior.times else ", applied twice"
+    rows += [("scale", prior.scale, law.scale), ("scaling", kind, f"{other}{twice}")]
     for name in law.scaling.frequency_parameters():
-        ours = getattr(prior.scaling, name) if kind == other else None
-        value = getattr(law.scaling if kind == other else brief, name)
-        if value != ours and name == "divisors" and ours is not None:
-            ours, value = _which_divisors(expected.scheme, ours, value)
-        if value != ours:
-            edits.append(Parameter(name, ours, value))
-    if law.rotating != prior.rotating and kind == other:
-        edits.append(Parameter("rotating_pairs", *(each.rotating or each.count for each in (prior, law))))
-    return tuple(edits)
+        ours: Any = getattr(prior.scaling, name) if kind == other else None
+        theirs = getattr(law.scaling if kind == other else law.scaling.brief(), name)
+        is_list = name == "divisors" and ours not in (None, theirs)
+        rows.append((name, *(_which_divisors(scheme, ours, theirs) if is_list else (ours, theirs))))
+    if kind == other:
+        rows.append(("rotating_pairs", prior.rotating or prior.count, law.rotating or law.count))
+    return tuple(Parameter(*row) for row in rows if row[1] != row[2])
 
 
 def _which_divisors(scheme: Scheme, ours: tuple[float, ...], theirs: tuple[float, ...]) -> tuple[str, str]:

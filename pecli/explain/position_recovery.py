@@ -27,7 +27,7 @@ from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Explanation
 from pecli.explain.recipe_search import constructed, distance, scheme_errors
-from pecli.explain.sample import BASES, Sample, digits, plainest, precision
+from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
@@ -41,28 +41,26 @@ KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 
 STEPS = 16  # of rounding, that values may be off by
 
 
-def tolerance(one: Sample) -> float:
-    """How far values may be from those of a scheme."""
-    return GRID_SLACK + STEPS * precision(one.dtype)
+def tolerance(one: Sample, scheme: Any = None) -> float:
+    """How far values may be from those of a scheme, whose angles may be many radians."""
+    angle = 0.0
+    if scheme is not None:
+        furthest = max(abs(float(value)) for values in scheme.coordinates().values for value in values)
+        angle = furthest * float(max(scheme.inverse_frequencies()))
+    return GRID_SLACK + STEPS * precision(one.dtype) + ANGLE_NOISE * angle
 
 
-def _grid_tolerance(one: Sample, scheme: Any) -> float:
-    """The same for a scheme whose angles may be many radians."""
-    furthest = max(abs(float(value)) for values in scheme.coordinates().values for value in values)
-    return tolerance(one) + ANGLE_NOISE * furthest * float(max(scheme.inverse_frequencies()))
-
-
-def recognise_grid(judge: Judge) -> Iterator[Explanation]:
-    """Schemes on grids that make the tables."""
-    some = list(judge.samples.values())
-    if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
-        yield from _first_match(_on_grids(judge.samples), judge, partial(_grid_tolerance, some[0]))
+def recognise_grid(judge: Judge, prior: Any = None) -> Iterator[Explanation]:
+    """Schemes on grids that make the tables; those of the prior's style and grid are tried first."""
+    one, *_ = judge.samples.values()
+    if _is_whole(judge) and one.shape[-2] <= MAX_POINTS:
+        yield from _first_match(_on_grids(judge.samples, prior), judge, partial(tolerance, one))
 
 
 def recognise_positions(judge: Judge) -> Iterator[Explanation]:
     """Schemes at given positions that make the tables."""
-    some = list(judge.samples.values())
-    if _is_whole(some) and 2 <= some[0].shape[-2] <= MAX_ROWS and some[0].dtype in ("float32", "float64"):
+    one, *_ = judge.samples.values()
+    if _is_whole(judge) and 2 <= one.shape[-2] <= MAX_ROWS and one.dtype in ("float32", "float64"):
         yield from _first_match(_at_positions(judge.samples), judge, lambda scheme: SLACK)
 
 
@@ -70,15 +68,16 @@ def _is_rotary(reading: Reading) -> bool:
     return reading.form.arrangement in ("alone", "stacked")
 
 
-def _plain_readings(samples: Mapping[str, Sample]) -> Iterator[Reading]:
+def _plain_readings(samples: Samples) -> Iterator[Reading]:
     """Readings of both functions, axes being as schemes have them."""
     for each in readings(samples):
         if len(each.parts) == 2 and not each.edits and each.form.arrangement not in ("pairs", "complex"):
             yield each
 
 
-def _is_whole(some: Sequence[Sample]) -> bool:
+def _is_whole(judge: Judge) -> bool:
     """Whether all rows are there, and not all the same, on which every grid would do."""
+    some = list(judge.samples.values())
     whole = all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
     return whole and any((one.values != one.values[..., :1, :]).any() for one in some)
 
@@ -95,7 +94,7 @@ def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Sc
                 return
 
 
-def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+def _on_grids(samples: Samples, prior: Any) -> Iterator[Scheme]:
     """Tables of every style; other tokens have rows of no rotation, or of zeros."""
     one = next(iter(samples.values()))
     rotary = next(filter(_is_rotary, _plain_readings(samples)), None)
@@ -106,7 +105,8 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
         dim, common = 2 * rotary.channels, {**common, "layout": rotary.form.doubled or "compact"}
     styles: list[tuple[GridStyle, Any]] = [(style, None) for style in (ROTARY if rotary else ADDED).values()]
     styles += [(ROTARY["flux"], known) for known in KNOWN_AXES if rotary and sum(known) == dim]
-    for style, channels in styles:
+    style_of, grid_of = (getattr(prior, name, None) for name in ("style", "grid"))
+    for style, channels in sorted(styles, key=lambda each: each[0].name != style_of):
         try:
             blocks = style.blocks(dim, channels)
         except ParameterError:
@@ -128,7 +128,8 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                 continue
             given = {**common, "dim": dim, "axes": channels, "style": style.name}
             given["keep"] = keep if keep != style.keep else None
-            for more in _grid_parameters(style, blocks, points, keep, limit):
+            grids = sorted(_grids(len(points), style), key=lambda grid: grid != grid_of)
+            for more in _grid_parameters(style, grids, blocks, points, keep, limit):
                 yield from constructed(Rope if rotary else Sinusoidal, **given, **more)
 
 
@@ -136,28 +137,27 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
     """cos + i·sin, one column per frequency."""
     if style.layout == "interleaved":
         return values[:, 1::2] + 1j * values[:, 0:-1:2]
-    half = values.shape[1] // 2
-    if style.sines_first:
-        return values[:, half:] + 1j * values[:, :half]
-    found, done = [], 0
-    for block in blocks:
-        sines = values[:, done : done + block.pairs]
-        found.append(values[:, done + block.pairs : done + block.channels] + 1j * sines)
-        done += block.channels
-    return np.concatenate(found, axis=1)
+    pairs = [values.shape[1] // 2] if style.sines_first else [block.pairs for block in blocks]
+    parts = np.split(values, np.cumsum(np.repeat(pairs, 2)), axis=1)
+    return np.concatenate([cos + 1j * sin for sin, cos in zip(parts[::2], parts[1::2], strict=False)], axis=1)
 
 
 def _grid_parameters(
-    style: GridStyle, blocks: Sequence[AxisBlock], waves: Complex, keep: int, limit: float
+    style: GridStyle,
+    grids: Sequence[tuple[int, ...]],
+    blocks: Sequence[AxisBlock],
+    waves: Complex,
+    keep: int,
+    limit: float,
 ) -> Iterator[dict[str, Any]]:
-    """Every grid whose equal places have equal rows (points, pairs), with the numbers that may go with it."""
+    """Those grids whose equal places have equal rows (points, pairs), with the numbers that may go with it."""
     steps = np.abs(np.diff(waves, axis=0))  # along a slow axis, rows are equal until the next place
     if not ((steps.max(axis=0) > MIN_STEP) & (np.mean(steps <= limit, axis=0) > MIN_EQUAL)).any():
         return
     first = 0 if style.keep_last else keep
     axes = np.array([block.axis for block in blocks for _ in block.indices][: waves.shape[1]])
     own = [axes == axis for axis in range(len(style.axes))]
-    for grid in _grids(len(waves), style):
+    for grid in grids:
         coordinates = style.coordinates(grid, keep, None, None)
         index = coordinates.index(first, first + len(waves))
         tables = [_by_place(waves[:, columns], place, limit) for columns, place in zip(own, index, strict=True)]
@@ -245,11 +245,12 @@ MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
 SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
-def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+def _at_positions(samples: Samples) -> Iterator[Scheme]:
     """Schemes at the positions that the slowest channels tell; those of a range are left to other searches."""
     for reading in _plain_readings(samples):
         pairs, rotary = reading.channels, _is_rotary(reading)
-        common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype}
+        layout = (reading.form.doubled or "compact") if rotary else reading.form.arrangement
+        common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype, "layout": layout}
         if rotary:
             yield from _on_axes(reading, common)
         for cos_first in (True,) if rotary else (False, True):
@@ -259,16 +260,13 @@ def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                 if len(places) == 1 and (np.diff(places[0]) == 1).all():
                     continue
                 for more in _sections(places, follows) if rotary else ():
-                    layout = reading.form.doubled or "compact"
-                    yield from constructed(Rope, base=base, layout=layout, **common, **more)
+                    yield from constructed(Rope, base=base, **common, **more)
                 if not rotary and len(places) == 1:
                     half = (len(places[0]) + 1) // 2
                     is_relative = half > 1 and places[0] == [*range(half - 1, -half, -1)]
                     more = {"relative": True, "seq_len": half} if is_relative else {"positions": places[0]}
-                    more |= {"layout": reading.form.arrangement, "cos_first": cos_first}
-                    yield from constructed(
-                        Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more
-                    )
+                    more |= {"cos_first": cos_first, "freq_shift": float(pairs - denominator)}
+                    yield from constructed(Sinusoidal, base=base, **common, **more)
 
 
 def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:
@@ -280,8 +278,7 @@ def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:
             every = [_axes(part, base ** (-np.arange(part.shape[1]) / part.shape[1])) for part in parts]
             places = [each[0][0] for each in every if each and len(each[0]) == 1]
             if len(places) == len(parts):
-                more = {"axes": axes, "positions": places, "layout": reading.form.doubled or "compact"}
-                yield from constructed(Rope, base=base, **common, **more)
+                yield from constructed(Rope, base=base, axes=axes, positions=places, **common)
 
 
 def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -327,12 +324,15 @@ def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[in
             follows[column] = len(places)
             places.append(angle / theta)
             errors.append(_error(angle / theta, theta))
-    rounded = [np.rint(axis) for axis in places]
-    whole = [np.abs(axis - near).max() < 0.02 for axis, near in zip(places, rounded, strict=True)]
-    return [
-        [int(value) for value in near] if is_whole else [plainest(value, 4 * SLACK) for value in axis.tolist()]
-        for axis, near, is_whole in zip(places, rounded, whole, strict=True)
-    ], follows
+    return [_written(axis) for axis in places], follows
+
+
+def _written(positions: Floats) -> list[float]:
+    """Whole numbers, where all are near some; else as somebody would have written them."""
+    whole = np.rint(positions)
+    if np.abs(positions - whole).max() < 0.02:
+        return [int(value) for value in whole]
+    return [plainest(value, 4 * SLACK) for value in positions.tolist()]
 
 
 def _error(positions: Floats, theta: float) -> float:

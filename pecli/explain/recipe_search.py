@@ -6,7 +6,7 @@ Nothing here knows what a parameter means: schemes make their tables, and those 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -21,15 +21,14 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Errors, Explanation, Parameter, Recipe, Runtime
+from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.frequency_laws import WaveScheme
-from pecli.explain.sample import BASES, Sample, plainest, precision, rms, rounding
+from pecli.explain.sample import BASES, UNITS, Sample, Samples, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
-UNITS = 4  # of the last place of float32, that the sines of other libraries and an attention factor may lose
 PHASE_UNITS = 16
 """Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
 ANGLE_SLACK = 1e-6  # the relative error of an angle that is read off float32 cosines and sines
@@ -39,8 +38,6 @@ MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a rec
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
 share means nothing, however many the elements."""
-
-Samples = Mapping[str, Sample]
 
 
 class Distance(NamedTuple):
@@ -68,15 +65,17 @@ NOWHERE = Distance(math.inf, math.inf)
 
 def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Distance:
     """How far tables are from a scheme's, by its names for them; frequencies relatively. Rows are taken from the whole
-    table in blocks, since rows that follow each other are made at once; or so many from its beginning.
-    """
+    table in blocks, since rows that follow each other are made at once; or so many from its beginning."""
 
     def some(one: Sample) -> Indices:
         count = len(one.rows)
         starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
         return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))[: rows_from_start or None]
 
-    errors = _errors_by_tensor(scheme, samples, some)
+    try:
+        errors = _errors_by_tensor(scheme, samples, some)
+    except ParameterError:  # a runtime may not have it
+        return NOWHERE
     if not errors or not all(each.left.size and np.isfinite(each.left).all() for each in errors):
         return NOWHERE
     off = np.concatenate([np.abs(each.left).reshape(-1) for each in errors])
@@ -85,24 +84,19 @@ def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Dist
     return Distance(rms(off), float(off.max()), off.size, beyond, tuple(columns.tolist()))
 
 
-def _distance(make: Callable[[], Scheme], samples: Samples, rows_from_start: int = 0) -> Distance:
-    try:
-        return distance(make(), samples, rows_from_start)
-    except ParameterError:  # there is no such scheme
-        return NOWHERE
-
-
 def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     """The runtimes and the recipe that make these tables of the prior's parameters, where its own are not they."""
     if "recipe" not in prior.parameters():
         return None
     allowed = max(_allowed(one.values) for one in samples.values())
-    ways = ((name, made) for name in prior.runtime_names() for made in constructed(prior.computed_as, way=name))
-    runtimes = [name for name, made in ways if name in EMULATED or made.runtime_causes()]
+    names = (*prior.runtime_names(), *prior.recipe_names())
+    made = {name: scheme for name in names for scheme in constructed(prior.computed_as, way=name)}
+    runtimes = [name for name in prior.runtime_names() if name in made]
+    runtimes = [name for name in runtimes if name in EMULATED or made[name].runtime_causes()]
     own = distance(prior, samples)
-    found = dict.fromkeys((*runtimes, *prior.recipe_names()), own)
+    found = {name: own for name in made if name in (*runtimes, *prior.recipe_names())}
     for rows in (FEW_ROWS, 0):  # a few rows rule most of them out
-        far = {name: _distance(partial(prior.computed_as, name), samples, rows) for name in found}
+        far = {name: distance(made[name], samples, rows) for name in found}
         errors = {name: off.largest if name in runtimes else off.beyond_drift for name, off in far.items()}
         found = {name: off for name, off in far.items() if errors[name] <= allowed}
     explained = max((off.explained(allowed) for off in found.values()), default=0.0)
@@ -114,7 +108,7 @@ def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     nearer = gain >= MIN_GAIN * missing and (gain > 0 or (telling and own.exceeds(nearest)))
     if not nearer or {*STORED} & {*near}:  # which says no more than the dtype does
         return None
-    scheme = prior.computed_as(near[0])
+    scheme = made[near[0]]
     recipes = [Recipe(name) for name in near if name not in runtimes]
     same = [name for name in near if name in runtimes]
     by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_causes())] if same else []
@@ -148,8 +142,7 @@ def reading_samples(reading: Reading, prior: WaveScheme | None, scheme: Any) -> 
 
 def recognise_narrow(judge: Judge) -> Iterator[Explanation]:
     """Rotary tables from position 0 on whose angles were rounded to bfloat16: no law has such frequencies, and the base
-    is the plainest number within the error of the slowest.
-    """
+    is the plainest number within the error of the slowest."""
     samples = judge.samples
     if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
         return
@@ -227,6 +220,11 @@ def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Samples]
     return errors
 
 
+def by_scheme(edits: Iterable[Edit], scheme: Scheme, names: Iterable[str]) -> Explanation:
+    """The proposal that a scheme makes tensors, which the edits tell."""
+    return Explanation(tuple(edits), scheme, tuple(names), scheme_errors(scheme))
+
+
 def _allowed(values: AnyArray) -> float:
     """The error that float32 arithmetic and the quantisation of the values may make."""
     size = max(1.0, float(np.abs(values).max(initial=0)))
@@ -235,10 +233,8 @@ def _allowed(values: AnyArray) -> float:
 
 
 def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """The one parameter that makes the tables with another value, in any scheme: the default, another option, or a
-    usual number.
-    """
-    samples, other = judge.samples, cast(Any, prior)
+    """One parameter of any scheme with another value: the default, another option, or a usual number."""
+    samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
     if distance(prior, samples).largest <= allowed:
         return
@@ -256,7 +252,7 @@ def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
             kind = int if isinstance(parameter, Whole) else float
             values = (kind(each) for each in dict.fromkeys((*near, *sizes, *range(33), *BASES)) if kind(each) == each)
         for value in values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ():
-            changed = partial(replace, other, **{name: value})
-            if value != given and _distance(changed, samples, FEW_ROWS).largest <= allowed:
-                edit, scheme = Parameter(name, given, value), changed()
-                yield from judge.accepted([Explanation((edit,), scheme, tuple(samples), scheme_errors(scheme))])
+            others = constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ()
+            for scheme in others:
+                if distance(scheme, samples, FEW_ROWS).largest <= allowed:
+                    yield from judge.accepted([by_scheme([Parameter(name, given, value)], scheme, samples)])

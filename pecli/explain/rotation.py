@@ -18,7 +18,7 @@ from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
 from pecli.explain.frequency_laws import WaveScheme, wave_scheme
-from pecli.explain.sample import Sample, grain, precision, rms
+from pecli.explain.sample import UNITS, Sample, grain, precision, rms
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.sinusoid_search import explain_readings
 from pecli.explain.time_limit import limited
@@ -30,7 +30,6 @@ MAX_HEADS, MAX_ROWS = 16, 96  # of queries or keys that tell mistakes apart
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
 UNKNOWN = -(1 << 62)  # stands for the position of a row that no position explains
 MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in units of the largest frequency
-UNITS = 4  # of the last place of the largest channel, that a rotation may lose
 LAYOUTS = ("halves", "interleaved")
 
 Pair = tuple[Floats, Floats]
@@ -147,9 +146,8 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         if same_dim and each.edits and all(edit["edit"] == "parameter" for edit in each.edits):
             known = [(edit["name"], edit["expected"], edit["found"]) for edit in each.edits]
             named = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in known]
-            yield Mistake(
-                tuple(kinds.Parameter(*one) for one in named), replace(plan, rope=each.scheme).render(), each.scheme
-            )
+            others = tuple(kinds.Parameter(*one) for one in named)
+            yield Mistake(others, replace(plan, rope=each.scheme).render(), each.scheme)
 
 
 def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
@@ -278,9 +276,7 @@ class Rotated:
         return None
 
     def _ways(self) -> list[tuple[slice, tuple[str, str]]]:
-        """Channels and layouts of pairs whose quotient leaves little, going by the first positions and heads; the
-        likeliest first.
-        """
+        """Channels and layouts of pairs whose quotient leaves little in a few rows and heads, the likeliest first."""
         few = (..., slice(FEW), slice(FEW), slice(None))[-self.before.ndim :]
         spans = self._spans()
         ways = [*product(spans, dict.fromkeys((self.plan.layouts, *product(LAYOUTS, LAYOUTS))))]
@@ -316,8 +312,7 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
 
 def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
     """The position of each row (rows,) of directions (rows, pairs), the one nearest to the expected where slow pairs do
-    not tell; `UNKNOWN` where none fits.
-    """
+    not tell; `UNKNOWN` where none fits."""
     size = np.abs(turned)
     weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
     places = expected.astype(np.float64)
@@ -333,8 +328,7 @@ def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
 
 def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str]) -> tuple[Complex, float]:
     """Pairs after divided by pairs before (positions, pairs): the rotation of every position and pair that comes
-    nearest, over all heads and batches, and its relative error.
-    """
+    nearest, over all heads and batches, and its relative error."""
     sides = [halved(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
     x, y = (np.moveaxis(a + 1j * b, -2, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))

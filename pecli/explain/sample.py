@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 MAX_FULL_READ = 1 << 21  # elements of a tensor that is read whole
 MAX_ELEMENTS = 1 << 18  # elements that are measured
 RUN, SPREAD = 1024, 256
+UNITS = 4  # of the last place, that sines and powers of other libraries, rotations and factors may lose
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class Sample:
     def float_dtype(self) -> str:
         """The dtype of a scheme that makes such a tensor."""
         return self.dtype if self.dtype in SIGNIFICAND_BITS else "float32"
+
+
+Samples = Mapping[str, Sample]
 
 
 def sample(name: str, array: Array, whole: bool = False) -> Sample:
@@ -184,16 +188,11 @@ def plain(value: float, error: float) -> Iterator[float]:
     >>> next(plain(9999.98, 0.1)), next(plain(8190.0, 5.0)), next(plain(0.3333, 1e-6))
     (10000.0, 8192.0, 0.3333)
     """
-    found: list[float] = []
-    for places in range(MAX_DIGITS):
-        rounded = float(f"{value:.{places}e}")
-        if places == 2 and value >= 64:  # powers of two are plainer than other numbers of three digits
-            found.append(2.0 ** round(math.log2(value)))
-        found.append(rounded)
-    for each in dict.fromkeys(found):
-        if abs(each - value) <= error:
-            yield each
-    if value not in found:
+    written = [float(f"{value:.{places}e}") for places in range(MAX_DIGITS)]
+    if value >= 64:  # powers of two are plainer than other numbers of three digits
+        written.insert(2, 2.0 ** round(math.log2(value)))
+    yield from (each for each in dict.fromkeys(written) if abs(each - value) <= error)
+    if value not in written:
         yield value
 
 

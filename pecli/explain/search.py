@@ -15,10 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from pecli.engine.arrays import Array, dtype_name, holds, numpy_dtype
+from pecli.engine.arrays import AnyArray, Array, dtype_name, holds, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
+from pecli.explain import recipe_search as recipes
 from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
@@ -26,17 +27,9 @@ from pecli.explain.edits import Edit, Errors, Explanation, best, merged, paramet
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import wave_scheme
-from pecli.explain.position_recovery import recognise_grid, recognise_positions
-from pecli.explain.recipe_search import (
-    FEW_ROWS,
-    distance,
-    explain_computed,
-    explain_parameter,
-    recognise_narrow,
-    scheme_errors,
-    tables_of,
-)
-from pecli.explain.sample import Sample, precision, sample, wide
+from pecli.explain.position_recovery import recognise_grid, recognise_positions, tolerance
+from pecli.explain.recipe_search import distance, scheme_errors
+from pecli.explain.sample import UNITS, Sample, Samples, precision, sample, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -48,11 +41,9 @@ MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, w
 MIN_ANGLE = 2.0
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
-UNITS = 4  # of the last place, by which an explanation may be off values of order one
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
 
-Samples = Mapping[str, Sample]
 Search = Callable[[Any, Judge], Iterable[Explanation]]
 Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
 
@@ -60,11 +51,11 @@ Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
     out: list[Explanation] = []
-    for part, scheme in cast(Any, prior).parts if prior.holds_several else ():
-        own = {name.removeprefix(f"{part}."): table for name, table in found.items() if name.startswith(f"{part}.")}
-        reasons = explain(scheme, own, atol)
-        out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in reasons]
     if prior.holds_several:
+        for part, scheme in cast(Any, prior).parts:
+            own = {name.removeprefix(f"{part}."): found[name] for name in found if name.startswith(f"{part}.")}
+            reasons = explain(scheme, own, atol)
+            out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in reasons]
         return out
     found = {name: array for name, array in found.items() if array.size}
     with limited():
@@ -88,8 +79,8 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterato
             reread = {name: np.ascontiguousarray(array).view(numpy_dtype(found)) for name, array in arrays.items()}
         judge = Judge(_samples(reread), max(atol, UNITS * precision(found)), prior.dtype, reread)
         some = any((np.abs(one.values) > judge.atol).any() for one in judge.samples.values())  # most bits are of zero
-        if some and distance(prior, judge.samples, FEW_ROWS).largest <= judge.atol:
-            yield from judge.accepted([Explanation((kinds.Bits(found),), prior, tuple(arrays), scheme_errors(prior))])
+        if some and distance(prior, judge.samples, recipes.FEW_ROWS).largest <= judge.atol:
+            yield from judge.accepted([recipes.by_scheme([kinds.Bits(found)], prior, arrays)])
 
 
 def _samples(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, Sample]:
@@ -98,36 +89,36 @@ def _samples(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, S
 
 def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
-    waves = [name for name in ("cos", "sin") if name in samples]
-    for edit in (kinds.Incomplete("halves"), kinds.Incomplete("interleaved"), kinds.Incomplete("angles")):
-        done = [_finished(edit.found, samples[name]) for name in waves]
-        whole = [each and _finished(edit.found, sample(each.name, arrays[each.name], whole=True)) for each in done]
-        tables = {each.name: each.values for each in whole if each is not None}
-        if not waves or len(tables) < len(waves):
+    waves = [samples[name] for name in ("cos", "sin") if name in samples]
+    for edit in map(kinds.Incomplete, kinds.INCOMPLETE if waves else ()):
+        done = {one.name: one for wave in waves for one in _finished(edit.found, wave)}
+        whole = (sample(name, arrays[name], whole=True) for name in done)
+        tables = {one.name: one.values for wave in whole for one in _finished(edit.found, wave)}
+        if len(tables) < len(waves):
             continue
-        size = max(1.0, *(float(np.abs(samples[name].values).max()) for name in waves))  # of angles, say
-        limit = max(atol, size * UNITS * max(precision(samples[name].dtype) for name in waves))
-        judge = Judge({each.name: each for each in done if each is not None}, limit, prior.dtype, tables)
-        alone = Explanation((edit,), prior, tuple(waves), scheme_errors(prior))
-        others = _explained(prior, judge.samples, tables, limit)
-        with_others = (replace(each, edits=(edit, *each.edits)) for each in others)
-        if found := [*judge.accepted([alone])] or [*with_others]:
+        size = max(1.0, *(float(np.abs(one.values).max()) for one in waves))  # of angles, say
+        limit = max(atol, size * UNITS * max(precision(one.dtype) for one in waves))
+        alone = recipes.by_scheme([edit], prior, done)
+        with_others = (replace(each, edits=(edit, *each.edits)) for each in _explained(prior, done, tables, limit))
+        if found := [*Judge(done, limit, prior.dtype, tables).accepted([alone])] or [*with_others]:
             yield from found
             return
 
 
-def _finished(step: str, one: Sample) -> Sample | None:
-    """The table after the step that is missing; None where that is not what it lacks."""
+def _finished(step: str, one: Sample) -> Iterator[Sample]:
+    """The table after the step that is missing, if that is what it lacks."""
     values = one.values
     if values.ndim < 2 or np.iscomplexobj(values) or not np.isfinite(values).all():
-        return None
+        return
     if step == "angles":
         rows, size = (one.rows - one.rows[0])[:, None], np.abs(values).max()
         bent = values - values[..., :1, :] - rows * ((values[..., -1:, :] - values[..., :1, :]) / max(1, rows[-1, 0]))
-        steady = size > MIN_ANGLE and len(rows) > 2 and np.abs(bent).max() <= UNITS * precision(one.dtype) * size
-        return replace(one, values=(np.cos if one.name == "cos" else np.sin)(values)) if steady else None
+        if size > MIN_ANGLE and len(rows) > 2 and np.abs(bent).max() <= UNITS * precision(one.dtype) * size:
+            yield replace(one, values=(np.cos if one.name == "cos" else np.sin)(values))
+        return
     first, second = halved(values, step)
-    return replace(one, values=joined([first, first], step)) if first.any() and not second.any() else None
+    if first.any() and not second.any():
+        yield replace(one, values=joined([first, first], step))
 
 
 def _explained(
@@ -160,7 +151,7 @@ def _edit(fields: Mapping[str, Any]) -> Edit:
 
 
 def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
-    """A known mistake in where the rows are, of a scheme whose rows do not follow each other."""
+    """A known mistake of a scheme whose rows do not follow each other."""
     if getattr(prior, "is_range", True):
         return
     waves = judge.samples
@@ -170,11 +161,30 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
         with contextlib.suppress(ParameterError):  # some go with positions alone
             known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
-    proposals = (
-        Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
-    )
-    every = [*judge.accepted(proposals), *_other_scheme(prior, judge)]
+    proposals = [recipes.by_scheme(map(_edit, edits), scheme, waves) for edits, scheme in nearest]
+    every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
+    limit = max(map(tolerance, waves.values()))
+    if not any(len(each.mistakes) == 1 and each.residual <= limit for each in every):
+        with limited():  # what is known already stays
+            every += _other_scheme(prior, judge)
     yield from sorted(every, key=lambda each: (len(each.edits), each.residual))
+
+
+def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
+    """The frequencies of each axis, or all of them, in reverse order."""
+    pairs = [block.pairs for block in prior.axis_blocks] if prior.applied_as == "rotation" else []
+    axis, count = np.repeat(np.arange(len(pairs)), pairs), sum(pairs)
+    for words, key in (("in reverse order along each axis", axis), ("reversed", 0 * axis)) if pairs else ():
+        order = np.lexsort((-np.arange(count), key))
+        twice = {"halves": np.r_[order, order + count], "interleaved": np.c_[2 * order, 2 * order + 1].reshape(-1)}
+        columns = twice.get(prior.layout, order)
+
+        def errors(samples: Samples, columns: AnyArray = columns) -> Errors:
+            moved = {name: replace(one, values=one.values[..., columns]) for name, one in samples.items()}
+            return scheme_errors(prior)(moved)
+
+        if all(one.shape[-1] == len(columns) for one in waves.values()):
+            yield Explanation((kinds.Channels(words),), prior, tuple(waves), errors)
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
@@ -183,9 +193,9 @@ def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     return best(explain_waves(judge, expected)) if expected is not None else ()
 
 
-def _other_scheme(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
+def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """The scheme that the tables are, where it is of the same kind: its parameters are the difference."""
-    found = next(chain(recognise_grid(judge), recognise_positions(judge)), None)
+    found = next(chain(recognise_grid(judge, prior), recognise_positions(judge)), None)
     scheme: Any = found and found.scheme
     if found is None or scheme is None or scheme.name != prior.name:
         return
@@ -193,21 +203,17 @@ def _other_scheme(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     places = {*(scheme.positions or ())}
     if is_range and (len(places) == 1 or places == {*range(length)}):
         return  # one row of a range, or all in another order
-    own: Any = prior
-    if not is_range and own.grid and not scheme.grid:
-        if scheme.base == own.base and scheme.axis_blocks == own.axis_blocks:  # beside positions, nothing may be fitted
+    if not is_range and prior.grid and not scheme.grid:
+        if scheme.base == prior.base and scheme.axis_blocks == prior.axis_blocks:  # positions alone may be fitted
             yield replace(found, edits=(kinds.Parameter("positions", "those of the grid", "others"), *found.edits))
         return
-    if scheme.base != own.base and (other := own.neighbour(base=scheme.base)) is not None:
-        told = tuple(map(_edit, other.edits))
-        proposal = Explanation(told, other.scheme, found.tensors, scheme_errors(other.scheme))
+    if scheme.base != prior.base and (other := prior.neighbour(base=scheme.base)) is not None:
+        proposal = recipes.by_scheme(map(_edit, other.edits), other.scheme, found.tensors)
         if same := [*judge.accepted([proposal])]:
             yield from same
             return
     edits = parameter_edits(prior, scheme, ("seq_len", "offset") if is_range else ())
-    named = [
-        kinds.Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits
-    ]
+    named = [replace(each, found="others") if each.name == "positions" else each for each in edits]
     if named:
         yield replace(found, edits=(*named, *found.edits))
 
@@ -226,25 +232,23 @@ def _by_parameter(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     """One other parameter, in schemes of which no more is known."""
     if {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(prior, tuple(judge.samples)) is not None:
         return ()
-    return explain_parameter(prior, judge)
+    return recipes.explain_parameter(prior, judge)
 
 
 def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """A transform of the expected table."""
     ((name, one),) = judge.samples.items()
-    table = tables_of(prior.in_dtype("float64")).get(name)
+    table = recipes.tables_of(prior.in_dtype("float64")).get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return
     for found in transform(table.array().astype(np.float64), one, max(judge.atol, _units(one)), judge):
-        constant = [edit.at or 0 for edit in found.edits if isinstance(edit, kinds.Rows) and edit.order == "constant"]
-        place = kinds.Rows("constant", constant[0] + prior.first_position) if constant else None  # no row, a position
-        yield replace(
-            found, edits=tuple(place if isinstance(edit, kinds.Rows) and place else edit for edit in found.edits)
-        )
+        rows = [edit for edit in found.edits if isinstance(edit, kinds.Rows) and edit.order == "constant"]
+        places: dict[Edit, Edit] = {edit: replace(edit, at=(edit.at or 0) + prior.first_position) for edit in rows}
+        yield replace(found, edits=tuple(places.get(edit, edit) for edit in found.edits))
 
 
-def _located(prior: Scheme, one: Sample, atol: float) -> Located | None:
-    """Where a tensor is not what the prior makes, beyond the tolerance and rounding; None where shapes differ."""
+def _located(prior: Scheme, one: Sample) -> Located | None:
+    """Where a tensor is not what the prior makes, beyond rounding; None where shapes differ."""
     if not one.whole or np.iscomplexobj(one.values):
         return None
     errors = scheme_errors(prior, drifts=True)({one.name: one})
@@ -252,13 +256,13 @@ def _located(prior: Scheme, one: Sample, atol: float) -> Located | None:
         return Located(one, errors, ~(np.abs(errors.left) <= FREQUENCY_RTOL))
     if errors.left.shape != one.shape:
         return None
-    return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, atol))
+    return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, 0.0))
 
 
 def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanation]:
     """The part that is wrong, as the whole answer; `surely` where no parameter or order of rows may be the reason."""
     (one,) = judge.samples.values()
-    found = _located(prior, one, 0.0)
+    found = _located(prior, one)
     for each in found.explanations(prior) if found is not None else ():
         if not surely or (found and found.is_no_scheme(each.edits[0])):
             yield from judge.accepted([each])
@@ -267,12 +271,12 @@ def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanati
 def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """Rows up to one, or from one on, as a table of their own, where all others are right."""
     waves = judge.samples
-    every = [_located(prior, one, 0.0) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
+    every = [_located(prior, one) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
     cuts = {found.first_wrong_row if found is not None else None for found in every}
     cut = cuts.pop() if len(cuts) == 1 else None
     if cut is None or every[0] is None or not MIN_RANGE <= cut <= prior.seq_len - MIN_RANGE:
         return
-    first, last = (cut, prior.seq_len - 1) if every[0].along((-2,))[-1] else (0, cut - 1)
+    first, last = (cut, prior.seq_len - 1) if every[0].rows[-1] else (0, cut - 1)
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
     arrays = {name: one.values[..., first : last + 1, :].astype(one.dtype) for name, one in waves.items()}
     found = next(_explained(part, _samples(arrays), arrays, judge.atol, SEARCHES[3:]), None)
@@ -286,7 +290,7 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
 
 SEARCHES: Searches = (
     (
-        lambda prior, judge: judge.accepted(filter(None, [explain_computed(prior, judge.samples)])),
+        lambda prior, judge: judge.accepted(filter(None, [recipes.explain_computed(prior, judge.samples)])),
         lambda samples: [samples],
     ),
     (partial(_by_part, surely=True), _each),
@@ -362,11 +366,9 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
 RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] = (
     (recognise_bias, True),
     (recognise_frequencies, True),
-    (recognise_narrow, False),
+    (recipes.recognise_narrow, False),
     (recognise_grid, False),
     (recognise_waves, False),
     (recognise_positions, False),
 )
-"""Each with whether it looks at one tensor alone; the first that finds something counts: slopes before frequencies that
-would do as well.
-"""
+"""Each with whether it looks at one tensor alone; the first that finds something counts."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -14,31 +14,15 @@ import numpy as np
 from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain import frequency_laws as laws
+from pecli.explain import sinusoid_readings
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Recipe, Scaled, Swapped
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
-from pecli.explain.frequency_laws import (
-    MAX_MISFIT,
-    NO_SCALING,
-    Curve,
-    Fit,
-    WaveScheme,
-    expected_amplitude,
-    law_edits,
-    scheme_of,
-)
+from pecli.explain.frequency_laws import Curve, Fit, WaveScheme, scheme_of
 from pecli.explain.recipe_search import explain_reading, reading_samples
-from pecli.explain.sample import BASES, Sample, digits, plainest
-from pecli.explain.sinusoid_readings import (
-    MAX_WRONG,
-    Reading,
-    SignsAndOrder,
-    all_readings,
-    empty_rows,
-    order_of_rows,
-    same_reading,
-    signs_and_order,
-)
+from pecli.explain.sample import BASES, Samples, digits, plainest
+from pecli.explain.sinusoid_readings import Reading, SignsAndOrder, order_of_rows, signs_and_order
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
@@ -76,8 +60,7 @@ class Measured:
 
 def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator[Measured]:
     """The waves of a reading, by the directions in which they may turn: that of the slow half of the channels, or of
-    most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards.
-    """
+    most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards."""
     picked = reading.picked(most)
     values, rows = picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64)
     waves, start = measure(values, rows), None
@@ -95,7 +78,7 @@ def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator
 def explain_waves(judge: Judge, prior: WaveScheme | None) -> list[Explanation]:
     """Explanations of the waves in some tensors, by a prior or by none."""
     form, channels = (prior.form, prior.law.count) if prior else (None, 0)
-    return explain_readings(all_readings(judge.samples, form, channels), prior, judge)
+    return explain_readings(sinusoid_readings.all_readings(judge.samples, form, channels), prior, judge)
 
 
 def recognise_waves(judge: Judge) -> Iterator[Explanation]:
@@ -140,13 +123,11 @@ def _any_law(measured: Measured) -> Iterator[list[Fit]]:
 
 
 def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Explanation]:
-    """Explanations by the laws of a tier that are within the errors of nearly all frequencies: at likely starts; then
-    at any.
-    """
+    """By the laws of a tier that are within the errors of nearly all frequencies: at likely starts; then at any."""
     good = []
     for fit in sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit)):
         off = measured.curve.misfits(fit.law.frequencies())
-        if np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16:
+        if np.count_nonzero(off > laws.MAX_MISFIT) <= len(off) // 16:
             good.append(fit)
     found: list[Explanation] = []
     for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS if measured.start is None else 0)):
@@ -154,16 +135,12 @@ def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Expl
             if found and (measured.prior or found[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
                 break
             places = _places(measured, fit.law.frequencies(), far=far)
-            proposals = (each for place in places for each in Proposal(measured, fit, place).explanations(judge))
-            found += islice(proposals, 1)
+            found += islice(filter(None, (Proposal(measured, fit, place).explanation(judge) for place in places)), 1)
     return found
 
 
 def _places(measured: Measured, frequency: Floats, *, far: bool) -> Iterator[Place]:
-    """Positions and signs that the phases allow: starts that are likely, or all, the smallest first.
-
-    Of one function alone, turning the other way is another quarter.
-    """
+    """Signs and starts that the phases allow: likely starts, or all, the smallest first."""
     waves, prior, length = measured.waves, measured.prior, measured.reading.length
     centre, offset = int(measured.picked.rows[0]) + waves.centre, prior.offset if prior else 0
     expected = 3 if prior is not None and prior.one == "sin" else 0
@@ -196,7 +173,7 @@ class Proposal:
 
     @cached_property
     def usual(self) -> float:
-        return expected_amplitude(self.measured.prior, self.fit.law)
+        return laws.expected_amplitude(self.measured.prior, self.fit.law)
 
     @cached_property
     def amplitude(self) -> float:
@@ -248,15 +225,12 @@ class Proposal:
         left = np.sqrt(np.mean(np.abs(self.left(reading)) ** 2, axis=1))
         drift = self.drift(reading.rows) * float(np.sqrt(np.mean(self.frequency**2)))
         level = float(np.sqrt(np.mean(self.measured.waves.noise**2)))
-        wrong = left > np.maximum(4 * level + drift + 1e-6 * self.amplitude, atol)
-        return np.flatnonzero(wrong)
+        return np.flatnonzero(left > np.maximum(4 * level + drift + 1e-6 * self.amplitude, atol))
 
-    def errors(
-        self, samples: Mapping[str, Sample], wrong: Indices, computed: Explanation | None, *, drifts: bool
-    ) -> Errors:
+    def errors(self, samples: Samples, wrong: Indices, computed: Explanation | None, *, drifts: bool) -> Errors:
         """What is left of samples, but for rows that are known to be wrong."""
         own, whole = self.measured.reading, next(iter(samples.values())).whole
-        reading = own if whole else same_reading(own, samples)
+        reading = own if whole else sinusoid_readings.same_reading(own, samples)
         if reading is None:
             return Errors(np.full(1, math.inf), np.zeros(1))
         if computed is not None and callable(computed.errors):
@@ -266,8 +240,8 @@ class Proposal:
         drift = abs(self.amplitude) * FLOAT32_PHASE * phases if drifts else 0.0
         return Errors(self.left(reading)[right], reading.values(self.measured.cos_first)[right], drift)
 
-    def explanations(self, judge: Judge) -> Iterator[Explanation]:
-        """The explanation by this proposal, if all but a few rows follow it, and the judge accepts it."""
+    def explanation(self, judge: Judge) -> Explanation | None:
+        """By this proposal, if all but a few rows follow it, and the judge accepts it."""
         check_time()
         residual = self.residual(judge.atol)
         reading, prior, waves = self.measured.reading, self.measured.prior, self.measured.waves
@@ -275,40 +249,37 @@ class Proposal:
         place = _, start, order = signs_and_order(self.place, waves.both, reading.last, 3 if sines else 0)
         found = self._difference(prior, place) if prior else self._description(place, sines=sines)
         if residual is None or found is None:
-            return
+            return None
         scheme, edits, extra = found
         wrong, computed = self.wrong_rows(judge.atol), None
         matters = residual > RECIPE_MATTERS * max(waves.level, 2.0**-24 * self.amplitude)
-        if len(wrong) > MAX_WRONG * len(reading.rows) or matters:
+        if len(wrong) > sinusoid_readings.MAX_WRONG * len(reading.rows) or matters:
             computed = explain_reading(scheme, reading, prior)
             wrong, residual = (wrong[:0], computed.residual) if computed else (wrong, residual)
         offset = prior.offset if prior else start
         by, known = (prior.scheme if prior else scheme), bool(order)
         rows, start = order_of_rows(reading, by, offset, start, wrong, reverse=known)
         if rows is None:
-            return
+            return None
         edits += [*rows, *([Parameter("offset", offset, start)] if start != offset else [])]
         edits += computed.edits if computed else ()
         if not (prior or computed):  # an explanation that leaves more than the noise costs more
             extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * waves.level + 1e-9)))
-        for drifts in (
-            (False, True) if self.is_written and not computed else (False,)
-        ):  # float32, by powers of no recipe
+        ways = [(False, edits)]
+        if self.is_written and not computed:  # float32, by powers of no recipe
             is_own = prior is not None and getattr(prior.scheme, "recipe", "") == "float32"
-            every = (*edits, *([Recipe("float32")] if drifts and not is_own else []))
-
-            def errors(samples: Mapping[str, Sample], drifts: bool = drifts) -> Errors:
-                return self.errors(samples, wrong, computed, drifts=drifts)
-
-            proposal = Explanation(every, scheme, reading.tensors, errors, extra, self.fit.open)
+            ways.append((True, edits if is_own else [*edits, Recipe("float32")]))
+        for drifts, every in ways:
+            errors = partial(self.errors, wrong=wrong, computed=computed, drifts=drifts)
+            proposal = Explanation(tuple(every), scheme, reading.tensors, errors, extra, self.fit.open)
             if (right := judge(proposal, None if self.is_written else 0.0)) is not None:
-                yield right
-                return
+                return right
+        return None
 
     def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> Description:
         """What differs from the prior."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
-        changes, layout = law_edits(prior, law), self._layout(prior)
+        changes, layout = laws.law_edits(prior, law), self._layout(prior)
         if prior.rotary and layout and reading.is_sinusoidal and signs == (Swapped(),):
             layout, signs = (Parameter("scheme", prior.scheme.name, "sinusoidal"),), ()
         edits = [*reading.edits, *layout, *signs, *changes, *order]
@@ -341,8 +312,8 @@ class Proposal:
         if start < 0 or law.base < MIN_BASE:
             return None
         more: dict[str, Any] = {}
-        if sinusoidal and law.scaling == NO_SCALING:
-            zero = np.flatnonzero(empty_rows(reading.parts))
+        if sinusoidal and law.scaling == laws.NO_SCALING:
+            zero = np.flatnonzero(sinusoid_readings.empty_rows(reading.parts))
             more = {"padding_idx": int(reading.rows[zero[0]]) + start} if len(zero) == 1 else {}
             more["dim"] = reading.width
         scheme = self._scheme(start, rotary=not sinusoidal, cos_first=Swapped() not in signs or not both, **more)

@@ -6,7 +6,7 @@ frequencies agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
@@ -16,9 +16,8 @@ import numpy as np
 from pecli.engine.arrays import Array, Indices, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.explain.edits import Edit, Explanation, Parameter, Positions
-from pecli.explain.forms import halved
 from pecli.explain.recipe_search import constructed
-from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, solve
+from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, quotient, solve
 from pecli.explain.sample import rms
 from pecli.explain.time_limit import limited
 
@@ -48,36 +47,6 @@ def runs(places: Indices) -> str:
     return ", then ".join([*parts[:SHOWN_RUNS], *["…"] * (len(parts) > SHOWN_RUNS)])
 
 
-Situation = Callable[[Indices, Indices, int], bool]
-"""Whether it is one, going by the positions expected and used, and how many rows of padding came before them."""
-
-
-def _follows_on(places: Indices) -> bool:
-    return bool((np.diff(places) == 1).all())
-
-
-SITUATIONS: dict[str, Situation] = {
-    "left padding is ignored": lambda expected, used, padding: (
-        padding > 0 and _follows_on(used) and used[0] - expected[0] == padding
-    ),
-    "nothing is rotated": lambda expected, used, padding: not used.any(),
-    "every row is at one position": lambda expected, used, padding: (
-        len(used) > 1 and not np.ptp(used) and bool(np.ptp(expected))
-    ),
-    "the direction is reversed": lambda expected, used, padding: bool((used == -expected).all()),
-    "positions are not reset where a packed sequence begins": lambda expected, used, padding: (
-        _follows_on(used) and bool((np.diff(expected) < 0).any())
-    ),
-    "positions restart, as those of packed sequences": lambda expected, used, padding: (
-        _follows_on(expected) and bool((np.diff(used) < 0).any() and ((np.diff(used) == 1) | (used[1:] == 0)).all())
-    ),
-    "each row has the position of the row before": lambda expected, used, padding: (
-        len(used) > 1 and used[0] == expected[0] and bool((used[1:] == expected[:-1]).all())
-    ),
-}
-"""The first that holds is the reason."""
-
-
 def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
     """What is wrong in one sequence, padding apart; empty where it is nothing that is known."""
     expected, used = expected[padding:], used[padding:]
@@ -88,19 +57,27 @@ def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
         moved = {0: "it was not moved", 2 * should: "it was moved twice", -should: "it was moved back"}
         other = f"it was moved by {by:,}, not {should:,}" if should else f"B is A moved by {by:,} positions"
         return (moved.get(by, other) if should else other) if by != should else ""
-    for text, holds in SITUATIONS.items():
-        if holds(expected, used, padding):
-            return text
-    by = int(used[-1] - expected[-1])
-    return f"all {abs(by):,} too {'far' if by > 0 else 'low'}" if by and (used - expected == by).all() else ""
+    by, steps, own_steps = int(used[-1] - expected[-1]), np.diff(expected), np.diff(used)
+    several, counts, should_count = len(used) > 1, (own_steps == 1).all(), (steps == 1).all()
+    restarts = (own_steps < 0).any() and ((own_steps == 1) | (used[1:] == 0)).all()
+    reasons = {
+        "left padding is ignored": padding > 0 and counts and used[0] - expected[0] == padding,
+        "nothing is rotated": not used.any(),
+        "every row is at one position": several and not np.ptp(used) and np.ptp(expected),
+        "the direction is reversed": (used == -expected).all(),
+        "positions are not reset where a packed sequence begins": counts and (steps < 0).any(),
+        "positions restart, as those of packed sequences": should_count and restarts,
+        "each row has the position of the row before": several and np.array_equal(used, [expected[0], *expected[:-1]]),
+        f"all {abs(by):,} too {'far' if by > 0 else 'low'}": by and (used - expected == by).all(),
+    }
+    return next((text for text, holds in reasons.items() if holds), "")
 
 
 def explain_positions(
     before: Array, after: Array, plan: HeadRotation, places: Indices, seen: np.ndarray, atol: float, dtype: str
 ) -> list[Explanation]:
     """Why one sequence (heads, positions, channels) is not rotated by its places (axes, positions), if that is because
-    of them; rows of padding are not `seen`.
-    """
+    of them; rows of padding are not `seen`."""
     with limited():
         shown = np.flatnonzero(seen)
         if not len(shown):
@@ -134,10 +111,7 @@ def _proposals(both: Rotated, places: Indices, seen: np.ndarray) -> Iterator[tup
     """The positions that were used; for M-RoPE, sections that are interleaved or not."""
     plan = both.plan
     rope: Any = plan.rope
-    sides = zip((both.before, both.after), plan.layouts, strict=True)
-    x, y = (np.array(halved(side[..., plan.channels(side.shape[-1])], layout)) for side, layout in sides)
-    before, after = x[0] + 1j * x[1], y[0] + 1j * y[1]
-    turned = (after * before.conj()).sum(axis=0) / np.maximum((np.abs(before) ** 2).sum(axis=0), 1e-300)
+    turned, _ = quotient(both.before, both.after, plan.channels(both.before.shape[-1]), plan.layouts)
     frequencies, owners = plan.frequencies(), np.array(rope.pair_axes)
     used, shift = np.array(places), np.zeros_like(places[0])
     for k in sorted(range(len(places)), key=lambda k: np.abs(frequencies[owners == k]).min()):

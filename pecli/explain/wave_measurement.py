@@ -33,10 +33,8 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Waves:
-    """Waves amplitude · exp(i·(frequency · (row − centre) + phase)), one per channel.
-
-    Of one function alone (`both` is false) the data are the real parts, and frequencies are positive.
-    """
+    """Waves amplitude · exp(i·(frequency · (row − centre) + phase)), one per channel. Of one function alone (`both` is
+    false) the data are the real parts, and frequencies are positive."""
 
     frequency: Floats
     error: Floats  # one standard error of the frequency
@@ -55,9 +53,7 @@ class Waves:
 
     @property
     def shared_amplitude(self) -> float:
-        """The amplitude that the channels share, as those that turn say: in others rounding may be off the same way in
-        all rows.
-        """
+        """The amplitude that channels share, going by those that turn: in others rounding may be off in all rows."""
         turning = np.abs(self.frequency) * self.rows > 2 * np.pi
         if not turning.any() and not self.both:
             return float(np.median(self.amplitude))
@@ -76,10 +72,8 @@ def wrap(angle: AnyArray) -> Floats:
 
 
 def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
-    """The waves of (rows, channels): complex numbers hold both functions, real ones one alone.
-
-    Rows are positions in ascending order, of which the first half or so follow each other.
-    """
+    """The waves of (rows, channels): complex numbers hold both functions, real ones one alone. Rows are positions in
+    ascending order, of which the first half or so follow each other."""
     gaps = np.diff(rows) != 1
     run = int(np.argmax(gaps)) + 1 if gaps.any() else len(rows)
     if run < 8 or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
@@ -192,8 +186,7 @@ def _waves(at: Floats, frequency: Floats, phase: Floats | float = 0.0) -> tuple[
 
 def _least_squares(columns: Sequence[Floats], left: Floats) -> tuple[Floats, Floats]:
     """What times each of some (rows, channels) comes nearest to what is left of each channel, and the variances of
-    these numbers at noise of 1; nothing along directions that the rows do not tell apart.
-    """
+    these numbers at noise of 1; nothing along directions that the rows do not tell apart."""
     size = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]
     unit = [column / length for column, length in zip(columns, size, strict=True)]
     normal = np.array([[(one * other).sum(axis=0) for other in unit] for one in unit])
@@ -226,8 +219,7 @@ def _from_sums(x: Floats) -> Floats:
 
 def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] | None:
     """The position of row 0 that all phases agree on, whatever law the frequencies follow, and the waves with
-    frequencies by the angles from position 0 on, which are sharper; None where phases may agree by chance.
-    """
+    frequencies by the angles from position 0 on, which are sharper; None where phases may agree by chance."""
     starts, centre = np.arange(MAX_START), rows[0] + waves.centre
     known = np.flatnonzero(np.abs(waves.frequency) > 4 * waves.error)
     for k in known[np.argsort(waves.error[known])]:

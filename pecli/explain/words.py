@@ -70,10 +70,8 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
     without = lacking(explanation.edits, scheme) if scheme is not None else ()
     if scheme is None or not {*mistakes} - {*without} or len(command := command_of(scheme, output=False)) > MAX_COMMAND:
         return
-    if without:
-        yield f"apart from that ({', '.join(edit.clause for edit in without)}), reproduce with {command}"
-    else:
-        yield f"reproduce with {command}"
+    apart = f"apart from that ({', '.join(edit.clause for edit in without)}), " if without else ""
+    yield f"{apart}reproduce with {command}"
 
 
 def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:

@@ -162,9 +162,10 @@ def read(contents: Contents) -> LoadedFile:
         if place.kind in DTYPES:
             tensors[name] = contents.array(DTYPES[place.kind], place.shape, place.offset)
             continue
-        kind = QUANTISED.get(place.kind, (f"ggml type {place.kind}",))[0]
+        kind, elements, _ = QUANTISED.get(place.kind, (f"ggml type {place.kind}", 1, 0))
         rows = place.shape[:-1]
-        blocks = size and not size % math.prod(rows) and (*rows, size // math.prod(rows))
+        whole = place.shape and not place.shape[-1] % elements  # rows are of whole blocks
+        blocks = (*rows, size // math.prod(rows)) if size and whole else None
         array = contents.array("uint8", blocks, place.offset) if blocks else None
         unread.append(UnreadTensor(name, kind, place.shape, size, array))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))

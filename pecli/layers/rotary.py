@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from pecli.engine.application import rotate
 from pecli.engine.arrays import as_numpy, floating
 from pecli.engine.schemes import Flag, Whole
-from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.errors import KindError, ParameterError

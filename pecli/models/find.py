@@ -92,7 +92,8 @@ class NamedModel:
 
     @property
     def label(self) -> str:
-        folder, file = os.path.split(self.name.rstrip(os.sep))
+        name = (self.option == "--model" and presets.stands_for(self.name)) or self.name
+        folder, file = os.path.split(name.rstrip(os.sep))
         return os.path.basename(folder) if file in CONFIGS and folder else file
 
 

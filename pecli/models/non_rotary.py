@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from operator import floordiv
 from typing import Any
 
+from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ADDED
-from pecli.engine.schemes.positions import GridSize
 from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.models.encoding import Encoding
 from pecli.models.keys import Keys, Value, plain_name, stored

@@ -62,6 +62,7 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
     found = {"dim": head.dim, "base": _theta(layer)}
     if head.partial is not None:
         found["partial_rotary_factor"] = head.partial
+    unread = own.data.get("alpha") if scaling == "dynamic" and family.name and not family.reads_alpha else None
     alpha = own.number("alpha") if scaling == "dynamic" and (family.reads_alpha or not family.name) else None
     if alpha is not None and alpha.value:
         own.mark("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")  # which Hunyuan's code leaves unread
@@ -81,7 +82,7 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
         tables_in_halves=family.tables_in_halves,
         family=family.name,
-        alpha=own.data.get("alpha") if scaling == "dynamic" and alpha is None else None,
+        alpha=unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None,
         no_table=family.no_table,
     ).checked(own.path)
     _warn(layer, encoding, head)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import numpy as np
+
 from pecli.engine.arrays import Array
 from pecli.models.keys import plain_name, stored
 
@@ -41,15 +43,10 @@ def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tupl
     family, is_bias = plain_name(model_type), name.endswith("bias")
     if array.ndim > 1 and not is_bias and family in TRANSPOSED and TRANSPOSED[family].search(name):
         array = array.swapaxes(-1, -2)
-    parts = {"gate_up_proj": array}
+    words, parts = ["gate_up_proj"], [array]
     if "experts.gate_up_proj" in name and array.ndim > 1:
-        count = array.shape[1]
-        rows = (
-            (slice(0, None, 2), slice(1, None, 2))
-            if family == "gpt_oss"
-            else (slice(count // 2), slice(count // 2, None))
-        )
-        parts = {"gate_proj": array[:, rows[0]], "up_proj": array[:, rows[1]]}
-    for word, part in parts.items():
+        words = ["gate_proj", "up_proj"]
+        parts = [array[:, ::2], array[:, 1::2]] if family == "gpt_oss" else np.array_split(array, 2, axis=1)
+    for word, part in zip(words, parts, strict=True):
         if known := canonical(name.replace("gate_up_proj", word), model_type):
             yield known, part

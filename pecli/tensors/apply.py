@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pecli.engine.application import LAYOUTS, add_rows, rotate
 from pecli.engine.arrays import Array, as_numpy, like, numbers
 from pecli.engine.schemes import Choice, Flag, Whole
-from pecli.engine.schemes.positions import LAST_POSITION, whole_positions
+from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.engine.schemes.scheme import Scheme

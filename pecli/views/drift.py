@@ -137,7 +137,10 @@ def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: f
     from pecli.views.pictures.panels import Chart, Curve, typeset
 
     levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
-    lines = [Curve(name, *points) for name, points in curves.items()]
+    alike: dict[tuple[bytes, ...], list[str]] = {}  # by their points
+    for name, points in curves.items():
+        alike.setdefault(tuple(each.tobytes() for each in points), []).append(name)
+    lines = [Curve(", ".join(names), *curves[names[0]]) for names in alike.values()]
     return Chart(title, lines, axis, "largest absolute error", log_x=True, log_y=True, levels=levels)
 
 
@@ -195,7 +198,7 @@ def show_extension(found: Extension) -> None:
         screen.say_wrapped(found.reason)
     spellings = {
         "config.json": json.dumps(found.config)[1:-1],
-        "config.json, transformers 5": json.dumps({"rope_parameters": found.rope_parameters})[1:-1],
+        "config.json, transformers 5": json.dumps({"rope_parameters": found.rope_parameters, **found.lengths})[1:-1],
         **found.commands,
         "GGUF": ", ".join(f"ARCH.{key} = {value}" for key, value in (found.gguf or {}).items()),
     }
@@ -208,7 +211,8 @@ def show_extension(found: Extension) -> None:
     waves = found.wavelengths()
     screen.say()
     kept = screen.counted(waves["kept"], "wavelength")
-    screen.say(f"{kept} kept, {waves['blended']} stretched by less, {waves['stretched']} by {found.factor:g}")
+    factor = f"{found.factor:g}×"
+    screen.say(f"{kept} kept, {waves['blended']} stretched by less than {factor}, {waves['stretched']} by {factor}")
     for note in found.notes:
         screen.say_wrapped(note)
 

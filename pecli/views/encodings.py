@@ -106,7 +106,7 @@ def _brief(encoding: Encoding) -> str:
     given = encoding.parameters
     if encoding.is_rotary:
         scaling = "" if given["scaling"] == "none" else f" {given['scaling']}"
-        return f"rope {encoding.rotary_dim}, base {given['base']:g}{scaling}"
+        return f"rope {encoding.rotary_dim}, base {number(given['base'])}{scaling}"
     sizes = [given[name] for name in ("max_len", "seq_len", "heads", "dim") if name in given]
     return f"{encoding.scheme} {' × '.join(map(str, sizes))}"
 

@@ -56,15 +56,14 @@ def plot(
         raise ParameterError("what", "missing", "a picture shows a scheme, a model, a file or an array", "name one")
     wide, high = size or (8.0, 5.0)
     request = PlotRequest(round(4 * high * dpi), round(wide * dpi), None if channels is None else tuple(channels))
-    found = subjects.labelled([subject for each in what for subject in _subjects(each)], labels)
-    picked = kind or kinds.default_kind(found)
-    picture = kinds.titled(kinds.fitting(picked, found), request, picked, title)
+    found = subjects.labelled([subject for each in what for subject in _subjects(each, kind)], labels)
+    picture = kinds.titled(kinds.fitting(kind, found), request, kind, title)
     made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
     made._repr_png_ = partial(encoded, made)  # notebooks show other figures only through pyplot
     return cast("Figure", made)
 
 
-def _subjects(what: Any) -> list[Subject]:
+def _subjects(what: Any, kind: str | None) -> list[Subject]:
     if isinstance(what, Scheme):
         return subjects.of_scheme(what)
     is_config = hasattr(what, "to_dict")
@@ -73,7 +72,7 @@ def _subjects(what: Any) -> list[Subject]:
     if is_config or isinstance(what, (ModelEncodings, str, os.PathLike)):
         model = named_model(what)
         if model is not None:
-            return subjects.of_model(model.encodings, model.label)
+            return subjects.of_model(model.encodings, model.label, kind)
     name, file = opened(what)
     name = name or (", ".join(what) if isinstance(what, Mapping) else "array")
     return subjects.of_file(name, file)
@@ -99,8 +98,9 @@ def png(value: Any) -> bytes | None:
     if isinstance(value, RuntimeComparison):
         return encoded(drift.runtimes_picture(value))
     if isinstance(value, ModelEncodings):
-        drawn = subjects.of_model(value, value.file)
-        return encoded(drawn_picture(drawn, "wavelengths")[1]) if drawn else None
+        drawn = subjects.of_model(value, value.file, "wavelengths")
+        fits = all("wavelengths" in subject.picture_kinds for subject in drawn)
+        return encoded(drawn_picture(drawn, "wavelengths" if fits else None)[1]) if drawn else None
     if isinstance(value, Identification):
         value = value.matches[0].scheme if value.matches else None
     if not isinstance(value, Scheme):

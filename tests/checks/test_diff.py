@@ -141,18 +141,12 @@ def test_another_base_is_named_without_any_spec() -> None:
     assert differ(noise, noise[:, [*range(8)] * 2]).explanations == ()  # channels twice are no order of channels
 
 
-def test_tensors_on_one_side_only_are_findings() -> None:
+def test_names_of_tensors_and_tolerances_count() -> None:
     result = differ({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
     assert [tensor.name for tensor in result.tensors] == ["cos"]
     assert result.diagnosis == ("sin: only A has it, B does not", "extra: only B has it, A does not")
     assert not result.passed
-
-
-def test_single_tensors_are_compared_whatever_their_names() -> None:
     assert differ({"pe": TABLE}, {"weight": TABLE}).passed
-
-
-def test_tolerances_count() -> None:
     near = TABLE + np.float32(1e-6)
     assert not differ(TABLE, near).passed
     result = differ(TABLE, near, atol=2e-6)

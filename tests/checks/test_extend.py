@@ -1,6 +1,8 @@
 """Settings of a longer context, against formulas of their own and against what runtimes make of them."""
 
 from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,9 +10,11 @@ import pytest
 
 import pecli
 from pecli.models.presets import presets
-from tests.tools.attack import Waves
 
 MODELS = "llama-2-7b mistral-7b-v0.3 qwen2.5-7b qwen3-8b llama-3-8b gemma-2-9b olmo-2-7b tinyllama-1.1b smollm2-1.7b"
+MODELS += " llama-3.1-8b"
+LENGTH = 262144
+EXTENDED = np.load(Path(__file__).parent / "data" / "extended.npz")
 
 
 @pytest.fixture
@@ -20,29 +24,22 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pecli.checks.extend.runtimes", lambda model, length: nothing)
 
 
-def intended(dim: int, base: float, method: str, factor: float, original: int, length: int) -> Waves:
-    """The model with that scaling, by the papers' formulas."""
-    if method == "dynamic":
-        stretched = base * (factor * length / original - (factor - 1)) ** (dim / (dim - 2))
-        return Waves(dim, stretched)
-    return Waves(dim, base, {"type": method, "factor": factor, "original_max_position_embeddings": original})
-
-
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 @pytest.mark.parametrize("name", MODELS.split())
 @pytest.mark.usefixtures("unmeasured")
 @pytest.mark.sample(12)
-def test_extend_printed_config_has_the_intended_frequencies(name: str, method: str) -> None:
-    plain = pecli.load_model(name).one()
-    found = pecli.extend(name, 131072 * 2, method)
-    config = {**presets()[name].config, **found.config}
-    config.setdefault("max_position_embeddings", found.original)
-    for spelled in (config, {**presets()[name].config, "rope_parameters": found.rope_parameters}):
-        read = pecli.load_config(spelled).one()
-        waves = intended(plain.rotary_dim, plain.parameters["base"], method, found.factor, found.original, found.to)
-        frequencies, amplitude = waves.frequencies()
-        np.testing.assert_allclose(read.inverse_frequencies(found.to), frequencies, rtol=1e-12)
-        assert read.attention_factor(found.to) == pytest.approx(amplitude, rel=1e-12)
+def test_extend_printed_config_has_the_frequencies_of_transformers(name: str, method: str) -> None:
+    """extended.npz: inv_freq and attention_scaling of the rotary modules of transformers 5.22.2, made of these configs
+    by AutoConfig.for_model and called with the last position; float32."""
+    found = pecli.extend(name, LENGTH, method)
+    plain = {key: value for key, value in presets()[name].config.items() if key != "rope_scaling"}
+    for spelled in (found.config, {"rope_parameters": found.rope_parameters, **found.lengths}):
+        read = pecli.load_config({**plain, **spelled}).one()
+        expected = EXTENDED[f"{name} {method} inv_freq"]
+        np.testing.assert_allclose(read.inverse_frequencies(LENGTH), expected, rtol=1e-6)
+        np.testing.assert_allclose(found.after.inverse_frequencies(LENGTH), expected, rtol=1e-6)
+        attention = float(EXTENDED[f"{name} {method} attention_factor"])
+        assert read.attention_factor(LENGTH) == pytest.approx(attention, rel=1e-9)
 
 
 @pytest.mark.usefixtures("unmeasured")
@@ -59,25 +56,39 @@ def test_extend_takes_what_the_makers_use() -> None:
     assert (found.wavelengths()["stretched"], found.wavelengths()["largest"]) == (whole, pytest.approx(32.0))
 
 
+def by_flags(flags: dict[str, str], positions: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """What llama.cpp makes of its flags: ggml_rope_yarn, rope_yarn_ramp and ggml_rope_yarn_corr_dims, in float64."""
+    base, scale = float(flags["--rope-freq-base"]), float(flags.get("--rope-freq-scale", 1))
+    theta = positions[:, None] * base ** (-np.arange(pairs) / pairs)
+    if flags["--rope-scaling"] != "yarn":
+        return np.cos(scale * theta), np.sin(scale * theta)
+    context = float(flags["--yarn-orig-ctx"])
+    fast, slow = (pairs * np.log(context / (beta * 2 * np.pi)) / np.log(base) for beta in (32, 1))
+    low, high = max(0, np.floor(fast)), min(2 * pairs - 1, np.ceil(slow))
+    mix = 1 - np.clip((np.arange(pairs) - low) / max(0.001, high - low), 0, 1)
+    angle, magnitude = scale * theta * (1 - mix) + theta * mix, 1 + 0.1 * np.log(1 / scale)
+    return magnitude * np.cos(angle), magnitude * np.sin(angle)
+
+
 @pytest.mark.usefixtures("unmeasured")
-@pytest.mark.parametrize(
-    ("method", "words"),
-    [
-        ("yarn", "--rope-scaling yarn --rope-freq-base 1000000 --rope-freq-scale 0.125 --yarn-orig-ctx 32768"),
-        ("linear", "--rope-scaling linear --rope-freq-base 1000000 --rope-freq-scale 0.125"),
-        ("ntk", "--rope-scaling none --rope-freq-base 8268462.26406"),
-    ],
-)
-def test_extend_llama_cpp_flags_say_what_its_runtime_computes(method: str, words: str) -> None:
-    """The flags hold the numbers with which llama.cpp's own arithmetic makes the same table."""
-    found = pecli.extend("qwen2.5-7b", 262144, method)
-    assert found.commands["llama.cpp"].endswith(words)
-    rope = found.after.rope(64, length=found.to, runtime="llama.cpp")
-    waves = intended(128, 1e6, method, 8.0, 32768, found.to)
-    cos, sin = waves.tables(64)
-    tables = rope.tables()
-    np.testing.assert_allclose(tables["cos"], cos, atol=1e-5)
-    np.testing.assert_allclose(tables["sin"], sin, atol=1e-5)
+@pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
+@pytest.mark.parametrize("name", ["qwen2.5-7b", "llama-2-7b", "gemma-2-9b"])
+def test_extend_llama_cpp_flags_say_what_its_runtime_computes(name: str, method: str) -> None:
+    found = pecli.extend(name, LENGTH, method)
+    words = found.commands["llama.cpp"].split()
+    flags = dict(pairwise(words))
+    assert (flags["-c"], flags["--rope-scaling"]) == (str(LENGTH), "none" if method == "ntk" else method)
+    read = pecli.load_config({**presets()[name].config, **found.config}).one()
+    tables = read.rope(64, length=LENGTH, runtime="llama.cpp").tables()
+    cos, sin = by_flags(flags, np.arange(64), read.rotary_dim // 2)
+    np.testing.assert_allclose(tables["cos"], cos, atol=3e-5)
+    np.testing.assert_allclose(tables["sin"], sin, atol=3e-5)
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_extend_warns_of_factors_in_the_file() -> None:
+    assert "rope_freqs.weight" in pecli.extend("llama-3.1-8b", LENGTH).notes[-1]
+    assert ".gguf" not in " ".join(pecli.extend("qwen2.5-7b", LENGTH).notes)
 
 
 def test_extend_says_which_runtimes_do_not_honour_it() -> None:
@@ -89,8 +100,8 @@ def test_extend_says_which_runtimes_do_not_honour_it() -> None:
 
 def test_extend_command(pecli_cli, tmp_path, monkeypatch) -> None:
     picture = tmp_path / "waves.png"
-    outcome = pecli_cli("extend", "qwen2.5-7b", "--to", 131072, "--json", "-o", picture)
-    assert outcome.json["rope_scaling"]["factor"] == 4.0
+    outcome = pecli_cli("extend", "qwen2.5-7b", "--to", 65536, "--json", "-o", picture)
+    assert outcome.json["rope_scaling"]["factor"] == 2.0
     assert outcome.json["method"] == "yarn"
     assert {result["runtime"] for result in outcome.json["runtimes"]} >= {"transformers", "vllm", "llama.cpp", "mlx-lm"}
     assert picture.read_bytes()[:4] == b"\x89PNG"

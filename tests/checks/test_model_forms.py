@@ -1,7 +1,9 @@
 """Two forms of one model: pairs made with the official GGUF writer and name maps, right and with known mistakes.
 
 What the converter does to tensors is llama.cpp's convert_hf_to_gguf.py: llama's permutation, Gemma's norms plus one,
-GPT-NeoX's rows regrouped. Q4_K, which the gguf package reads and does not write, is packed here by ggml's layout.
+GPT-NeoX's rows regrouped. K-quants, which the gguf package does not write, are in ggml_blocks.npz: rows of 256
+values, and what quantize_q6_K and its like of ggml-quants.c (0.21.0) make of these, then of twice these. All matrices
+are made of such rows.
 """
 
 import json
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -23,6 +26,8 @@ from pecli.errors import FileError
 from tests.files.test_torch_file import REBUILD, text
 
 Arrays = dict[str, np.ndarray]
+BLOCKS = {**np.load(Path(__file__).parent / "data" / "ggml_blocks.npz")}
+NUMBER_OF_ROW = {row.tobytes(): k for k, row in enumerate([*BLOCKS["values"], *(2 * BLOCKS["values"])])}
 HIDDEN, HEADS, KV, LAYERS, VOCABULARY, INNER = 256, 8, 2, 3, 32, 256
 SIZE = HIDDEN // HEADS
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -67,8 +72,14 @@ def weights(model: str) -> Arrays:
             linear |= {"input_layernorm": (HIDDEN,), "post_attention_layernorm": (HIDDEN,)}
             shapes |= {f"{layer}{name}.weight": shape for name, shape in linear.items()}
             shapes |= {f"{layer}{name}.bias": shape[:1] for name, shape in linear.items()}
-    random = np.random.default_rng(7)
-    return {name: (random.standard_normal(shape) / 16).astype(np.float32) for name, shape in shapes.items()}
+    return {name: made_of_rows(shape, number) for number, (name, shape) in enumerate(shapes.items())}
+
+
+def made_of_rows(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    if shape[-1:] == (HIDDEN,) and len(shape) > 1:
+        return BLOCKS["values"][random.integers(16, size=shape[:-1])]
+    return (random.standard_normal(shape) / 16).astype(np.float32)
 
 
 def permute(array: np.ndarray, heads: int) -> np.ndarray:
@@ -118,36 +129,26 @@ def converted(model: str, tensors: Arrays) -> tuple[Arrays, dict[str, Any]]:
     return made, keys
 
 
-def q4_k(array: np.ndarray) -> np.ndarray:
-    """block_q4_K of ggml: d, dmin, eight scales and minima of six bits, nibbles."""
-    parts = array.reshape(-1, 8, 32).astype(np.float64)
-    low = np.minimum(parts.min(axis=2), 0)
-    scale = (parts.max(axis=2) - low) / 15
-    d, dmin = ((each.max(axis=1, keepdims=True) / 63).astype(np.float16) for each in (scale, -low))
-    with np.errstate(all="ignore"):
-        sc, m = (np.nan_to_num(np.rint(each / unit)).astype(np.uint8) for each, unit in ((scale, d), (-low, dmin)))
-        values = (parts + (dmin * m.astype(np.float64))[..., None]) / (d * sc.astype(np.float64))[..., None]
-    q = np.clip(np.rint(np.nan_to_num(values)), 0, 15).astype(np.uint8)
-    packed = np.zeros((len(parts), 12), np.uint8)
-    packed[:, :4], packed[:, 4:8] = sc[:, :4] | (sc[:, 4:] >> 4 << 6), m[:, :4] | (m[:, 4:] >> 4 << 6)
-    packed[:, 8:] = (sc[:, 4:] & 15) | (m[:, 4:] & 15) << 4
-    nibbles = (q[:, ::2] | q[:, 1::2] << 4).reshape(len(parts), 128)
-    blocks = np.concatenate([d.view(np.uint8), dmin.view(np.uint8), packed, nibbles], axis=1)
-    return blocks.reshape(*array.shape[:-1], -1)
+def quantised(array: np.ndarray, kind: str) -> np.ndarray:
+    if kind.endswith("K"):
+        rows = [NUMBER_OF_ROW[row.tobytes()] for row in array.reshape(-1, HIDDEN)]
+        return BLOCKS[kind][rows].reshape(*array.shape[:-1], -1)
+    return gguf.quantize(array, gguf.GGMLQuantizationType[kind])
 
 
 def write_gguf(path: Path, arch: str, tensors: Arrays, keys: dict[str, Any], kind: str) -> None:
     writer = gguf.GGUFWriter(path, arch)
     for name, value in keys.items():
-        (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(f"{arch}.{name}", value)
+        add = {float: writer.add_float32, str: writer.add_string, int: writer.add_uint32}[type(value)]
+        add(f"{arch}.{name}", value)
     number = gguf.GGMLQuantizationType[kind]
     for name, array in tensors.items():
-        if array.ndim == 1 or kind == "F32":
+        if array.ndim == 1 or name.endswith("bias") or kind == "F32":
             writer.add_tensor(name, array)
         elif kind == "F16":
             writer.add_tensor(name, array.astype(np.float16))
         else:
-            writer.add_tensor(name, q4_k(array) if kind == "Q4_K" else gguf.quantize(array, number), raw_dtype=number)
+            writer.add_tensor(name, quantised(array, kind), raw_dtype=number)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -231,7 +232,7 @@ MISTAKES: dict[str, list[tuple[Mistake, str]]] = {
          "q and k of layers 0–2 are permuted; gemma2"),
         (without("rope.freq_base"), "base 20000 → 10000"),
         (swap("blk.0.", "blk.2."), "attn_norm, .* and 5 more of layer 0 are layer 2 of A"),
-        (on("ffn_down", lambda array: array * 0), "B: ffn_down of layers 0–2 is all zeros"),
+        (on("ffn_down", np.zeros_like), "B: ffn_down of layers 0–2 is all zeros"),
     ],
     "phi3": [
         (on("attn_qkv", permuted_queries_and_keys),
@@ -266,8 +267,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K"])
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q5_1", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"])
 @pytest.mark.parametrize("model", CONFIGS)
+@pytest.mark.sample(15)
 def test_a_right_pair_passes(made: Made, tmp_path: Path, model: str, kind: str) -> None:
     arch = {"gpt_neox": "gptneox"}.get(model, model)
     write_gguf(tmp_path / "model.gguf", arch, *converted(model, weights(model)), kind)
@@ -277,8 +279,9 @@ def test_a_right_pair_passes(made: Made, tmp_path: Path, model: str, kind: str) 
     assert pecli.diff(tmp_path / "model.gguf", made(model))
 
 
-@pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_K"])
+@pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_K", "Q6_K"])
 @pytest.mark.parametrize(("model", "number"), [(model, k) for model in MISTAKES for k in range(5)])
+@pytest.mark.sample(30)
 def test_mistakes_are_named(made: Made, tmp_path: Path, model: str, number: int, kind: str) -> None:
     mistake, expected = MISTAKES[model][number]
     tensors, keys = converted(model, weights(model))
@@ -296,6 +299,83 @@ def test_two_right_files_of_one_model(tmp_path: Path) -> None:
     for kind in ("F16", "Q8_0"):
         write_gguf(tmp_path / f"{kind}.gguf", "llama", *converted("llama", weights("llama")), kind)
     assert pecli.diff(tmp_path / "F16.gguf", tmp_path / "Q8_0.gguf")
+
+
+def test_two_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    write_gguf(tmp_path / "right.gguf", "llama", tensors, keys, "Q8_0")
+    unpermuted(tensors, keys)
+    del tensors["rope_freqs.weight"]
+    write_gguf(tmp_path / "wrong.gguf", "llama", tensors, keys, "Q8_0")
+    lost = "B: rope_freqs.weight is missing: the llama3 scaling is lost"
+    expected = (lost, "B: q and k of layers 0–2 are not permuted; llama in GGUF form is")
+    assert pecli.diff(tmp_path / "right.gguf", tmp_path / "wrong.gguf").diagnosis == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "change", "expected"),
+    [
+        ("ffn_up|attn_output", np.transpose, "B: attn_output and ffn_up of layers 0–2 are transposed"),
+        ("ffn_up", lambda array: array[:, :128], r"B: ffn_up of layers 0–2 is \(256, 128\), not \(256, 256\)"),
+        ("attn_k", np.transpose, r"k of layers 0–2 is transposed: \(256, 64\), not \(64, 256\)"),
+        ("ffn|attn_v", lambda array: array + 0.5, "B: attn_.* ffn_.* and v|ffn_down, ffn_gate, .*off by up to 0.5"),
+        ("token_embd", lambda array: np.vstack([array] * 2), r"B: token_embd is \(64, 256\), not \(32, 256\)"),
+        ("ffn_up", lambda array: np.full_like(array, np.nan), "B: ffn_up of layers 0–2 is off by up to inf"),
+    ],
+)
+def test_departures_take_one_line(made: Made, tmp_path: Path, pattern: str, change: Any, expected: str) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    on(pattern, change)(tensors, keys)
+    write_gguf(tmp_path / "model.gguf", "llama", tensors, keys, "F16")
+    found = pecli.diff(made("llama"), tmp_path / "model.gguf")
+    assert re.search(expected, found.diagnosis[0]), found
+    assert len(found.diagnosis) <= 2
+
+
+def test_types_that_are_not_read_are_named_and_not_missing(made: Made, tmp_path: Path) -> None:
+    tensors, keys = converted("qwen2", weights("qwen2"))
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "qwen2")
+    for name, value in keys.items():
+        (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(f"qwen2.{name}", value)
+    kind = gguf.GGMLQuantizationType.IQ4_XS
+    for name, array in tensors.items():
+        packed = "ffn_up" in name
+        writer.add_tensor(name, np.zeros((256, 136), np.uint8) if packed else array, raw_dtype=kind if packed else None)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = pecli.diff(made("qwen2"), tmp_path / "model.gguf")
+    assert (found.passed, found.diagnosis) == (True, ())
+    assert "blk.0.ffn_up.weight (IQ4_XS), blk.1.ffn_up" in found.weak[0]
+    eighths = {name: array.astype(ml_dtypes.float8_e4m3fn) for name, array in weights("qwen2").items()}
+    write_hugging_face(tmp_path / "hf", "qwen2", eighths)
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert (found.passed, found.diagnosis) == (False, ("no tensor of A can be compared with one of B",))
+
+
+def test_weights_that_hugging_face_keeps_transposed(tmp_path: Path) -> None:
+    """GPT-2's Conv1D, which the converter transposes; its masks are no weights."""
+    shapes: dict[str, tuple[int, ...]] = {"wte.weight": (64, HIDDEN), "wpe.weight": (32, HIDDEN)}
+    shapes |= {"ln_f.weight": (HIDDEN,), "ln_f.bias": (HIDDEN,), "h.0.attn.bias": (1, 1, 32, 32)}
+    linear = {"attn.c_attn": 3 * HIDDEN, "attn.c_proj": HIDDEN, "mlp.c_fc": 4 * HIDDEN}
+    shapes |= {f"h.0.{name}.weight": (HIDDEN, count) for name, count in linear.items()}
+    shapes |= {f"h.0.{name}.bias": (count,) for name, count in linear.items()} | {"h.0.ln_1.weight": (HIDDEN,)}
+    tensors = {name: made_of_rows(shape, k) for k, (name, shape) in enumerate(shapes.items())}
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, 1)
+    arrays = {
+        names.get_name(name, try_suffixes=(".weight", ".bias")): array.T if ".c_" in name else array
+        for name, array in tensors.items()
+        if not name.endswith(".attn.bias")
+    }
+    keys = {"context_length": 32, "embedding_length": HIDDEN, "block_count": 1, "attention.head_count": HEADS}
+    write_gguf(tmp_path / "model.gguf", "gpt2", {name: array.copy() for name, array in arrays.items()}, keys, "F16")
+    (tmp_path / "hf").mkdir()
+    config = {"model_type": "gpt2", "n_embd": HIDDEN, "n_head": HEADS, "n_layer": 1, "n_positions": 32}
+    (tmp_path / "hf" / "config.json").write_text(json.dumps(config))
+    save_file(tensors, tmp_path / "hf" / "model.safetensors")
+    found = pecli.diff(tmp_path / "hf" / "config.json", tmp_path / "model.gguf")
+    assert (found.passed, found.weak, found.forms.split()[0]) == (True, (), str(len(arrays)))
 
 
 META = {"embed_tokens": "tok_embeddings", "lm_head": "output", "model.": "", "self_attn": "attention"}
@@ -407,3 +487,15 @@ def test_one_element_beyond_the_rounding_is_seen(made: Made, tmp_path: Path) -> 
         write_gguf(tmp_path / f"{kind}.gguf", "llama", tensors, keys, kind)
         (line,) = pecli.diff(made("llama"), tmp_path / f"{kind}.gguf").diagnosis
         assert line.startswith("B: ffn_up of layer 1 is off by up to"), (kind, line)
+
+
+@pytest.mark.parametrize(("kind", "dtype", "value"), [("F16", "float16", 1e5), ("Q8_0", "Q8_0", 1e7)])
+def test_what_overflows_is_seen(tmp_path: Path, kind: str, dtype: str, value: float) -> None:
+    """float16 ends at 65504: elements of F16 and scales of Q8_0 become infinite."""
+    tensors = weights("qwen2")
+    tensors["model.layers.1.mlp.up_proj.weight"][3, 5] = value
+    write_hugging_face(tmp_path / "hf", "qwen2", tensors)
+    with np.errstate(over="ignore", invalid="ignore"):
+        write_gguf(tmp_path / "model.gguf", "qwen2", *converted("qwen2", tensors), kind)
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert found.diagnosis == (f"B: ffn_up of layer 1 is off by up to inf, beyond the rounding of {dtype}",)

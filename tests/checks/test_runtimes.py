@@ -58,14 +58,14 @@ def test_phi_3_below_and_above_its_original_length() -> None:
     assert not any(each.causes for each in above.values())
 
 
-def test_mlx_lm_has_no_mrope() -> None:
+def test_images_short_prompts_and_kinds_of_layers() -> None:
     (found,) = pecli.runtimes("qwen2.5-vl-7b", 64, names=["mlx-lm"]).layers[""]
     assert (found.departs, found.notes) == (False, ("as defined for text; no M-RoPE for images",))
-
-
-def test_short_prompts_under_a_long_context() -> None:
     found = pecli.runtimes("phi-4-mini", 131072, names=["transformers", "llama.cpp"])
     assert [each.departs for each in found.layers[""]] == [False, True]
+    found = pecli.runtimes("gemma-3-1b", 64, names=["vllm"])
+    assert {name: len(each) for name, each in found.layers.items()} == {"full_attention": 1, "sliding_attention": 1}
+    assert list(pecli.runtimes("gemma-3-1b", 64, layer_type="full_attention").layers) == ["full_attention"]
 
 
 def test_dynamic_scaling() -> None:
@@ -81,12 +81,6 @@ def test_vllm_has_no_rows_beyond_its_context() -> None:
     assert rows == {4096: None, 4097: 4096}
     rows = {length: results("linear-8", length, ["vllm"])["vllm"].rows for length in (8 * 131072, 8 * 131072 + 1)}
     assert rows == {8 * 131072: None, 8 * 131072 + 1: 8 * 131072}
-
-
-def test_a_model_of_two_kinds_of_layers() -> None:
-    found = pecli.runtimes("gemma-3-1b", 64, names=["vllm"])
-    assert {name: len(each) for name, each in found.layers.items()} == {"full_attention": 1, "sliding_attention": 1}
-    assert list(pecli.runtimes("gemma-3-1b", 64, layer_type="full_attention").layers) == ["full_attention"]
 
 
 def test_departures_far_out_are_found_to_the_position() -> None:

@@ -22,8 +22,8 @@ inspect plain.npz --stats
 config gpt2
 config llama-3-8b llama-3.1-8b
 audit rope --seq-len 4096 --dim 64
-runtimes gpt-oss-20b
-extend qwen2.5-7b --to 131072
+runtimes gpt-oss-20b --length 4096
+extend qwen2.5-7b --to 65536
 models phi
 alibi --heads 8
 rope --seq-len 4 --rope-theta 1

@@ -46,9 +46,9 @@ def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
 
 def test_planted_mistakes_are_the_first_explanation() -> None:
     coarse = ("int8 steps", "noise 1e-4", "4 decimals")  # of which little is left in a vector
-    cells = [cell for cell in CELLS[::27] if SUBJECTS[cell[0]][1] != ("slopes",) or cell[2] not in coarse]
+    cells = [cell for cell in CELLS[::61] if SUBJECTS[cell[0]][1] != ("slopes",) or cell[2] not in coarse]
     verdicts = {cell: is_explained(*cell) for cell in cells}
-    assert sum(verdict is not None for verdict in verdicts.values()) > 40
+    assert sum(verdict is not None for verdict in verdicts.values()) > 18
     assert [cell for cell, verdict in verdicts.items() if verdict is False] == []
 
 

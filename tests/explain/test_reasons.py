@@ -356,7 +356,7 @@ def test_zeros_where_columns_should_be_doubled(layout: str, change: Change, word
     assert found.diagnosis[0].startswith(f"cos, sin: {words}{other}; ")
 
 
-@pytest.mark.parametrize("rows", [SHORT, 70000])
+@pytest.mark.parametrize("rows", [SHORT, pytest.param(70000, marks=pytest.mark.thorough)])
 def test_angles_whose_cosines_and_sines_were_not_taken(rows: int) -> None:
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
@@ -385,7 +385,9 @@ def test_complex_numbers_where_real_ones_are_expected() -> None:
 
 
 def test_a_plain_base_and_exponent_come_before_a_fitted_base() -> None:
-    """1e6 ** (32 / 31) = 1561523.006 would make the same frequencies."""
+    """1e6 ** (32 / 31) = 1561523.006 would make the same frequencies, and √500000 = 707.1068."""
+    twice = pecli.verify(rotary(5e5 ** (-INDEX / DIM)), PLAIN, atol=1e-4).diagnosis[0]
+    assert "base is 500000 (the spec says 10000), and frequencies are over 128 channels (the spec says 64)" in twice
     angles = np.outer(np.arange(512), 1e6 ** (-np.arange(32) / 31))
     table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(512, 64).astype(np.float32)
     said = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]

@@ -37,6 +37,7 @@ EVERY = [(case, runtime) for case in CASES for runtime in EMULATED if (case[:7],
 
 
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
+@pytest.mark.sample(20)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
     model, length = pecli.load_config(config(case)), CASES[case]["context"]
     found = pecli.verify(dump(case, runtime), model, length=length)
@@ -118,6 +119,7 @@ def test_float32_rounded_to_bfloat16_is_known_where_it_differs(model: str) -> No
 @pytest.mark.parametrize("rows", [8, 48, 700])
 @pytest.mark.parametrize("case", ["gpt-oss-20b", "llama-3.1-8b"])
 @pytest.mark.parametrize("runtime", ["llama.cpp", "transformers"])
+@pytest.mark.sample(5)
 def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> None:
     """One element in twenty is off by one unit of the last place, as those of another library may be."""
     draw = np.random.default_rng(rows)
@@ -147,6 +149,7 @@ WAVES: dict[str, Any] = {"cos": np.cos, "sin": np.sin}
 
 
 @pytest.mark.parametrize(("base", "dim"), [(5e5, 128), (1e4, 64)])
+@pytest.mark.sample(1)
 def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
     """Powers that are off by two units are more than the recipe's other roundings far down, and are no runtime's."""
     tables = single_precision(base, dim, 8192, units=2)

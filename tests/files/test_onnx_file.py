@@ -93,11 +93,14 @@ def test_constants_and_inner_graphs(onnx: Any, folder: Path) -> None:
     assert found == {"a": numbers, "b": numbers, "n": 7, "chosen.then_branch.c": [1.5, 2.5]}
 
 
-def test_types_without_a_dtype_are_named(onnx: Any, folder: Path) -> None:
+def test_types_without_a_dtype_and_names_that_repeat_are_named(onnx: Any, folder: Path) -> None:
     text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
     Path("x.onnx").write_bytes(model(onnx, text, tensor(onnx)))
     file = load_file("x.onnx")
     assert (list(file.tensors), [each.name for each in file.unread]) == (["a"], ["words"])
+    Path("x.onnx").write_bytes(model(onnx, tensor(onnx), tensor(onnx)))
+    with pytest.raises(FileError, match="twice"):
+        load("x.onnx")
 
 
 EXTERNAL: dict[str, Any] = {"location": "data"}
@@ -134,9 +137,3 @@ def test_truncated_and_changed(onnx: Any, folder: Path) -> None:
         Path("x.onnx").write_bytes(good[:length])
         refused += not is_read("x.onnx")
     assert refused > len(good) // 2
-
-
-def test_two_tensors_of_a_name(onnx: Any, folder: Path) -> None:
-    Path("x.onnx").write_bytes(model(onnx, tensor(onnx), tensor(onnx)))
-    with pytest.raises(FileError, match="twice"):
-        load("x.onnx")

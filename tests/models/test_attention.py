@@ -41,10 +41,11 @@ def test_published_configurations(config: dict[str, Any], counts: tuple[int, ...
     assert ((found.heads, found.kv_heads, found.head_dim, found.rotary_dim), found.fused) == (counts, order)
 
 
-def test_presets() -> None:
+def test_presets_and_orders() -> None:
     assert attention_of(None, "pythia-160m") == Attention("pythia-160m", 12, 12, 64, 16, False, "groups")
     assert attention_of(None, "gpt-j-6b") == Attention("gpt-j-6b", 16, 16, 256, 64)
     assert attention_of(None, "deepseek-v3").trailing
+    assert {row.order for rows in QKV_LAYOUTS.values() for row in rows} - {None} == set(ORDERS)
 
 
 def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
@@ -62,7 +63,3 @@ def test_layers_whose_heads_differ_are_asked_for() -> None:
     with pytest.raises(ParameterError, match=r"layers that differ: .*heads of 512.*heads of 256"):
         attention_of(config, None)
     assert attention_of(config, None, "full_attention").head_dim == 512
-
-
-def test_orders_are_known_to_the_conversion() -> None:
-    assert {row.order for rows in QKV_LAYOUTS.values() for row in rows} - {None} == set(ORDERS)

@@ -47,10 +47,21 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_repositories_of_the_cache(cache: Path) -> None:
+def test_repositories_of_the_cache(cache: Path, pecli_cli) -> None:
     for name in ("some-lab/Tiny-1B", "some-lab/Tiny-1B@main", "some-lab/Tiny-1B@" + "a" * 40):
         found = load_model(name)
         assert (found.file, found.one().parameters["base"], found.context) == (name, 500000.0, None)
+    for name in ("../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"):
+        with pytest.raises(PecliError):
+            load_model(name)
+    outcome = pecli_cli("config", "--model", "some-lab/Other-9B")
+    assert outcome.code == 2
+    assert f"not in the Hugging Face cache, {cache}" in outcome.err
+    assert "hf download some-lab/Other-9B config.json" in outcome.err
+    assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 128
+    (cache / "models--some-lab--Tiny-1B").rename(cache / "models--meta-llama--Llama-3.1-8B")
+    assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 16
+    assert load_model("llama-3.1-8b").one().parameters["dim"] == 128
 
 
 @pytest.mark.parametrize(
@@ -74,30 +85,10 @@ def test_a_cache_without_a_ref(cache: Path) -> None:
     assert load_model("some-lab/Tiny-1B").model_type == "llama"
 
 
-def test_what_names_no_repository(cache: Path) -> None:
-    for name in ("../../etc", "some-lab/..", "/etc", "a/b/c", "some-lab/Tiny-1B@../../x"):
-        with pytest.raises(PecliError):
-            load_model(name)
-
-
-def test_what_is_not_in_the_cache_is_not_fetched(cache: Path, pecli_cli) -> None:
-    outcome = pecli_cli("config", "--model", "some-lab/Other-9B")
-    assert outcome.code == 2
-    assert f"not in the Hugging Face cache, {cache}" in outcome.err
-    assert "hf download some-lab/Other-9B config.json" in outcome.err
-
-
 def test_a_snapshot_without_a_config(cache: Path) -> None:
     (cache / "models--some-lab--Tiny-1B" / "snapshots" / ("a" * 40) / "config.json").unlink()
     with pytest.raises(FileError, match=r"holds no config.json; get it with hf download some-lab/Tiny-1B"):
         load_model("some-lab/Tiny-1B")
-
-
-def test_the_copy_in_the_cache_speaks_before_a_preset(cache: Path) -> None:
-    assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 128
-    (cache / "models--some-lab--Tiny-1B").rename(cache / "models--meta-llama--Llama-3.1-8B")
-    assert load_model("meta-llama/Llama-3.1-8B").one().parameters["dim"] == 16
-    assert load_model("llama-3.1-8b").one().parameters["dim"] == 128
 
 
 class ConfigObject:
@@ -159,16 +150,17 @@ NAMES = {
 }
 
 
-def test_names_as_people_type_them() -> None:
+def test_names_are_found_offered_and_completed() -> None:
     assert {word: find(word).name for word in NAMES} == NAMES
-
-
-def test_the_nearest_is_offered() -> None:
     assert advice("lama-3.1-8b") == "did you mean 'llama-3.1-8b'?"
     assert advice("Qwen/Qwen3-VL") == "these have it: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b"
     assert advice("tiiuae/Falcon-H1-7B-Instruct") == "did you mean 'falcon-h1-0.5b'?"
     assert advice("minimax") == "these have it: minimax-text-01, minimax-m1, minimax-m2"
     assert advice("xyzzy") == ""
+    assert preset_names("llama-3.1") == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
+    assert preset_names("Whisper") == ["whisper-tiny", "whisper-large-v3"]
+    assert "Qwen/Qwen3-8B" in preset_names("qwen/")
+    assert preset_names("nothing-") == []
 
 
 READ_ELSEWHERE = {
@@ -194,10 +186,3 @@ def test_values_agree_with_another_source() -> None:
     for expected, names in READ_ELSEWHERE.items():
         for model in map(load_model, names.split()):
             assert (model.one().rotary_dim, model.one().parameters["base"], model.context) == expected
-
-
-def test_a_shell_completes_names_and_repositories() -> None:
-    assert preset_names("llama-3.1") == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
-    assert preset_names("Whisper") == ["whisper-tiny", "whisper-large-v3"]
-    assert "Qwen/Qwen3-8B" in preset_names("qwen/")
-    assert preset_names("nothing-") == []

@@ -14,29 +14,8 @@ from pecli.views.encodings import commands
 DATA = Path(__file__).parent.parent / "engine" / "schemes" / "data" / "grids"
 
 HEADS = {"hidden_size": 128, "num_attention_heads": 2}
-TABLES: dict[str, tuple[dict, str]] = {
-    "dinov3": ({"model_type": "dinov3_vit", **HEADS}, "--grid 4x6"),
-    "pixtral": ({"model_type": "pixtral", **HEADS}, "--grid 3x5"),
-    "llama4-vision": (
-        {"model_type": "llama4_vision_model", **HEADS, "hidden_size": 64, "image_size": 56, "patch_size": 14},
-        "--grid 4x4",
-    ),
-    "flux": ({"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [16, 56, 56]}, "--grid 4x5 --keep 3"),
-    "wan": ({"_class_name": "WanTransformer3DModel", "attention_head_dim": 64}, "--grid 3x4x5"),
-    "cogvideox-rope": (
-        {"_class_name": "CogVideoXTransformer3DModel", "use_rotary_positional_embeddings": True},
-        "--grid 3x4x5",
-    ),
-    "vit-mae": (
-        {"model_type": "vit_mae", "hidden_size": 64, "num_attention_heads": 2, "image_size": 224, "patch_size": 16},
-        "--grid 7x9 --keep 0",
-    ),
-    "detr": ({"model_type": "detr", "d_model": 64}, "--grid 5x6"),
-    "swin": ({"model_type": "swin", "window_size": [4, 5], "embed_dim": 96}, ""),
-    "t5-encoder": ({"model_type": "t5", "d_model": 64, "num_heads": 2}, "--layer-type encoder"),
-    "t5-decoder": ({"model_type": "t5", "d_model": 64, "num_heads": 2}, "--layer-type decoder"),
-    "deberta": ({"model_type": "deberta-v2", "position_buckets": 32, "max_relative_positions": 64, "dim": 64}, ""),
-}
+INDEX = json.loads((DATA / "index.json").read_text())
+TABLES = {name: (row["config"], row["place"]) for name, row in INDEX.items() if "config" in row}
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -18,17 +18,11 @@ SCOUT = {"model_type": "llama4_text", **SIZES, "rope_theta": 5e5, "rope_scaling"
 LONG = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
 
 
-def test_what_presets_say_of_themselves() -> None:
+def test_what_presets_and_unknown_classes_say() -> None:
     assert any("1.873854" in said and "1.368888" in said for said in load_config("deepseek-v3").warnings)
     assert any("rope_scaling.truncate is false" in said for said in load_config("gpt-oss-20b").warnings)
-
-
-def test_an_unknown_class_has_no_defaults() -> None:
     with pytest.raises(pecli.FileError, match="has no head_dim"):
         load_config({"model_type": "wibble", "rope_theta": 1e4})
-
-
-def test_phi3_spells_longrope_yarn() -> None:
     config = presets()["phi-3-mini-128k-2024-04"].config
     spelled = {**config, "rope_scaling": {**config["rope_scaling"], "type": "yarn"}}
     assert one(spelled).parameters == one(config).parameters

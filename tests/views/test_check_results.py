@@ -76,6 +76,20 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     left = comparison_picture([pecli.diff(many | {"bias": np.ones((3, 3))}, others)])
     shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
     assert (len(left.heatmaps), left.subtitle) == (12, f"Left out: t4, t5, {shape}")
+    picture = drawn(A, A)
+    assert (picture.panels, "all are equal" in picture.subtitle) == ([], True)
+
+
+def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:
+    zeros = {"bias": np.zeros((2, 4, 4)), "q": np.zeros((3, 5, 4)), "same": np.ones((3, 3)), "near": np.ones((2, 2))}
+    off = {"bias": np.stack([np.zeros((4, 4)), -np.eye(4)]), "q": np.eye(4)[[0, 1, 2, 3, 3]] * np.ones((3, 1, 1))}
+    picture = drawn(zeros, off | {"same": np.ones((3, 3)), "near": np.ones((2, 2)) + 1e-6}, atol=1e-3)
+    titles = [panel.title for panel in picture.heatmaps if "worst" in panel.title]
+    assert titles == ["difference, the worst of 2 heads", "difference, the worst of 3 matrices"]
+    np.testing.assert_array_equal(picture.heatmaps[1].values, -np.eye(4))
+    assert picture.subtitle == "Left out: same (no error)"
+    assert "found −1" not in picture.title  # a picture holds plain text, and what draws it sets a minus
+    assert "B −1" in render(picture).get_suptitle()
 
 
 def test_pixels_of_zero_errors_and_missing_values() -> None:
@@ -85,11 +99,6 @@ def test_pixels_of_zero_errors_and_missing_values() -> None:
     assert seen(area, palettes.SEQUENTIAL[-1]) >= 1, "one error among many has the colour of the largest"
     assert (area == 255).mean() > 0.79, "no error is as blank as the paper"
     assert seen(area, palettes.UNKNOWN) > 10_000
-
-
-def test_no_error_to_draw_is_said() -> None:
-    picture = drawn(A, A)
-    assert (picture.panels, "all are equal" in picture.subtitle) == ([], True)
 
 
 @pytest.mark.parametrize("colours", [0, 256, 1 << 24])

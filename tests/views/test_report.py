@@ -93,7 +93,7 @@ def test_the_page_stands_alone_and_is_well_formed(page: str) -> None:
 def test_colours_follow_light_and_dark_and_paper(page: str) -> None:
     fills = re.findall(r"<text [^>]*fill: ([^;\"]*)", page)
     assert len(fills) > 50
-    assert set(fills) <= {"var(--ink)", "var(--quiet)"}
+    assert set(fills) <= {"var(--ink)", "var(--quiet)", *(f"var(--c{k})" for k in range(10))}
     defined = [set(re.findall(r"--(\w+):", block)) for block in re.findall(r":root \{(.*?)\}", page, re.S)]
     assert len(defined) == 3
     assert all(names == set(re.findall(r"var\(--(\w+)\)", page)) for names in defined)
@@ -113,6 +113,7 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_hav
     ):
         assert text in words
     assert re.search(r'aria-label="[^"]*wrong.npz: FAILED[^"]*max error', page)
+    assert 'aria-label="largest error by position: within 0.001 at all 4,096 positions: float32 (' in page
     images = [decoded(b64decode(data)) for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)]
     assert any(len({tuple(pixel) for row in image for pixel in row.tolist()}) > 100 for image in images)
 
@@ -151,7 +152,7 @@ def test_several_models_are_on_one_chart(pictures: list[Picture]) -> None:
         Path(name).mkdir()
         Path(name, "config.json").write_text(json.dumps(CONFIG))
     assert "Wavelengths of all models</h2>" in report("one", "other")
-    assert [curve.label for curve in pictures[-1].panels[0].curves] == ["one", "other"]
+    assert [curve.label for curve in pictures[-1].panels[0].curves] == ["one, 8,192 → 65,536", "other, 8,192 → 65,536"]
 
 
 def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, pictures: list[Picture]) -> None:

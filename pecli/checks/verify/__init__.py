@@ -21,8 +21,7 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
-from pecli.files import LoadedFile
-from pecli.files.contents import INDEX, carried_spec
+from pecli.files.contents import INDEX, LoadedFile, carried_spec
 from pecli.files.load import NO_FILE, Given, opened, split_name
 
 if TYPE_CHECKING:
@@ -170,22 +169,19 @@ def _verify_carried(
     except ParameterError as problem:
         raise FileError(path, f"carries a spec that makes no table ({problem})") from None
     expected = {table.name: table for table in scheme.tensors()}
-    digest = sha256()
+    tensors = {name: array for name, array in file.tensors.items() if name in expected}
+    problems = [f"{name}: {scheme.name} has no such tensor" for name in file.tensors if name not in tensors]
+    problems += [f"{name}: the tensor is missing" for name in expected if complete and name not in tensors]
+    results = {name: compare_arrays(expected[name], array, tolerance, name=name) for name, array in tensors.items()}
+    checked = [Checked(name, result, scheme, {name: tensors[name]}) for name, result in results.items()]
     hashed = "sha256" in spec or file.format not in ("json", "h", "zarr")  # those carry the spec alone
-    checked, problems = [], []
-    for name, array in file.tensors.items():
-        if name not in expected:
-            problems.append(f"{name}: {scheme.name} has no such tensor")
-            continue
-        result = compare_arrays(expected.pop(name), array, tolerance, name=name)
-        for rows in np.array_split(array, max(1, array.nbytes >> 22)) if hashed else ():
-            digest.update(raw_bytes(rows))
-        checked.append(Checked(name, result, scheme, {name: array}))
-    if complete:
-        problems += [f"{name}: the tensor is missing" for name in expected]
-    sound = not problems and not any(each.result.problem for each in checked)
-    if complete and hashed and sound and spec.get("sha256") != digest.hexdigest():
-        problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
+    if complete and hashed and not problems and not any(result.problem for result in results.values()):
+        digest = sha256()
+        for array in tensors.values():
+            for rows in np.array_split(array, max(1, array.nbytes >> 22)):
+                digest.update(raw_bytes(rows))
+        if spec.get("sha256") != digest.hexdigest():
+            problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
     return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False, reasons=reasons)
 
 

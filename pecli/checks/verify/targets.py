@@ -18,7 +18,7 @@ from pecli.checks.tensor_roles import role_of
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, as_dtype, dtype_name, round_to, widened
 from pecli.engine.schemes import RECIPE, Choice, Parameter, Whole
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.positions import LAST_POSITION, PositionList
+from pecli.engine.schemes.given_positions import LAST_POSITION, PositionList
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rope_parameters import RUNTIME

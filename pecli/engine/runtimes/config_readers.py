@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.runtimes.runtime import Given, Phases, Read, Reading, Runtime
+from pecli.engine.runtimes.runtime import UNCHANGED, Adapted, Given, Phases, Read, Reading, Runtime
 from pecli.engine.runtimes.transformers import COVERED, torch_phases
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.longrope import LongRope
@@ -65,11 +65,9 @@ def _multiplied(given: Given) -> Reading:
     lists: dict[str, Any] = {
         name: tuple(1 / each for each in getattr(scaling, name)) for name in ("short_factor", "long_factor")
     }
-    original = scaling.original_max_position_embeddings
-    causes = (
-        f"multiplies frequencies by LongRoPE's factors, those of positions from {original:,} on by the long ones",
-    )
-    reading = Reading(replace(scaling, **lists, attention_factor=1.0), causes, by_position=True)
+    first = scaling.original_max_position_embeddings
+    cause = f"multiplies frequencies by LongRoPE's factors, those of positions from {first:,} on by the long ones"
+    reading = Reading(replace(scaling, **lists, attention_factor=1.0), (cause,), by_position=True)
     return reading.with_attention(given, "it has none")
 
 
@@ -101,44 +99,35 @@ def _inverted_ramp(given: Given) -> Reading:
     return reading.with_attention(given, "it has none")
 
 
-def _unscaled(*families: str) -> Callable[[Any], tuple[dict[str, Any], str]]:
-    def adapted(encoding: Any) -> tuple[dict[str, Any], str]:
-        kind = encoding.parameters["scaling"]
-        if kind == "none" or encoding.family not in families:
-            return {}, ""
-        return dict.fromkeys(SCALINGS[kind].names()) | {
-            "scaling": "none"
-        }, f"reads no rope_scaling of {encoding.family}"
-
-    return adapted
+def _unscaled(encoding: Any, *families: str) -> Adapted:
+    plain = dict.fromkeys(SCALINGS[encoding.parameters["scaling"]].names()) | {"scaling": "none"}
+    is_one = encoding.family in families and encoding.parameters["scaling"] != "none"
+    return (plain, f"reads no rope_scaling of {encoding.family}") if is_one else UNCHANGED
 
 
-def _alpha(encoding: Any) -> tuple[dict[str, Any], str]:
-    if not isinstance(encoding.alpha, (int, float)) or not 1 <= encoding.alpha < math.inf:
-        return {}, ""
-    ntk = {"scaling": "ntk", "factor": float(encoding.alpha), "max_position_embeddings": None}
+def _alpha(encoding: Any) -> Adapted:
+    if encoding.alpha is None:
+        return UNCHANGED
+    ntk = {"scaling": "ntk", "factor": encoding.alpha, "max_position_embeddings": None}
     return ntk, f"reads alpha, {encoding.alpha:g}, as NTK's factor; the model's own code does not"
 
 
-def _ratio_of_deepseek(encoding: Any) -> tuple[dict[str, Any], str]:
-    names = ("mscale", "mscale_all_dim")
-    if encoding.family == "deepseek_v3" or not all(encoding.parameters.get(name) for name in names):
-        return {}, ""
-    return dict.fromkeys(names), "takes the ratio of mscale and mscale_all_dim in DeepSeek-V3 alone"
+def _ratio_of_deepseek(encoding: Any) -> Adapted:
+    both = encoding.parameters.get("mscale") and encoding.parameters.get("mscale_all_dim")
+    changes = {"mscale": None, "mscale_all_dim": None}, "takes the ratio of both mscales in DeepSeek-V3 alone"
+    return changes if both and encoding.family != "deepseek_v3" else UNCHANGED
 
 
-def _short_original(encoding: Any) -> tuple[dict[str, Any], str]:
+def _short_original(encoding: Any) -> Adapted:
     name = "original_max_position_embeddings"
-    if encoding.parameters["scaling"] != "yarn" or "for want of" not in encoding.sources.get(name, ""):
-        return {}, ""
-    return {name: 1024}, f"takes 1,024 for {name}, which is missing"
+    missing = encoding.parameters["scaling"] == "yarn" and "for want of" in encoding.sources.get(name, "")
+    return ({name: 1024}, f"takes 1,024 for {name}, which is missing") if missing else UNCHANGED
 
 
-def _reader(
-    name: str, readings: Mapping[str, Read | str], version: str = "2026", phases: Any = torch_phases, **more: Any
-) -> Runtime:
+def _reader(name: str, readings: Mapping[str, Read | str], **more: Any) -> Runtime:
     known = {**dict.fromkeys(COVERED, Given.as_defined), **readings}
-    return Runtime(name, version, "how it reads a config", known, phases, **more)
+    others: dict[str, Any] = {"version": "2026", "source": "how it reads a config", "phases": torch_phases, **more}
+    return Runtime(name, readings=known, **others)
 
 
 _EXLLAMA: Mapping[str, Read | str] = {
@@ -152,9 +141,14 @@ READERS = {
         _reader("sglang", {"dynamic": _constant_ntk, "ntk": Given.as_defined}, adapted=_alpha),
         _reader("exllamav3", _EXLLAMA, ignores_prompt=True, adapted=_ratio_of_deepseek),
         _reader("onnxruntime-genai", {"yarn": _yarn_by_beta_fast}),
-        _reader("candle", {"longrope": _multiplied}, phases=_switched_phases, adapted=_unscaled("qwen2", "qwen3")),
-        _reader("mlc", {}, adapted=_unscaled("gemma3")),
-        _reader("tensorrt-llm", {"yarn": _plain_yarn}, "older", adapted=_short_original),
-        _reader("litgpt", {"yarn": _inverted_ramp}, "0.5.13"),
+        _reader(
+            "candle",
+            {"longrope": _multiplied},
+            phases=_switched_phases,
+            adapted=lambda each: _unscaled(each, "qwen2", "qwen3"),
+        ),
+        _reader("mlc", {}, adapted=lambda each: _unscaled(each, "gemma3")),
+        _reader("tensorrt-llm", {"yarn": _plain_yarn}, version="older", adapted=_short_original),
+        _reader("litgpt", {"yarn": _inverted_ramp}, version="0.5.13"),
     )
 }

@@ -100,6 +100,8 @@ class Reading:
 
 
 Read = Callable[[Given], Reading]
+Adapted = tuple[dict[str, Any], str]  #: parameters of a scaling that count instead, and why
+UNCHANGED: Adapted = {}, ""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Runtime:
     """Whether it has no values beyond max_position_embeddings, times the factor of linear scaling."""
     ignores_prompt: bool = False  #: whether LongRoPE's factors follow the served context, however short a prompt is
     text_only: bool = False  #: whether it has no M-RoPE
-    adapted: Callable[[Any], tuple[dict[str, Any], str]] = lambda encoding: ({}, "")
+    adapted: Callable[[Any], Adapted] = lambda encoding: UNCHANGED
     """What it takes otherwise in a model's encoding by what else the config says: parameters, and why."""
 
     def reading(self, given: Given) -> Reading:

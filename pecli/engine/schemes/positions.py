@@ -1,14 +1,11 @@
 """Where the rows of a table are: a range, positions given one by one, or the points of a grid.
 
-A scheme whose rows have positions derives from `Positioned`. Positions are exact: a float is the number it is, and a
-decimal that was typed is that decimal, not the float nearest to it.
+A scheme whose rows have positions derives from `Positioned`.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, replace
 from fractions import Fraction
@@ -19,159 +16,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import as_numpy
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.schemes import ListOf, Parameter, Real, Recipe, Whole
-from pecli.engine.schemes.scheme import TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
-from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
+from pecli.engine.schemes import ListOf, Real, Recipe, Whole, recipe_named
+from pecli.engine.schemes.given_positions import (
+    LAST_POSITION,
+    PLACED,
+    GivenPositions,
+    GridParameter,
+    GridSize,
+    PositionList,
+    kept_number,
+)  # fmt: skip
+from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
+from pecli.engine.table import ByPosition
+from pecli.errors import ParameterError, bracketed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.runtimes.runtime import Phases
     from pecli.engine.schemes.grid_styles import GridStyle
     from pecli.engine.schemes.recipe_tables import Filler
 
-LAST_POSITION = 2**40  #: positions go up to this, and down to minus this
-
-PLACED: dict[str, Any] = {"panel": "Positions", "omitted_default": None}
-"""Parameters about where rows are: younger than the files that lack them."""
-_DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+"
-_NO_NUMBER = r"(?i)[+-]?(nan|inf|infinity|)"
-"""What nobody calls a file in a list of numbers: it is refused as a number."""
-_SEPARATOR = r"\s*[,;]\s*"
-_MAX_DIGITS = 48
 _MAX_LISTED = 1 << 16  #: positions that a known mistake lists one by one
-
-
-class PositionList(tuple[Any, ...]):
-    """Positions that were checked: numbers, or a tuple of them for each axis. What no float is, is kept as text."""
-
-    @property
-    def axes(self) -> tuple[tuple[Any, ...], ...]:
-        return tuple(self) if isinstance(self[0], tuple) else (tuple(self),)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self), len(self[0])) if isinstance(self[0], tuple) else (len(self),)
-
-    def exact(self) -> list[list[int | Fraction]]:
-        """The numbers themselves, axis by axis."""
-        return [[value if isinstance(value, int) else Fraction(value) for value in axis] for axis in self.axes]
-
-    def spelled(self) -> str:
-        return ";".join(map(spelled, self.axes))
-
-
-class GridSize(tuple[int, ...]):
-    """Points along each axis of a grid: (H, W) or (T, H, W)."""
-
-    def spelled(self) -> str:
-        return "x".join(map(str, self))
-
-
-class GivenPositions(Parameter):
-    """Numbers one by one: (L,), or (axes, L)."""
-
-    metavar = "LIST|FILE"
-    rule = "they must be numbers from −2^40 to 2^40, of shape (L,) or (axes, L)"
-
-    def is_value(self, text: str) -> bool:
-        parts = re.split(_SEPARATOR, text)
-        return all(re.fullmatch(_DECIMAL, part) or re.fullmatch(_NO_NUMBER, part) for part in parts)
-
-    def parse(self, name: str, text: str) -> PositionList:
-        """`0,0.5,1`, or `0,1;2,3` for two axes."""
-        axes = [[part.strip() for part in axis.split(",")] for axis in text.split(";")]
-        return self.check(name, axes if len(axes) > 1 else axes[0])
-
-    def check(self, name: str, value: Any) -> PositionList:
-        if isinstance(value, PositionList):
-            return value
-        if hasattr(value, "tolist"):
-            said = f"of shape {bracketed(value.shape)}"
-            if value.dtype.kind in "cbOSU":
-                raise KindError(name, f"{said} and dtype {value.dtype}", self.rule)
-            if value.ndim == 3 and (value == value[:, :1]).all():  # (axes, batch, L), the same in all of the batch
-                value = value[:, 0]
-            if value.ndim not in (1, 2) or not value.size:
-                raise ParameterError(name, said, self.rule)
-            value = value.tolist()
-        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-            raise KindError(name, quoted(value), self.rule)
-        items = list(value)
-        if not items:
-            raise ParameterError(name, "empty", self.rule)
-        if not any(isinstance(item, (list, tuple)) for item in items):
-            return PositionList(_position(f"{name}[{k}]", item) for k, item in enumerate(items))
-        sizes = [len(item) if isinstance(item, (list, tuple)) else 0 for item in items]
-        if len({*sizes}) > 1 or not sizes[0]:
-            raise ParameterError(name, f"axes of {', '.join(map(str, sizes[:8]))} positions", self.rule)
-        rows = enumerate(items)
-        return PositionList(tuple(_position(f"{name}[{a}][{k}]", x) for k, x in enumerate(axis)) for a, axis in rows)
-
-
-def _position(name: str, value: Any) -> int | float | str:
-    rule = "a position is a finite number from −2^40 to 2^40"
-    if isinstance(value, bool) or type(value).__name__ == "bool":
-        raise KindError(name, quoted(value), rule)
-    try:
-        if isinstance(value, str) and (len(value) > _MAX_DIGITS or not re.fullmatch(_DECIMAL, value)):
-            raise ValueError(value)
-        is_exact = isinstance(value, (str, Fraction))
-        exact = Fraction(value if is_exact else operator.index(value) if hasattr(value, "__index__") else float(value))
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise ParameterError(name, quoted(value), rule) from None
-    if abs(exact) > LAST_POSITION:
-        raise ParameterError(name, quoted(value), rule)
-    return _kept(exact, str(value))
-
-
-def whole_positions(name: str, given: Any) -> NDArray[np.int64]:
-    """Positions as an array of integers, of any shape."""
-    ids = as_numpy(name, given)
-    if ids.dtype.kind not in "iu":
-        raise KindError(name, f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
-    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
-        said = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
-        raise ParameterError(name, said, "positions must be 0 or more and at most 2^40")
-    return ids.astype(np.int64)
-
-
-def _kept(exact: Fraction, text: str = "") -> int | float | str:
-    """A number as specs have it: a float where it is one."""
-    if exact.denominator == 1:
-        return int(exact)
-    return float(exact) if Fraction(float(exact)) == exact else text or str(exact)
-
-
-class GridParameter(Parameter):
-    """HxW or TxHxW."""
-
-    metavar = "[Tx]HxW"
-    rule = "it must be HxW or TxHxW, whole numbers from 1 to 2^20 whose product is at most 2^40"
-
-    def parse(self, name: str, text: str) -> GridSize:
-        parts = re.split("[x×,]", text.strip().lower())
-        if not all(re.fullmatch(r"\s*\d{1,13}\s*", part) for part in parts):
-            raise ParameterError(name, quoted(text), self.rule)
-        return self.check(name, [int(part) for part in parts])
-
-    def check(self, name: str, value: Any) -> GridSize:
-        if isinstance(value, GridSize):
-            return value
-        try:
-            sizes = [operator.index(each) for each in value]
-        except TypeError:
-            raise KindError(name, quoted(value), self.rule) from None
-        if len(sizes) not in (2, 3) or not 1 <= min(sizes) <= max(sizes) <= 2**20 or math.prod(sizes) > LAST_POSITION:
-            raise ParameterError(name, quoted(value), self.rule)
-        return GridSize(sizes)
-
-
 _sizes = partial(ListOf, each=Real("a number", above=0))
 _GIVEN = GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
 _BESIDE = "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it"
@@ -268,7 +137,7 @@ class Positioned(Scheme):
         """Waves over positions are those of a range; a grid has patches."""
         if self.is_range:
             return super().picture_kinds
-        return (*TABLE_PICTURES, *(("patch",) if self.grid is not None else ()))
+        return TABLE_PICTURES if self.grid is None else GRID_PICTURES
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """Rows that are others then need not be given."""
@@ -292,7 +161,7 @@ class Positioned(Scheme):
 
             def places(moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
                 every = zip([by if axis in moved else 0 for axis in names], coordinates.values, strict=True)
-                values = [[_kept(Fraction(value + step)) for value in own] for step, own in every]
+                values = [[kept_number(Fraction(value + step)) for value in own] for step, own in every]
                 return [[own[k] for k in row] for own, row in zip(values, index, strict=True)]
 
             yield self._in_order(places(), names, [*map(names.index, names.translate(str.maketrans("hw", "wh")))])
@@ -346,6 +215,11 @@ class Positioned(Scheme):
         """The frequencies of all blocks, one after the other, exact."""
         return numerics.joined([self._frequencies(b, scale).take(b.indices) for b in self.axis_blocks if b.pairs])
 
+    def frequencies(self) -> Frequencies:
+        """Those of all waves, in radians per position."""
+        frequencies = self.block_frequencies()
+        return numerics.in_radians(frequencies) if self.in_turns else frequencies
+
     def _frequencies(self, block: AxisBlock, scale: float) -> Frequencies:
         count = block.last + 1
         if block.law:
@@ -398,3 +272,30 @@ class Positioned(Scheme):
     def row_filler(self, recipe: Recipe) -> Filler:
         """What makes cos and sin of its rows, wherever they are."""
         return self.filler(recipe, self.seq_len, None if self.is_range else self.coordinates())
+
+    @property
+    def _recipe(self) -> Recipe:
+        return recipe_named(getattr(self, "recipe", "exact"))
+
+    @property
+    def rows(self) -> int:
+        return self.seq_len
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The functions of a wave, in the order of their channels."""
+        return ("cos", "sin")
+
+    def by_position(self) -> ByPosition:
+        """Both functions of each wave side by side: layouts only arrange them."""
+        frequencies = (self.computed_as("exact").inverse_frequencies() or [])[: self.rotating_pairs]
+        self.refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
+        filler, groups = self.row_filler(self._recipe), np.arange(min(2 * len(frequencies), self.dim)) // 2
+
+        def read(start: int, stop: int) -> Array:
+            out = np.empty((stop - start, len(groups)), numpy_dtype(self.dtype))
+            filler.fill(",".join(self.parts), self.first_position + start, out, self.dtype)
+            return out
+
+        names = (self.parts * len(frequencies))[: len(groups)]
+        return ByPosition(self.first_position, self.rows, "frequencies", frequencies, groups, names, read)

@@ -18,7 +18,7 @@ import numpy as np
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import Array, ArrayLike, Indices, as_dtype
 from pecli.engine.schemes import Choice, Flag, Whole
-from pecli.engine.schemes.positions import GivenPositions, GridParameter, GridSize, PositionList
+from pecli.engine.schemes.given_positions import GivenPositions, GridParameter, GridSize, PositionList
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import Table
 

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pecli.engine import numerics
 from pecli.engine.application import rotated
 from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
 from pecli.engine.numerics import Frequencies
@@ -22,15 +21,14 @@ from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.schemes import EXACT, Recipe, recipe_named
+from pecli.engine.schemes.given_positions import whole_positions
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.positions import whole_positions
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
 from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, AxisBlock, Neighbour, WaveTable
-from pecli.engine.table import ByPosition, Table, stacked
+from pecli.engine.table import Table, stacked
 from pecli.errors import ParameterError, spelled
 
-_PARTS = ("cos", "sin")
 USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
 """Factors of scalings that models have: one is easily taken for another."""
 
@@ -69,8 +67,7 @@ class Rope(RotaryParameters):
 
     def frequencies(self) -> Frequencies:
         if self.axis_blocks:
-            frequencies = self.block_frequencies()
-            return numerics.in_radians(frequencies) if self.in_turns else frequencies
+            return super().frequencies()
         every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
         if count == len(every.values):
             return every
@@ -125,9 +122,9 @@ class Rope(RotaryParameters):
             rule = f"they must be of shape (L,) or ({count}, L)"
             raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
         filler = self.filler(self._recipe, 0, listed_coordinates(ids.tolist()))
-        tables = {part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype)) for part in _PARTS}
+        tables = {part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype)) for part in self.parts}
         for part, table in tables.items():
-            self._fill(filler, part, 0, table)
+            self._fill(filler, part, 0, 0, table)
         return tables
 
     def inverse_frequencies(self) -> list[float]:
@@ -152,20 +149,17 @@ class Rope(RotaryParameters):
     def _cos_sin(self) -> list[Table]:
         filler = self.row_filler(self._recipe)
         shape = self.seq_len, self.rotary_dim // (2 if self.layout == "compact" else 1)
-
-        def fill(part: str, start: Any, out: Array) -> None:
-            self._fill(filler, part, self.offset + start, out)
-
         gathers = isinstance(filler, RecipeFiller) and self.is_range
-        return [Table(part, self.dtype, shape, partial(fill, part), gathers) for part in _PARTS]
+        fills = {part: partial(self._fill, filler, part, self.offset) for part in self.parts}
+        return [Table(part, self.dtype, shape, fill, gathers) for part, fill in fills.items()]
 
-    def _fill(self, filler: Filler, part: str, first: int, out: Array) -> None:
+    def _fill(self, filler: Filler, part: str, offset: int, start: Any, out: Array) -> None:
         """Pairs that rotate, those whose angle is 0, and the copies of both, if the array has room for them."""
         pairs, rotating = self.rotary_dim // 2, self.rotating_pairs
         single, copies = out[:, :pairs], out[:, pairs:]
         if copies.size and self.layout == "interleaved":
             single, copies = out[:, ::2], out[:, 1::2]
-        filler.fill(part, first, single[:, :rotating], self.dtype)
+        filler.fill(part, offset + start, single[:, :rotating], self.dtype)
         single[:, rotating:] = 1 if part == "cos" else 0
         copies[...] = single[:, : copies.shape[1]]
 
@@ -180,19 +174,6 @@ class Rope(RotaryParameters):
         stack = ("part",) if tensor == "cos_sin" else ()
         value = {"cos": "cosine", "sin": "sine"}.get(tensor, "value")
         return Axes((*stack, "position", column), self.offset, value, 2 if self.layout == "interleaved" else 1)
-
-    def by_position(self) -> ByPosition:
-        """cos and sin of each pair side by side; the layouts only repeat them."""
-        filler, count = self.row_filler(self._recipe), self.rotating_pairs
-
-        def read(start: int, stop: int) -> Array:
-            out = np.empty((stop - start, 2 * count), numpy_dtype(self.dtype))
-            filler.fill("cos,sin", self.offset + start, out, self.dtype)
-            return out
-
-        frequencies = self.angular_frequencies()[:count]
-        groups = np.arange(2 * count) // 2
-        return ByPosition(self.offset, self.seq_len, "frequencies", frequencies, groups, _PARTS * count, read)
 
     @property
     def rows_are_listed(self) -> bool:

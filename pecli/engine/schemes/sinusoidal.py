@@ -19,10 +19,10 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, recipe_named
+from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import UNSET, Axes, AxisBlock, Neighbour, WaveTable
-from pecli.engine.table import ByPosition, Table
+from pecli.engine.table import Table
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -161,8 +161,7 @@ class Sinusoidal(Positioned):
 
     def inverse_frequencies(self) -> list[float]:
         """base^(−i / (D/2 − freq_shift)), as float64, axis by axis; a dim of one, in halves, has none."""
-        frequencies = self.block_frequencies()
-        return (numerics.in_radians(frequencies) if self.in_turns else frequencies).floats()
+        return self.frequencies().floats()
 
     def angular_frequencies(self) -> list[float]:
         return [self.scale * value for value in self.inverse_frequencies()]
@@ -179,7 +178,7 @@ class Sinusoidal(Positioned):
         return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
     def tensors(self) -> tuple[Table, ...]:
-        filler, parts, blocks = self.row_filler(recipe_named(self.recipe)), self._parts, self._blocks
+        filler, parts, blocks = self.row_filler(self._recipe), self.parts, self._blocks
 
         def fill(start: int, out: Array) -> None:
             first = self.offset + start
@@ -201,7 +200,7 @@ class Sinusoidal(Positioned):
         return (Table("pe", self.dtype, (self.rows, self.dim), fill),)
 
     @property
-    def _parts(self) -> tuple[str, str]:
+    def parts(self) -> tuple[str, str]:
         return ("cos", "sin") if self.cos_first else ("sin", "cos")
 
     @property
@@ -221,24 +220,6 @@ class Sinusoidal(Positioned):
 
     def axes_of(self, tensor: str) -> Axes:
         return Axes(("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1)
-
-    def by_position(self) -> ByPosition:
-        """All columns but the zeros that pad an odd dim."""
-        frequencies = self.inverse_frequencies()
-        self.refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
-        (table,) = self.tensors()
-        columns = np.arange(min(self.dim, 2 * len(frequencies)))
-        groups, second = columns // 2, columns % 2
-        if self.layout == "halves":
-            pair = np.arange(len(frequencies))
-            for k, slices in enumerate(zip(*self._blocks, strict=True)):
-                groups[np.r_[slices]], second[np.r_[slices]] = pair, k
-        names = tuple(self._parts[k] for k in second)
-
-        def read(start: int, stop: int) -> Array:
-            return table.read(start, stop)[:, : len(columns)]
-
-        return ByPosition(self.offset, self.rows, "frequencies", frequencies, groups, names, read)
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Besides parameters at their defaults: the other layout, order and exponent."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.positions import GridSize
 from pecli.errors import quoted
 from pecli.models.encoding import Encoding
 from pecli.models.families import INTERLEAVED

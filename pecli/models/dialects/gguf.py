@@ -115,7 +115,7 @@ def _head(keys: Keys) -> tuple[Value | None, Value | None]:
 
 def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> list[Encoding]:
     """The encoding of all layers, or those of full and of sliding layers where they differ."""
-    settings = {**_scaling(path, keys, header), **_sections(keys, arch)}
+    settings = {**_scaling(path, keys, header, arch), **_sections(keys, arch)}
     if any(value and value.source == FREQS for value in settings.values()):
         warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
     base = keys.number("rope.freq_base") or Value(10000.0, "default")
@@ -156,7 +156,7 @@ def _sections(keys: Keys, arch: str) -> dict[str, Value | None]:
     return {"mrope_section": Value(counts, given.source), "mrope_interleaved": mixed}
 
 
-def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value | None]:
+def _scaling(path: str, keys: Keys, header: Header, arch: str) -> dict[str, Value | None]:
     kind = keys.word("rope.scaling.type") or Value("linear", "default")  # a factor without a type, in llama.cpp
     attention, factor = keys.number("rope.scaling.attn_factor"), keys.number("rope.scaling.factor", "rope.scale_linear")
     factor = factor if factor and factor.value else None  # 0 stands for none
@@ -184,6 +184,10 @@ def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value | None]:
     if kind.value == "yarn":
         found["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast")
         found["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow")
+        if (multiplier := keys.number("rope.scaling.yarn_log_multiplier")) and multiplier.value:
+            whole = round(multiplier.value * (10 if arch.startswith("deepseek") else 1), 6)  # of a float32
+            found["mscale_all_dim"] = Value(whole, multiplier.source)
+            found["mscale"] = Value(whole if arch == "deepseek2" else 1.0, f"as llama.cpp has it for {arch}")
         if attention is not None and factor is not None and factor.value > 1:
             g = attention.value * (1 + 0.1 * math.log(factor.value))
             found["attention_factor"] = Value(g, f"{attention.source} · (1 + 0.1 ln factor)")

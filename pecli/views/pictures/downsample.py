@@ -22,9 +22,14 @@ GOLDEN = (5**0.5 - 1) / 2
 """Its multiples modulo 1 are neither equally spaced nor random, so that no wave is sampled in step."""
 
 
-def reduced(table: Table, rows: int, columns: int) -> Floats:
-    """At most `rows` means of the table's rows, of at most `columns` of its columns, evenly spaced ones."""
+def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
+    """At most `rows` means of the table's rows, of at most `columns` of its columns, evenly spaced ones; as many of its
+    rows as of its columns where it is to be a "sample".
+    """
     step = stride(table.width, columns)
+    if reduce == "sample":
+        step = max(step, stride(table.rows, rows))
+        return widened(table.pick(np.arange(0, table.rows, step))[:, ::step])
     edges = _edges(table.rows, rows)
     blocks = ((start, block[:, ::step]) for start, block in _blocks(table, edges.tolist()))
     return _means(blocks, edges, -(-table.width // step))

@@ -7,6 +7,7 @@ of its own; the constrained layout makes room for every label.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from pecli.errors import ParameterError, nearest
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
 from pecli.views.pictures.panels import MAX_VALUE, Chart, HeatmapPanel, Panel, Picture, fitted, typeset
+from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -48,10 +50,13 @@ _STYLE = {
 
 LETTERS_PER_INCH = 13.0  #: Of text of 10 points, on average
 AXES_SHARE = 0.75  #: Of the room of a panel, what its axes take beside their numbers and names
+PAD = 0.08  #: Inches between panels beside each other, on either side
 MIN_SCALE = 0.15  #: Of letters, below which nobody reads them
 MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns
 MAX_FINE_RATIO = 1000.0
 """Largest number of a logarithmic axis over the smallest, up to which 2 and 5 times powers of ten are numbered, too."""
+MAX_ENDS, END_LINES = 7, 4  #: Curves that are named where they end, and the lines of such a name
+END_SHARE, END_INCHES = 0.22, 0.15  #: Of the width of a panel what these names take, and the height of a line
 CLOSE = 2.0  #: The ratio of two levels of a logarithmic axis, below which only one of them has its word above it
 MARKERS = "os^Dv<>p"  #: Of points that no line joins, open ones, so that those below are seen
 BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other
@@ -76,10 +81,10 @@ def render(
     scale = max(MIN_SCALE, min(1.0, width / (2.4 + 1.4 * across), height / (2.2 + 1.6 * sum(shares))))
     made = _blank((width, height), scale, dark=dark)
     letters = width / scale * LETTERS_PER_INCH
-    if title := fitted(picture.title, letters / 1.25, 4):
-        made.suptitle("\n".join(title), x=0.01, ha="left")
-    if caption := fitted(picture.subtitle, letters, 4):
-        made.supxlabel("\n".join(caption), x=0.01, ha="left", fontsize="medium")
+    if picture.title:
+        made.suptitle(_fitted(picture.title, letters / 1.25, 4), x=0.01, ha="left")
+    if picture.subtitle:
+        made.supxlabel(_fitted(picture.subtitle, letters, 4), x=0.01, ha="left", fontsize="medium")
     if not rows:
         return made
     places = _places(made, rows, shares)
@@ -88,11 +93,11 @@ def render(
         for right, panel in enumerate(row):
             inches = width / (1 if _is_alone(row) else across), height * shares[down] / sum(shares)
             axes = made.add_subplot(places[down, right], projection="polar" if panel.polar else None)
-            title = fitted(panel.title, inches[0] / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
+            title = _fitted(panel.title, inches[0] / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
             if isinstance(panel, Chart):
-                _draw_chart(axes, panel, "\n".join(title), (inches[0] / scale, inches[1] / scale), dark)
+                _draw_chart(axes, panel, title, (inches[0] / scale, inches[1] / scale), dark)
             else:
-                axes.set_title("\n".join(title))
+                axes.set_title(title)
                 _draw_heatmap(axes, panel, (inches[0] * dpi, inches[1] * dpi), inches[1] / scale, cmap)
             left = row[right - 1] if right else None
             if isinstance(panel, HeatmapPanel) and isinstance(left, HeatmapPanel) and panel.has_rows_of(left):
@@ -106,6 +111,15 @@ def render(
             axes.label_outer()
     _add_colour_bars(made, [(panel, axes) for panel, axes in drawn if isinstance(panel, HeatmapPanel)])
     return made
+
+
+def _shown(text: str) -> str:
+    """A text that a figure can hold: names come from files, and may have what no font shows and XML refuses."""
+    return typeset(escaped(text))
+
+
+def _fitted(text: str, letters: float, lines: int) -> str:
+    return "\n".join(fitted(_shown(text), letters, lines))
 
 
 def _is_alone(row: Sequence[Panel]) -> bool:
@@ -136,6 +150,7 @@ def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
     from cycler import cycler
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     settings: Any = matplotlib.rcParams
     kept = ("backend", "backend_fallback")
@@ -154,7 +169,7 @@ def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
             "axes.prop_cycle": cycler(color=colours * 2, linestyle=dashes),
         }
     )
-    figure = Figure(figsize=size, dpi=100, layout="constrained")
+    figure = Figure(figsize=size, dpi=100, layout=ConstrainedLayoutEngine(w_pad=PAD * scale))
     FigureCanvasAgg(figure)
     return figure
 
@@ -194,12 +209,12 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
     top = panel.first_row - 0.5
     axes.imshow(
         np.ma.masked_invalid(values),
-        cmap=_colours(cmap, centred=panel.is_centred).with_extremes(under=axes.get_facecolor()),
+        cmap=_colours(cmap, centred=panel.is_centred).with_extremes(under="none"),
         norm=(LogNorm if panel.log else Normalize)(*panel.ends),
         extent=(-0.5, columns - 0.5, top + rows, top),
     )
     axes.spines[:].set_visible(False)
-    if panel.rows == "row" or (rows == columns and panel.rows != "position"):
+    if panel.rows == "row" or (rows == columns and panel.rows in (panel.columns, "query")):
         axes.set_box_aspect(rows / columns)
     down, across = panel.axis_names(*values.shape)
     axes.set(xlabel=across, ylabel=down if len(down) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
@@ -216,7 +231,11 @@ def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]]) ->
         groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append((panel, axes))
     for group in groups.values():
         first, axes = group[0]
-        bar = made.colorbar(axes.images[0], ax=[each for _, each in group], aspect=30, fraction=0.06, pad=0.015)
+        places = [each.get_subplotspec() for _, each in group]
+        down, across = (len({*spans}) for spans in zip(*((p.rowspan, p.colspan) for p in places), strict=True))
+        beside = [each for _, each in group]
+        shape = max(30, 30 * down / across)  # as high as the panels that it is for
+        bar = made.colorbar(axes.images[0], ax=beside, aspect=shape, fraction=0.06, pad=0.015)
         bar.outline.set_visible(False)
         unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel, _ in group])
         grey = f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
@@ -245,21 +264,50 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
         handles += axes.plot(*envelope(_drawable(curve.x), _drawable(curve.y), MAX_POINTS), **style)
         for x, y in curve.marks:
             axes.plot(x, y, "o", color=handles[k].get_color())
-    names = [curve.label for curve in chart.curves]
     for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
         handles.append(axes.axvspan(band.start - 0.5, band.stop + 0.5, color=grey, alpha=shade, linewidth=0, zorder=0))
-        names.append(band.label)
     for word, level in chart.levels:
         axes.axhline(level, color=grey, linestyle="--", linewidth=1, zorder=1)
         place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": "small"}
         paper = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
         below = any(level < other < level * CLOSE for _, other in chart.levels)  # whose word would be on this one
-        axes.annotate(word, (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place)
+        axes.annotate(_shown(word), (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place)
     _set_axes(axes, chart, inches[1])
-    if len(names) > 1 and any(names):
+    names = [curve.label for curve in chart.curves] if len(handles) > 1 else [""]
+    if _name_ends(axes, chart, handles, inches):
+        names = [""] * len(names)
+    names += [band.label for band in chart.bands]
+    if any(names):
         _add_legend(axes, handles, names, title, inches[0])
     else:
         axes.set_title(title)
+
+
+def _name_ends(axes: Any, chart: Chart, handles: Sequence[Any], inches: tuple[float, float]) -> bool:
+    """Name a few curves where they end, none on another; False where names are too many or too long for that."""
+    if not (1 < len(chart.curves) <= MAX_ENDS and chart.joined):
+        return False
+    names, ends = [], []
+    axes.get_ylim()  # which the transform below takes as they were last asked for
+    to_axes = axes.transScale + axes.transLimits
+    for curve in chart.curves:
+        whole = re.sub(r" (?=\d+$)", "\xa0", _shown(curve.label))  # «pair 18» is not broken
+        lines = fitted(whole, END_SHARE * inches[0] * LETTERS_PER_INCH, END_LINES + 1)
+        drawn = np.flatnonzero(np.isfinite(curve.y) & ((curve.y > 0) | (not chart.log_y)))
+        if not lines or len(lines) > END_LINES or not drawn.size:
+            return False
+        names.append("\n".join(lines).replace("\xa0", " "))
+        ends.append(to_axes.transform((curve.x[drawn[-1]], curve.y[drawn[-1]]))[1])
+    order = np.argsort(ends)  # from the lowest to the highest
+    heights = np.array([names[k].count("\n") + 1 for k in order]) * END_INCHES / (AXES_SHARE * inches[1])
+    stacked = np.cumsum(heights) - heights / 2  # one on the other, without a gap
+    if heights.sum() > 1:
+        return False
+    gaps = np.clip(np.maximum.accumulate(np.array(ends)[order] - stacked), 0, 1 - heights.sum())
+    for k, place in zip(order.tolist(), (stacked + gaps).tolist(), strict=True):
+        style = {"fontsize": "small", "va": "center", "color": handles[k].get_color(), "annotation_clip": False}
+        axes.annotate(names[k], (1, place), (4, 0), xycoords="axes fraction", textcoords="offset points", **style)
+    return True
 
 
 def _set_axes(axes: Any, chart: Chart, height: float) -> None:
@@ -291,12 +339,12 @@ def _set_axes(axes: Any, chart: Chart, height: float) -> None:
 
 def _set_numbers(axis: Any, log_ends: tuple[float, float] | None = None, *, whole: bool = False) -> None:
     """Numbers in plain digits: matplotlib would set powers of ten as formulas."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     if log_ends is not None:
         few = axis.axis_name == "y" and log_ends[1] < MAX_FINE_RATIO * log_ends[0]  # side by side they need more room
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-        axis.set_minor_formatter(NullFormatter())
+        axis.set_minor_locator(NullLocator())
     elif whole:
         axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, place: typeset(value)))
@@ -305,11 +353,11 @@ def _set_numbers(axis: Any, log_ends: tuple[float, float] | None = None, *, whol
 def _add_legend(axes: Any, handles: Sequence[Any], names: Sequence[str], title: str, width: float) -> None:
     """Above the curves, where it hides none of them, in as many columns as there is room for, under the title."""
     letters = 0.95 * width * LETTERS_PER_INCH  # which are small
-    shown = {handle: fitted(name, letters - 5, 8) for handle, name in zip(handles, names, strict=True) if name}
-    column = 10 + max(len(line) for lines in shown.values() for line in lines)
+    shown = {handle: _fitted(name, letters - 5, 8) for handle, name in zip(handles, names, strict=True) if name}
+    column = 10 + max(len(line) for name in shown.values() for line in name.split("\n"))
     axes.legend(
         shown,
-        map("\n".join, shown.values()),
+        shown.values(),
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
         ncols=max(1, min(len(shown), int(letters / column))),

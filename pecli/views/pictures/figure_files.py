@@ -17,7 +17,6 @@ from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import FAINT, FONT, INK, PAPER
-from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,15 +69,7 @@ _METADATA: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def encoded(figure: Figure, kind: str = "png", dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
-    """The bytes of a figure; in its texts, what no font shows and XML cannot hold is escaped: names come from files,
-    and may hold anything.
-    """
-    from matplotlib.text import Text
-
-    for text in figure.findobj(Text):
-        shown = "\n".join(map(escaped, text.get_text().split("\n")))
-        if shown != text.get_text():
-            text.set_text(shown)
+    """The bytes of a figure in that format, without a date."""
     omitted, place = _METADATA[kind]
     metadata: dict[str, str | None] = dict.fromkeys(omitted)
     if about is not None:
@@ -86,7 +77,12 @@ def encoded(figure: Figure, kind: str = "png", dpi: float = 100, about: Mapping[
     data = BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of characters that the font lacks, each time that a text is measured
-        figure.savefig(data, format=kind, dpi=dpi, metadata=metadata)
+        if kind == "png":  # which savefig would draw twice, the first time for its layout alone
+            canvas: Any = figure.canvas
+            figure.set_dpi(dpi)
+            canvas.print_png(data, metadata=metadata)
+        else:
+            figure.savefig(data, format=kind, dpi=dpi, metadata=metadata)
     return data.getvalue()
 
 

@@ -129,14 +129,16 @@ def comparison_picture(checked: Sequence[Any]) -> Picture:
         prefix = f"{printable(result.file)} " if len(results) > 1 else ""
         found = list(error_maps(tensor)) if len(maps) < MAX_TABLES else []
         maps += [replace(each, name=f"{prefix}{each.name}") for each in found]
-        if not found and not tensor.passed:
-            others.append(f"{prefix}{printable(tensor.name)}{f' ({tensor.problem})' if tensor.problem else ''}")
+        if not found:
+            passed = "no error" if tensor.worst_index is None else "within tolerance"
+            why = tensor.problem or (passed if tensor.passed else "")
+            others.append(f"{prefix}{printable(tensor.name)}{f' ({why})' if why else ''}")
     scales = {relative: _colours([each for each in maps if each.is_relative == relative]) for relative in (True, False)}
     panels = [panel for each in maps for panel in table_panels(each, sides, scales[each.is_relative])]
-    left_out = f"Left out: {listed(others, 2 * MAX_LISTED)}" if others else ""
-    nothing = "" if maps or others else "no element to draw, as all are equal, or none can be compared"
+    nothing = "" if maps else "No element to draw, as all are equal, or none can be compared"
+    words = [nothing, f"Left out: {listed(others, 2 * MAX_LISTED)}" if others else ""]
     title = "; ".join(_summary(result, sides) for result in sorted(results, key=bool)[:MAX_LISTED])
-    return Picture(title, panels, 3, left_out or nothing)
+    return Picture(title, panels, 3, ". ".join(filter(None, words)))
 
 
 def _summary(result: Any, sides: tuple[str, str]) -> str:
@@ -148,7 +150,6 @@ def _summary(result: Any, sides: tuple[str, str]) -> str:
         names = f"A: {result.a}, B: {result.b}" if result.a or result.b else ""
     worst = max(result.tensors, key=lambda tensor: tensor.max_abs_error or 0.0, default=None)
     where = f"{worst.name}: {worst_element(worst, sides)}" if worst and worst.worst_index is not None else ""
-    where = where.replace(" -", " −")
     return ". ".join(map(printable, filter(None, [names, *reasons(result)[:1], where])))
 
 
@@ -162,7 +163,8 @@ def _colours(maps: Sequence[ErrorMap]) -> tuple[float, float]:
 
 def table_panels(errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]) -> list[Panel]:
     """What was expected, what was found, and the difference."""
-    name, worst = printable(errors.name), f", the worst of {errors.layers:,}" if errors.layers > 1 else ""
+    what = "vectors" if not errors.rows else "heads" if errors.rows == "query" else "matrices"
+    name, worst = printable(errors.name), f", the worst of {errors.layers:,} {what}" if errors.layers > 1 else ""
     every = np.stack([errors.expected, errors.found])
     if not errors.rows:
         points = np.linspace(0, errors.shape[1] - 1, errors.expected.shape[1])

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.schemes.scheme import TABLE_PICTURES, Axes, Scheme
+from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, Axes, Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, number
 
 MAX_PANELS = 12
 MAX_VALUE = 1e150  #: Largest end of an axis: the difference of two has to be a number, too
+_NUMBER = re.compile(r"(?<![\w.-])-?(?:inf|\d[\d.]*(?:e-?\d+)?)(?![\w-])")
 REDUCED = {
     "mean": ("means of {}", "one in {}"),
     "sample": ("one in {}", "one in {}"),
@@ -52,7 +54,7 @@ class Subject(NamedTuple):
     def picture_kinds(self) -> tuple[str, ...]:
         if self.scheme is not None:
             return self.scheme.picture_kinds
-        return (*TABLE_PICTURES, "patch") if self.grid else TABLE_PICTURES
+        return GRID_PICTURES if self.grid else TABLE_PICTURES
 
     @property
     def first(self) -> int:
@@ -214,6 +216,16 @@ def names_of(subjects: Sequence[Subject]) -> list[str]:
     return [subject.label for subject in subjects] if len(subjects) > 1 else ["" for _ in subjects]
 
 
+def positions(counts: Iterable[int]) -> str:
+    """Over how many positions a picture is, for its title.
+
+    >>> positions([512, 512]), positions([512, 64])
+    ('512 positions', 'positions')
+    """
+    every = {*counts}
+    return f"{every.pop():,} positions" if len(every) == 1 else "positions"
+
+
 def check_panels(count: int) -> None:
     """Refuse a picture of so many panels that none of them could be seen."""
     if count > MAX_PANELS:
@@ -254,13 +266,14 @@ def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[floa
     return [k * step for k in range(math.ceil(low / step - 0.05), math.floor(high / step + 0.05) + 1)]
 
 
-def typeset(value: float) -> str:
-    """A number for a figure, with a minus and no hyphen.
+def typeset(text: str | float) -> str:
+    """A number, or a text with numbers, whose minus is no hyphen; names keep theirs.
 
-    >>> typeset(-1e-5)
-    '−1e−5'
+    >>> typeset(-1e-5), typeset("llama-3-8b: -0.5 at [-1, 2]")
+    ('−1e−5', 'llama-3-8b: −0.5 at [−1, 2]')
     """
-    return number(value).replace("-", "−")
+    shown = text if isinstance(text, str) else number(text)
+    return _NUMBER.sub(lambda found: found[0].replace("-", "−"), shown)
 
 
 def apart(low: float, high: float) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,13 @@ from pecli.views.pictures.panels import Subject
 from pecli.views.screen import counted
 
 if TYPE_CHECKING:
-    from pecli.files import LoadedFile
+    from pecli.files.contents import LoadedFile
 
 
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
 MAX_LETTERS = 40  #: Letters for parameters in a title
+GRID = (16, 16)  #: Points of an image, of which no model says how many it has
 
 
 def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None) -> list[Subject]:
@@ -34,23 +36,29 @@ def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, windo
     return [Subject(f"{label} {name}".strip(), part.tensors(), part, context, windows[name]) for name, part in parts]
 
 
-def of_model(model: ModelEncodings, label: str, seq_len: int = 512) -> list[Subject]:
-    """The encodings of a model that can be drawn: the rotary ones, each of its kinds of layers a subject, or else those
-    whose tables follow from the configuration.
+def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len: int = 512) -> list[Subject]:
+    """The encodings of a model that can be drawn, those alone that the kind fits, if any: the rotary ones, of its
+    vision tower, too, each of its kinds of layers a subject, or else those whose tables follow from the configuration.
     """
-    ropes = [encoding for encoding in model.ropes() if not encoding.no_table]
     found = []
+    ropes = [each for each in model if each.is_rotary and (not each.no_table or "style" in each.extra)]
+    texts = [encoding for encoding in ropes if not encoding.part]
     for encoding in ropes:
-        slides = len(ropes) == 1 or "sliding" in encoding.layer_type or "local" in encoding.layer_type
+        slides = encoding in texts and (len(texts) == 1 or re.search("sliding|local", encoding.layer_type))
         name = f"{label} {encoding.layer_type}".strip() if len(ropes) > 1 else label
-        found += of_scheme(encoding.rope(seq_len), name, model.context, model.window if slides else None)
+        if "style" in encoding.extra and (encoding.no_table or kind == "patch"):
+            found += of_scheme(encoding.rope(grid=GRID), name)
+            continue
+        name += ", one axis" if encoding.part and "axes" in encoding.extra else ""
+        context = None if encoding.part else model.context
+        found += of_scheme(encoding.rope(seq_len), name, context, model.window if slides else None)
     for encoding in model if not ropes else ():
         if encoding.scheme in SCHEMES and not encoding.no_table:
-            kind = scheme_named(encoding.scheme)
-            own = {name: value for name, value in encoding.parameters.items() if name in kind.parameters()}
-            own |= {"seq_len": seq_len} if "seq_len" in kind.parameters() and own.get("seq_len") is None else {}
-            found += of_scheme(kind(**own), f"{label} {encoding.layer_type}".strip(), model.context, model.window)
-    return found
+            scheme = scheme_named(encoding.scheme)
+            own = {name: value for name, value in encoding.parameters.items() if name in scheme.parameters()}
+            own |= {"seq_len": seq_len} if "seq_len" in scheme.parameters() and own.get("seq_len") is None else {}
+            found += of_scheme(scheme(**own), f"{label} {encoding.layer_type}".strip(), model.context, model.window)
+    return [subject for subject in found if kind in subject.picture_kinds] or found
 
 
 def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:

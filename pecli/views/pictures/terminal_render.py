@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
-from pecli.errors import number
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
-from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture, apart, fitted, ticks
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture, apart, fitted, ticks, typeset
 from pecli.views.screen import Terminal, printable, terminal
 
 if TYPE_CHECKING:
@@ -38,8 +37,10 @@ UNKNOWN, BLANK = -1, -2
 """The levels of what is not finite (an x, where there are no colours), and of what is left to the terminal's paper."""
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """What each dot of a character adds to U+2800, by line and column."""
-_LETTERS = "*o+x#@%&"
-"""One for each curve, where colours or dots cannot tell them apart."""
+_LETTERS, _POINTS = "*o+x#@%&", "●○▲△■□◆◇"
+"""One for each curve, where colours or dots cannot tell them apart, and where no line joins its points."""
+_ASCII = str.maketrans({"−": "-", "–": "-", "×": "x", "·": "*", "→": "->", "…": "..."})
+"""What texts of pictures have, where a terminal has no such characters."""
 
 
 def show(picture: Picture) -> None:
@@ -50,8 +51,7 @@ def show(picture: Picture) -> None:
 def lines(picture: Picture, terminal: Terminal) -> list[str]:
     """The lines of a picture; below heatmaps, which share their colours, one that tells what axes and colours mean."""
     picture = replace(picture, panels=[panel for panel in picture.panels if panel.share == 1])
-    words = (picture.title, picture.subtitle)
-    shown = [line for text in words for line in fitted(printable(text), terminal.columns, 3, terminal.dots)]
+    shown = [line for text in (picture.title, picture.subtitle) for line in _fitted(text, terminal, 3)]
     heats = picture.heatmaps
     room = terminal.lines - 1 - len(shown) - bool(heats)
     least = MIN_HEATMAP_LINES if len(heats) == len(picture.panels) else MIN_CHART_LINES
@@ -67,7 +67,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
         beside = across if all(isinstance(panel, HeatmapPanel) for panel in row) else len(row)
         wide = terminal.columns // beside
         own = terminal._replace(columns=wide - (beside > 1))
-        titles = [fitted(printable(panel.title), own.columns, 2, terminal.dots) for panel in row]
+        titles = [_fitted(panel.title, own, 2) for panel in row]
         longest = max(map(len, titles))
         parts = []
         for title, panel in zip(titles, row, strict=True):
@@ -80,7 +80,13 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     if heats:
         margin = len(str(heats[0].first_row + heats[0].shape[0])) + 3
         shown.append(key_line(heats, terminal, terminal.columns // across - margin))
-    return shown
+    return shown if terminal.unicode else [line.translate(_ASCII) for line in shown]
+
+
+def _fitted(text: str, terminal: Terminal, lines: int = 1) -> list[str]:
+    """At most so many lines of a text."""
+    shown = typeset(text) if terminal.unicode else text.translate(_ASCII)
+    return fitted(printable(shown), terminal.columns, lines, terminal.dots)
 
 
 def _framed(
@@ -127,7 +133,7 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
     body = _cells(_levels(pixels, panel), terminal, panel)
     last = row_count - 1
     rows = {
-        min(len(body) - 1, int((row + 0.5) / row_count * len(body))): f"{panel.first_row + row:.0f}"
+        min(len(body) - 1, int((row + 0.5) / row_count * len(body))): typeset(f"{panel.first_row + row:.0f}")
         for row in _whole_ticks(panel.first_row, last, max(1, len(body) // 3))
     }
     wide = pixels.shape[1]
@@ -200,7 +206,7 @@ def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, wide: int) -> st
     _, columns = panel.axis_names(1, max(1, min(wide, panel.values.shape[1])))
     down, right = (" ↓  ", " →") if terminal.unicode else (" down, ", " right")
     names, sampled = f"{panel.rows and panel.rows + down}{columns}{right}   ", columns.partition("(")[2].rstrip(")")
-    low, high = map(number, panel.ends)
+    low, high = map(typeset, panel.ends)
     note = " none: blank" * panel.log
     if any(not np.isfinite(each.values).all() for each in heats):
         note += f" {_cells(np.full((tall, 1), UNKNOWN, np.int16), terminal, panel)[0]} not finite"
@@ -228,7 +234,7 @@ def _chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     right = f"{chart.x} →" if terminal.unicode else f"{chart.x} right"
     axes = f"{chart.y} ↑  {right}" if terminal.unicode else f"{chart.y} up, {right}"
     framed = _framed(body, rows, across.labels(wide, max(3, wide // 12)), terminal, margin, wide)
-    return [*framed, *fitted(axes, terminal.columns, 1, terminal.dots), *legend]
+    return [*framed, *_fitted(axes, terminal), *legend]
 
 
 class _Axis:
@@ -250,7 +256,7 @@ class _Axis:
         low, high = (10.0**self.low, 10.0**self.high) if self.log else (self.low, self.high)
         values = [value for value in ticks(low, high, most, log=self.log) if value > 0 or not self.log]
         places = np.rint(self.places(np.array(values)) * (room - 1)).tolist()
-        return {int(min(max(place, 0), room - 1)): number(value) for place, value in zip(places, values, strict=True)}
+        return {int(min(max(place, 0), room - 1)): typeset(value) for place, value in zip(places, values, strict=True)}
 
 
 def _chart_body(
@@ -282,9 +288,11 @@ def _letters(chart: Chart, terminal: Terminal) -> str:
     """A letter for each curve and level, and for where there is none. Empty where dots tell the curves apart: in
     colour, or where there is but one, beside dashes for comparison.
     """
-    if terminal.unicode and (terminal.colours or sum(not curve.reference for curve in chart.curves) <= 1):
+    several = sum(not curve.reference for curve in chart.curves) > 1
+    if chart.joined and terminal.unicode and (terminal.colours or not several):
         return ""
-    return "".join(_LETTERS[k % len(_LETTERS)] for k in range(len(chart.curves))) + "-" * len(chart.levels) + " "
+    letters = _POINTS if terminal.unicode and not chart.joined else _LETTERS
+    return "".join(letters[k % len(letters)] for k in range(len(chart.curves))) + "-" * len(chart.levels) + " "
 
 
 def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
@@ -347,7 +355,7 @@ def _legend(chart: Chart, terminal: Terminal, inks: Sequence[str], letters: str)
         if not label:
             continue
         sign = letters[k] if letters else dots
-        text = "".join(fitted(printable(label), terminal.columns - 4, 1, terminal.dots))
+        text = "".join(_fitted(label, terminal._replace(columns=terminal.columns - 4)))
         wide = len(sign) + 1 + len(text)
         entry = f"{_joined([(inks[k], sign)])} {text}"
         if drawn and 3 + wide <= free:

@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -23,8 +24,8 @@ from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of
 from pecli.errors import FileError, PecliError, path_of
-from pecli.files import open_tensors
 from pecli.files.contents import carried_spec
+from pecli.files.load import open_tensors
 from pecli.files.output import open_output
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
@@ -80,7 +81,7 @@ def report(
     draft = _Draft()
     for model in models:
         _add_model(draft, model)
-    every = [subject for model in models for subject in of_model(model.encodings, model.label)]
+    every = [subject for model in models for subject in of_model(model.encodings, model.label, "wavelengths")]
     waving = [subject for subject in every if "wavelengths" in subject.picture_kinds]
     if len(models) > 1 and len(waving) > 1:
         draft.heading("Wavelengths of all models")
@@ -232,22 +233,28 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
     if ropes := [encoding for encoding in found.ropes() if not encoding.no_table]:
         scaled = any(each.parameters.get("scaling", "none") != "none" for each in ropes)
         draft.subheading("Scaling explained" if scaled else "Wavelengths")
-        draft.subjects(of_model(found, model.label), "wavelengths")
+        draft.subjects(of_model(replace(found, encodings=tuple(ropes)), model.label), "wavelengths")
         draft.subheading("The table")
         draft.subjects(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap")
         rows = min(AUDITED_ROWS, found.context or AUDITED_ROWS)
         audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
         draft.subheading("Drift by recipe")
         draft.show(drift.show_audit, audits)
-        draft.picture(drift.audit_picture(audits), "largest error by position")
+        verdicts = [
+            f"{words.strip()}{recipes}" for each in audits.values() for words, _, recipes in drift.verdicts(each)
+        ]
+        draft.picture(drift.audit_picture(audits), f"largest error by position: {'; '.join(verdicts)}")
         draft.commands(f"pecli audit rope {given} --seq-len {rows}")
         draft.subheading("What runtimes compute")
         draft.show(drift.show_runtimes, runtimes(model.given))
         draft.commands(f"pecli runtimes {given}")
         commands.append(f"pecli plot rope {given} --kind wavelengths -o wavelengths.svg")
-    elif tables := of_model(found, model.label, MAX_ROWS):
+    elif tables := of_model(found, model.label, seq_len=MAX_ROWS):
         draft.subheading("The table")
         draft.subjects(tables[:1], None)
+    if towers := [each for each in of_model(found, model.label, "patch") if "patch" in each.picture_kinds]:
+        draft.subheading("Places in an image")
+        draft.subjects(towers, "patch")
     draft.subheading("Commands")
     draft.commands(*commands)
 
@@ -259,11 +266,12 @@ def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance:
     file = open_tensors(name)
     draft.heading(os.path.basename(name) or name)
     draft.show(file_summary.show, file_summary.describe(file, name, file.tensors))
-    tables = [table for subject in of_file(name, file) for table in subject.tables]
-    for matrix in [table for table in tables if len(table.shape) > 1 and table.size][:1]:
+    tables = [(subject, table) for subject in of_file(name, file) for table in subject.tables]
+    for subject, matrix in [each for each in tables if len(each[1].shape) > 1 and each[1].size][:1]:
         rows = matrix.read(0, min(matrix.rows, MAX_ROWS))[:, :MAX_COLUMNS]
         title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
-        draft.subjects([Subject(title, (table_of(matrix.name, rows),))], "heatmap")
+        scheme = None if "patch" in subject.picture_kinds else subject.scheme  # maps would need all rows of a grid
+        draft.subjects([Subject(title, (table_of(matrix.name, rows),), scheme)], "heatmap")
     try:
         is_specified = carried_spec(file.path, file.metadata) is not None
     except FileError:

@@ -61,6 +61,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
+@pytest.mark.sample(4)
 def test_tables_that_leave_little_to_measure(name: str) -> None:
     tables = FOUND[name].tables()
     tables.pop("inv_freq", None)
@@ -79,6 +80,7 @@ FAR = {
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("offset", [0, 2351])
 @pytest.mark.parametrize("name", FAR)
+@pytest.mark.sample(4)
 def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dtype: str) -> None:
     """Which takes frequencies a thousand times sharper than neighbouring rows tell them."""
     exact = waves(np.arange(offset, offset + 64), FAR[name], np.float64)
@@ -156,20 +158,14 @@ def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
     assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
 
 
-def test_a_spec_in_the_file_is_not_believed(tmp_path) -> None:
+def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> None:
     path = tmp_path / "t.npz"
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
     assert pecli.identify(path).matches[0].scheme.name == "alibi"
-
-
-def test_the_same_table_in_many_layers_is_one_match() -> None:
     one = pecli.Alibi(12).tables()["slopes"]
     found = pecli.identify({f"layers.{k}.alibi_slopes": one for k in range(12)})
     assert len(found.matches[0].tensors) == 12
-
-
-def test_a_checkpoint_without_positions_says_so() -> None:
     found = pecli.identify({f"h.{k}.weight": np.ones((2, 2)) for k in range(30)})
     assert not found.identified
     assert found.description == ("it holds 30 tensors, and no name speaks of positions: name one, as FILE:NAME",)
@@ -261,6 +257,7 @@ EXACT: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", EXACT)
+@pytest.mark.sample(16)
 def test_tables_as_other_programs_write_them(name: str) -> None:
     tables, scheme, *edits = EXACT[name]
     match = next(match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name)
@@ -281,6 +278,7 @@ def test_tables_as_other_programs_write_them(name: str) -> None:
     ],
     ids=["offset", "halves", "cos alone"],
 )
+@pytest.mark.sample(2)
 def test_the_first_rows_tell_what_all_of_them_would(monkeypatch, table) -> None:
     (quick,) = pecli.identify(table).matches
     monkeypatch.setattr("pecli.checks.identify.MIN_ELEMENTS", table.size + 1)

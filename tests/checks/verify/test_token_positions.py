@@ -83,6 +83,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "dtype", "layout", "heads_first", "heads"), CASES)
+@pytest.mark.sample(60)
 def test_position_situations(name: str, dtype: str, layout: str, heads_first: bool, heads: int) -> None:
     options, places, said, family = SITUATIONS[name]
     kind = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}[dtype]

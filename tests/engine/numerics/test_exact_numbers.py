@@ -69,17 +69,15 @@ def test_cos_sin(places):
         assert units_off(sine, true_sine, places) <= UNITS
 
 
-def test_cos_sin_is_exact_at_quarter_turns():
+def test_cos_sin_is_exact_at_quarter_turns_and_integers_are_the_nearest():
     for quarter, expected in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
         assert numerics.cos_sin(quarter << 158, 160) == tuple(part << 160 for part in expected)
-
-
-def test_nearest_integers():
     assert [numerics.round_shift(value, 2) for value in (5, 6, 7, -5, -7)] == [1, 2, 2, -1, -2]
     assert numerics.round_shift(5, 0) == 5
     assert numerics.fixed(Fraction(1, 3), 4) == 5  # 5.33
     assert numerics.fixed(Fraction(-1, 3), 4) == -5
     assert numerics.fixed(Fraction(5, 32), 4) in (2, 3)
+    assert geometric(10000.0, Fraction(0), 1).floats() == [1.0]
 
 
 @pytest.mark.parametrize("base", [2.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0, 0.001])
@@ -89,10 +87,6 @@ def test_every_frequency_is_rounded_once(base, denominator, count):
     found = np.array(geometric(base, denominator, count).floats())
     true = rounded(lambda: [arb(base) ** rational(-i / denominator) for i in range(count)], "float64")
     np.testing.assert_array_equal(bits(found), true)
-
-
-def test_one_frequency_needs_no_denominator():
-    assert geometric(10000.0, Fraction(0), 1).floats() == [1.0]
 
 
 @pytest.mark.parametrize(("base", "scale"), [(2.0**-64, 1.0), (2.0, 2.0**64), (2.0**-33, 2.0**31)])

@@ -128,7 +128,7 @@ def test_families_whose_scaling_is_not_read(model: str, runtime: str) -> None:
         sizes = {"head_dim": 128, "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 131072}
         config = {"model_type": config.model_type, **sizes, "rope_theta": 1e6, "rope_scaling": {"type": "yarn", **YARN}}
         del config["rope_scaling"]["scaling"]
-    found = pecli.runtimes(config, names=[runtime, "transformers"])
+    found = pecli.runtimes(config, 4096, names=[runtime, "transformers"])
     results = next(iter(found.layers.values()))
     assert [result.departs for result in results] == [True, False]
     assert "reads no rope_scaling" in results[0].causes[0]

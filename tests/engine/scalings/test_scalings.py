@@ -105,11 +105,16 @@ def test_proportional_leaves_the_last_pairs_still() -> None:
     assert np.array_equal(tables["cos"][:, :32], tables["cos"][:, 32:])
 
 
-def test_partial_rotation_uses_its_own_dim() -> None:
+def test_partial_rotation_uses_its_own_dim_which_may_be_odd() -> None:
     made = Rope(4, 128, partial_rotary_factor=0.25)
     assert made.rotary_dim == 32
     assert made.frequencies().floats() == Rope(4, 32).frequencies().floats()
     assert made.tables()["cos"].shape == (4, 16)
+    # GLM-4.5: 21 of 42 channels; transformers takes every other exponent below 21 and turns 22 channels.
+    made = Rope(4, 42, partial_rotary_factor=0.5)
+    assert made.rotary_dim == 22
+    assert made.frequencies().floats() == [float(arb(10000) ** (arb(-2 * i) / 21)) for i in range(11)]
+    assert made.tables()["cos"].shape == (4, 11)
 
 
 def test_sections_give_each_frequency_its_axis() -> None:
@@ -119,14 +124,6 @@ def test_sections_give_each_frequency_its_axis() -> None:
     assert chunked.tables()["axis"].tolist() == chunked.pair_axes
     turns = Rope(4, 128, 5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     assert turns.pair_axes == [0, 1, 2] * 20 + [0] * 4
-
-
-def test_a_partial_factor_may_leave_an_odd_dim() -> None:
-    """GLM-4.5: 21 of 42 channels; transformers takes every other exponent below 21 and turns 22 channels."""
-    made = Rope(4, 42, partial_rotary_factor=0.5)
-    assert made.rotary_dim == 22
-    assert made.frequencies().floats() == [float(arb(10000) ** (arb(-2 * i) / 21)) for i in range(11)]
-    assert made.tables()["cos"].shape == (4, 11)
 
 
 def test_rope_has_the_parameters_of_all_scalings() -> None:

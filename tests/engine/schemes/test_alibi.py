@@ -33,14 +33,11 @@ def test_slopes_of_every_head_count(counts):
         hold_slopes(heads, [Fraction(8 * (h + 1), heads) for h in range(heads)], rule="naive")
 
 
-def test_slopes_with_other_limits():
+def test_published_slopes_and_other_limits():
     for heads in (1, 6, 12):
         for max_bias in (1.0, 16.0, 0.3, 256.0):
             hold_slopes(heads, get_slopes(heads, Fraction(max_bias)), max_bias=max_bias)
-
-
-def test_published_numbers():
-    """Slopes of 6, 8 and 12 heads, as the paper's rule gives them."""
+    # Slopes of 6, 8 and 12 heads, as the paper's rule gives them.
     assert slopes(8, dtype="float64").tolist() == [2.0**-k for k in range(1, 9)]
     assert slopes(6, dtype="float64").tolist() == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
     last = [0.7071067811865476, 0.3535533905932738, 0.1767766952966369, 0.0883883476483184]

@@ -84,8 +84,10 @@ def test_texts_that_fail():
             assert "\n" not in str(caught.value)
 
 
-def test_rules_in_words():
+def test_rules_in_words_and_the_nearest_word():
     assert {parameter: parameter.rule for parameter in RULES} == RULES
+    advice = {"halfs": "did you mean 'halves'?", "interleave": "did you mean 'interleaved'?", "xyz": ""}
+    assert {word: nearest(word, WORD.options) for word in advice} == advice
 
 
 def test_values_of_another_kind():
@@ -94,11 +96,6 @@ def test_values_of_another_kind():
             with pytest.raises(ParameterError if parameter is WORD else KindError) as caught:
                 parameter.check("size", value)
             assert str(caught.value) == f"size is {value!r}; {parameter.rule}"
-
-
-def test_nearest():
-    advice = {"halfs": "did you mean 'halves'?", "interleave": "did you mean 'interleaved'?", "xyz": ""}
-    assert {word: nearest(word, WORD.options) for word in advice} == advice
 
 
 USUAL: dict[type[Scheme], dict[str, Any]] = {

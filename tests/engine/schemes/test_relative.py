@@ -64,10 +64,12 @@ def test_deberta(buckets: int, limit: int) -> None:
     assert found[0].tolist() == [deberta(-j, buckets, limit) for j in range(700)]
 
 
-def test_rows_alone_are_rows_of_the_table() -> None:
+def test_rows_alone_and_specs() -> None:
     for scheme in (Relative("t5", 50), Relative("swin", grid=(4, 7))):
         whole = scheme.tables()["index"]
         assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
+    for scheme in (Relative("t5", 5, causal=True), Relative("swin", grid=(3, 4)), Relative("deberta", 9)):
+        assert Scheme.from_spec(scheme.spec()) == scheme
 
 
 @pytest.mark.parametrize("given", [{"style": "t5", "seq_len": 20}, {"style": "swin", "grid": (3, 4)}])
@@ -93,8 +95,3 @@ def test_a_file_of_biases_holds_the_weights_and_a_printed_command_runs(pecli_cli
     failed = pecli_cli(*words, "--causal", "--verify", tmp_path / "bias.npy", "--json")
     (command,) = [line for line in failed.json["diagnosis"] if line.startswith("reproduce with ")]
     assert pecli_cli(*shlex.split(command)[3:], "--verify", tmp_path / "bias.npy").code == 0
-
-
-def test_specs() -> None:
-    for scheme in (Relative("t5", 5, causal=True), Relative("swin", grid=(3, 4)), Relative("deberta", 9)):
-        assert Scheme.from_spec(scheme.spec()) == scheme

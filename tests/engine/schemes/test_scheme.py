@@ -91,15 +91,12 @@ def test_blocks_by_name():
 LAYERS = Bundle((("full", pecli.Rope(6, 8, 1e6, scaling="linear", factor=8.0)), ("sliding", pecli.Rope(6, 8))))
 
 
-def test_tensors_are_named_after_their_layers() -> None:
+def test_tensors_specs_and_files_of_layers_come_back(tmp_path) -> None:
     tables = LAYERS.tables()
     assert sorted(tables) == sorted(f"{a}.{b}" for a in ("full", "sliding") for b in ("cos", "sin", "inv_freq"))
     for name, scheme in LAYERS.parts:
         for tensor, array in scheme.tables().items():
             assert np.array_equal(tables[f"{name}.{tensor}"], array)
-
-
-def test_specs_and_files_come_back(tmp_path) -> None:
     assert Scheme.from_spec(json.loads(json.dumps(LAYERS.spec()))) == LAYERS
     pecli.save(tmp_path / "t.safetensors", LAYERS)
     assert pecli.verify(tmp_path / "t.safetensors").passed

@@ -119,7 +119,7 @@ def test_the_padding_row_is_where_its_position_is(offset):
     assert zero == [offset + row == 5 for row in range(4)]
 
 
-def test_an_explicit_option_wins_over_the_style():
+def test_a_style_is_a_name_for_options_which_win_over_it():
     for style, given, rest in (
         ("whisper", {"layout": "interleaved"}, {"freq_shift": 1.0}),
         ("whisper", {"freq_shift": 0.0}, {"layout": "halves"}),
@@ -130,13 +130,11 @@ def test_an_explicit_option_wins_over_the_style():
     ):
         scheme, resolved = Sinusoidal(4, 8, style=style, **given), {**given, **rest}
         assert {name: getattr(scheme, name) for name in resolved} == resolved
-
-
-def test_a_style_is_only_a_name_for_options():
     styled = Sinusoidal(4, 8, style="whisper")
     spelled = Sinusoidal(4, 8, layout="halves", freq_shift=1)
     assert styled == spelled
     assert styled.spec() == spelled.spec()
+    assert tuple(ADDED) == GRID_STYLES
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -173,7 +171,3 @@ def test_extreme_amplitudes_are_right_or_refused(amplitude):
         return
     row, column = (grid.ravel() for grid in np.indices((5, 4)))
     np.testing.assert_array_equal(bits(found).ravel(), sinusoidal_bits(row, column, dim=4, amplitude=amplitude))
-
-
-def test_styles_on_grids_are_those_that_are_described():
-    assert tuple(ADDED) == GRID_STYLES

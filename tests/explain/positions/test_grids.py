@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ RELATIVE = ("t5", "deberta", "swin")
 
 
 @pytest.mark.parametrize("name", [name for name in INDEX if not name.startswith(RELATIVE)])
+@pytest.mark.sample(9)
 def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
     found = pecli.identify(DATA / f"{name}.npz")
     assert found.identified
@@ -44,6 +46,7 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
         Rope(grid=(3, 4, 5), dim=32, style="cosmos", axis_factors=(1.0, 1.7, 2.5)),
     ],
 )
+@pytest.mark.sample(5)
 def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
     match = pecli.identify(scheme.tables()).matches[0].scheme
     made, wanted = match.tables(), scheme.tables()
@@ -53,13 +56,10 @@ def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
         assert getattr(match, name, 0) == getattr(scheme, name, 0)
 
 
-def test_a_grid_too_coarse_for_its_base_raises_nothing() -> None:
+def test_grids_too_coarse_and_plain_tables() -> None:
     """Neighbouring points are turns apart, and a line through what is left of angles says that the base is negative."""
     tables = Rope(grid=(4, 6), dim=32, style="pixel", base=37.0).tables()
     assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches == ()
-
-
-def test_a_plain_table_is_no_list_of_positions() -> None:
     found = pecli.identify(Sinusoidal(64, 32, offset=7).tables()).matches[0].scheme
     assert (found.positions, found.offset) == (None, 7)
 
@@ -135,9 +135,30 @@ def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
+def flipped(tables: dict[str, np.ndarray], *pairs: int) -> dict[str, np.ndarray]:
+    """Columns in reverse order within parts of so many."""
+    ends = np.cumsum(pairs)[:-1]
+    return {k: np.concatenate([part[:, ::-1] for part in np.split(t, ends, axis=1)], 1) for k, t in tables.items()}
+
+
+LARGE_H, LARGE_W = (axis.reshape(-1) for axis in np.indices((64, 64)))
+LARGE = on_axes((LARGE_W, 32), (LARGE_H, 32))
+LARGE_SAM2 = Rope(grid=(64, 64), dim=64, style="sam2")
+HALVES = {name: np.tile(flipped(LARGE, 16, 16)[name], 2) for name in LARGE}
+
+
 @pytest.mark.parametrize(
     ("tables", "spec", "words"),
     [
+        (flipped(LARGE, 16, 16), LARGE_SAM2, "channels are in reverse order along each axis"),
+        (HALVES, replace(LARGE_SAM2, layout="halves"), "channels are in reverse order along each axis"),
+        (flipped(LARGE, 32), LARGE_SAM2, "channels are in reverse order"),
+        (on_axes((LARGE_W, 32), (LARGE_H, 32), base=500.0), LARGE_SAM2, "base is 500 (the spec says 10000)"),
+        (
+            flipped(on_axes((0 * H, 16), (H, 56), (W, 56)), 8, 28, 28),
+            FLUX,
+            "channels are in reverse order along each axis",
+        ),
         (on_axes((0 * H, 16), (W, 56), (H, 56)), FLUX, "positions are those of the axes t,w,h (the spec says t,h,w)"),
         (on_axes((0 * H, 16), (H, 56), (W + 1, 56)), FLUX, "positions along w are off by 1"),
         (on_axes((0 * H + 1, 16), (H, 56), (W, 56)), FLUX, "positions along t are off by 1"),
@@ -160,6 +181,7 @@ def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0)
         ),
     ],
 )
+@pytest.mark.sample(5)
 def test_positions_along_the_axes_of_a_grid(tables: dict[str, np.ndarray], spec: Scheme, words: str) -> None:
     reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
     assert reason.startswith(f"cos, sin: {words};")

@@ -121,6 +121,54 @@ def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
     assert {line.get_linestyle() for line in lines} == ({"-"} if ordered else {"-", "--"})
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
+    ends = {"low": 1.0, "high": 10.0, "next to it": 9.9, "gone": 5.0}
+    lines = [Curve(name, X, np.linspace(5.0, end, 50)) for name, end in ends.items()]
+    lines[3].y[30:] = np.nan
+    figure = render(Picture("", [Chart("", lines, log_y=log)]))
+    assert_readable(figure)
+    (axes,) = figure.axes
+    places = {
+        text.get_text(): axes.transAxes.inverted().transform(text.get_window_extent())[:, 1] for text in axes.texts
+    }
+    middles = {name: float(place.mean()) for name, place in places.items()}
+    assert [*dict(sorted(middles.items(), key=lambda each: each[1]))] == ["low", "gone", "next to it", "high"]
+    for name in ("low", "gone"):  # whose neighbours are far
+        at = axes.transAxes.inverted().transform(axes.transData.transform((49.0, ends[name])))[1]
+        assert middles[name] == pytest.approx(at, abs=0.03)
+    colours = {line.get_color() for line in axes.lines}
+    assert {text.get_color() for text in axes.texts} == colours
+    assert axes.get_legend() is None
+    many = [Curve(f"curve {k}", X, X * k) for k in range(8)]
+    (axes,) = render(Picture("", [Chart("", many)])).axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [curve.label for curve in many]
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None:
+    """Read as numbers, with a minus that is no hyphen; and the data lie within the ends of every axis."""
+    picture = made(kind, SCHEMES[name])
+    figure = render(picture)
+    figure.canvas.draw()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            for tick in axis.get_major_ticks():
+                text = tick.label1.get_text() or tick.label2.get_text()
+                assert "-" not in text
+                if text:
+                    assert float(text.replace("−", "-")) == pytest.approx(tick.get_loc(), rel=1e-3, abs=1e-12)
+    for axes, panel in zip(figure.axes, picture.panels, strict=False):
+        low, high = sorted(axes.get_ylim())
+        if isinstance(panel, Chart):
+            values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in panel.curves])
+            assert low <= values.min() <= values.max() <= high
+        else:
+            image = axes.images[0]
+            assert (image.norm.vmin, image.norm.vmax) == panel.ends
+            assert (low, high) == (panel.first_row - 0.5, panel.first_row + panel.shape[0] - 0.5)
+
+
 @pytest.mark.parametrize(("count", "named"), [(6, [False] * 3 + [True] * 3), (5, [True] * 5)])
 def test_the_outer_axes_speak_for_all_where_there_are_such(count: int, named: list[bool]) -> None:
     heats = [HeatmapPanel(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(count)]
@@ -230,7 +278,11 @@ def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "pairs", "step"), [(pecli.Rope(97, 12), (0, 5), 1), (pecli.Sinusoidal(1991, 64, offset=3), None, 10)]
+    ("scheme", "pairs", "step"),
+    [
+        (pecli.Rope(97, 12), (0, 5), 1),
+        pytest.param(pecli.Sinusoidal(1991, 64, offset=3), None, 10, marks=pytest.mark.thorough),
+    ],
 )
 def test_pairs_turn_in_a_gif(scheme: pecli.Rope, pairs: tuple[int, ...] | None, step: int, tmp_path: Path) -> None:
     """The hand of a pair is at position × frequency."""

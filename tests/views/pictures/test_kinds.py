@@ -14,7 +14,7 @@ from pecli.files.load import opened
 from pecli.views.pictures import downsample, kinds
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Chart, HeatmapPanel, PlotRequest, Subject
-from pecli.views.pictures.subjects import labelled, of_file, of_scheme, title_of
+from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme, title_of
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
 
@@ -67,17 +67,14 @@ def test_no_two_names_are_alike_and_none_is_cut(schemes: list[pecli.Scheme], exp
     assert names == [f"{label or 'rope'}, {words}" for words in expected]
 
 
-def test_a_heatmap_holds_the_table() -> None:
+def test_a_heatmap_holds_the_table_or_says_of_which_part(monkeypatch) -> None:
     scheme = pecli.Sinusoidal(40, 16, offset=5)
     (panel,) = made("heatmap", scheme).panels
     assert isinstance(panel, HeatmapPanel)
     np.testing.assert_array_equal(panel.values, scheme.tables()["pe"].astype(float))
     assert (panel.first_row, panel.shape, panel.limits, panel.is_centred) == (5, (40, 16), (-1.0, 1.0), True)
-
-
-def test_a_heatmap_of_a_part_of_the_rows_says_so(monkeypatch) -> None:
     long = pecli.Sinusoidal(300_000, 8)
-    assert made("heatmap", long, request=PlotRequest(10, 8)).title == "value by position and channel"
+    assert made("heatmap", long, request=PlotRequest(10, 8)).title == "value over 300,000 positions, by channel"
     monkeypatch.setattr(downsample, "MAX_ELEMENTS", 1 << 21)
     assert made("heatmap", long, request=PlotRequest(10, 8)).title.endswith("channel, from a part of the rows")
 
@@ -102,6 +99,12 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
     assert (picture.title, picture.panels[0].x) == ("bucket by distance", "distance, key − query")
     buckets = dict(zip(curve.x.tolist(), curve.y.tolist(), strict=True))  # T5: 16 a side
     assert [buckets[d] for d in (-139, -128, -7, -1, 0, 1, 7, 8, 139)] == [15, 15, 7, 1, 0, 17, 23, 24, 31]
+    index = Relative(style="t5", seq_len=512)
+    (panel,) = made("heatmap", index, request=PlotRequest(200, 200)).panels
+    np.testing.assert_array_equal(panel.values, index.tables()["index"][::3, ::3])  # no mean of two buckets
+    assert panel.axis_names(*panel.values.shape) == ("query (one in 3)", "key (one in 3)")
+    assert kinds.default_kind(of_scheme(index)) == "curves"
+    assert kinds.default_kind(of_scheme(Relative(style="swin", grid=(2, 3)))) == "heatmap"
     with pytest.raises(ParameterError, match="distances on a grid have two axes"):
         made("curves", Relative(style="swin", grid=(2, 3)))
 
@@ -130,6 +133,15 @@ def test_curves_are_columns_and_biases_are_lines() -> None:
     assert [curve.label for curve in chart.curves] == ["channel 3", "channel 0"]
     (chart,) = made("curves", pecli.Alibi(2, 101), request=PlotRequest(channels=(1,))).panels
     assert chart.curves[0].y[-1] == -100 * 2.0**-8
+
+
+def test_curves_that_coincide_are_in_charts_of_their_own() -> None:
+    one, other = (Subject(name, (table_of("x", X),)) for name, X in (("a", np.eye(9)), ("b", np.eye(9) + 1e-4)))
+    charts = kinds.picture("curves", [one, other], PlotRequest(channels=(2,))).panels
+    assert [(chart.title, len(chart.curves)) for chart in charts] == [("a, channel 2", 1), ("b, channel 2", 1)]
+    apart = other._replace(tables=(table_of("x", 1 - np.eye(9)),))
+    (chart,) = kinds.picture("curves", [one, apart], PlotRequest(channels=(2,))).panels
+    assert [curve.label for curve in chart.curves] == ["a, channel 2", "b, channel 2"]
 
 
 def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
@@ -187,6 +199,7 @@ def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None
     (panel,) = made("heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2).panels
     np.testing.assert_allclose(panel.values, np.tile(np.sin(np.arange(5) / 100), (3, 1)), atol=1e-6)
     assert (panel.title, panel.rows, panel.columns, panel.shape) == ("channel 2", "row", "column", (3, 5))
+    tower_kinds = pecli.Rope(grid=(3, 5), dim=16, style="eva").picture_kinds
     table = np.random.default_rng(0).normal(size=(1, 16, 8))  # learned, after a class token, as ViT has it
     subject = of_file("x", opened({"x": table})[1])[0]._replace(grid=(3, 5), keep=1)
     (panel,) = kinds.picture("heatmap", [subject], CHANNEL_2).panels
@@ -194,6 +207,7 @@ def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None
     (panel,) = kinds.picture("patch", [subject], PlotRequest()).panels
     unit = table[0, 1:] / np.linalg.norm(table[0, 1:], axis=1, keepdims=True)
     np.testing.assert_allclose(panel.values, (unit @ unit[7]).reshape(3, 5), atol=1e-12)
+    assert subject.picture_kinds == tower_kinds == ("heatmap", "similarity", "patch")  # which are no lines
     np.save(tmp_path / "x.npy", table)
     command = ["plot", str(tmp_path / "x.npy"), "--kind", "patch", "--grid", "3x5"]
     assert pecli_cli(*command, "--keep", "1").code == 0
@@ -247,6 +261,8 @@ def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> Non
     assert panel.ends == pytest.approx((expected.min(), 1.0) if expected.min() >= 0 else (-1.0, 1.0), abs=1e-6)
     (rising,) = made("similarity", pecli.Sinusoidal(16, 512)).heatmaps
     assert 0 < rising.ends[0] == rising.values.min()
+    both = made("similarity", pecli.Sinusoidal(16, 512), pecli.Sinusoidal(16, 512, base=100.0)).heatmaps
+    assert both[0].ends == both[1].ends == (min(panel.values.min() for panel in both), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -257,3 +273,34 @@ def test_models_without_rope_are_drawn_with_what_they_have(pecli_cli, model: str
     assert label in pecli_cli("plot", model).out
     refused = pecli_cli("plot", "bert-base")
     assert (refused.code, "learned" in refused.err) == (2, True)
+
+
+def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(pecli_cli) -> None:
+    model = pecli.load_model("qwen3-vl-4b")
+    text, vision = of_model(model, "qwen3-vl-4b", "wavelengths")
+    assert (text.label, vision.label) == ("qwen3-vl-4b", "qwen3-vl-4b vision, one axis")
+    np.testing.assert_allclose(vision.scheme.angular_frequencies(), 1e4 ** (-np.arange(16) / 16), rtol=1e-12)
+    (tower,) = of_model(model, "qwen3-vl-4b", "patch")  # the text has no patches
+    values = kinds.picture("patch", [tower], PlotRequest()).panels[0].values
+    rows, columns = np.indices((16, 16)) - 8
+    angles = 1e4 ** (-np.arange(16) / 16)
+    wanted = (np.cos(rows[..., None] * angles) + np.cos(columns[..., None] * angles)).mean(axis=-1) / 2
+    np.testing.assert_allclose(values, wanted, atol=1e-6)
+    assert "qwen3-vl-4b vision, one axis, cos" in pecli_cli("plot", "qwen3-vl-4b").out
+    assert pecli_cli("plot", "qwen3-vl-4b", "--layer-type", "vision").out.startswith("qwen3-vl-4b vision: cosine and")
+    assert pecli_cli("plot", "flux.1-dev").out.startswith("flux.1-dev: cosine and sine by row and column")
+    assert pecli_cli("plot", "mistral", "-k", "wavelengths").out.startswith("mistral-7b-v0.3: ")
+
+
+def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
+    rope = pecli.Rope(64, 16, offset=7).tables()
+    for name, arrays, expected in (
+        ("rope.npz", {"cos": rope["cos"], "sin": rope["sin"]}, ("position", "pair", 7)),
+        ("pe.npz", {"x": pecli.Sinusoidal(64, 16, offset=3).tables()["pe"]}, ("position", "channel", 3)),
+        ("noise.npz", {"x": np.random.default_rng(0).normal(size=(64, 16))}, ("position", "channel", 0)),
+    ):
+        subjects = of_file(name, opened(arrays)[1])
+        (found,) = kinds.fitting(None, subjects)
+        panel = kinds.picture("heatmap", [found], PlotRequest()).panels[0]
+        assert (panel.rows, panel.columns, panel.first_row) == expected
+        np.testing.assert_array_equal(panel.values, next(iter(arrays.values())))

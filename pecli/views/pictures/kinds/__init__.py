@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine import __version__
 from pecli.errors import ParameterError, nearest, spelled
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Picture, PlotRequest, Subject
 from pecli.views.pictures.subjects import title_of
+
+MAX_IDENTIFIED = 1 << 20  #: Elements of tables that are identified for the sake of their axes alone
 
 
 class Kind(NamedTuple):
@@ -25,10 +26,12 @@ class Kind(NamedTuple):
 
 KINDS: dict[str, Kind] = {
     "heatmap": Kind(tables.heatmap, "the values, by position and channel", picks=True),
-    "curves": Kind(tables.curves, "channels over positions; of ALiBi, biases over distances", picks=True),
+    "curves": Kind(
+        tables.curves, "channels over positions; of ALiBi and T5, biases and buckets by distance", picks=True
+    ),
     "wavelengths": Kind(frequencies.wavelengths, "the wavelength of each pair, and what a scaling does to it"),
     "similarity": Kind(tables.similarity, "cosine similarity of all positions with each other"),
-    "patch": Kind(tables.patch, "of a table on a grid, the similarity of one patch to all others"),
+    "patch": Kind(tables.patch, "the similarity of one patch of a grid to all others"),
     "decay": Kind(frequencies.decay, "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
     "circle": Kind(frequencies.circle, "pairs of channels turning with the position; they move in a .gif", picks=True),
     "slopes": Kind(frequencies.slopes, "ALiBi's slopes, head by head"),
@@ -36,9 +39,10 @@ KINDS: dict[str, Kind] = {
 
 
 def default_kind(subjects: Sequence[Subject]) -> str:
-    """The default kind: the tables, or the slopes where there is nothing else."""
-    alone = all([table.name for table in subject.tables] == ["slopes"] for subject in subjects)
-    return "slopes" if alone and all("slopes" in subject.picture_kinds for subject in subjects) else "heatmap"
+    """The default kind: the tables; buckets by distance, or slopes, where there is nothing else."""
+    values = {subject.axes_of(table).value for subject in subjects for table in subject.tables}
+    on_grid = any(getattr(subject.scheme, "grid", None) for subject in subjects)
+    return "slopes" if values == {"slope"} else "curves" if values == {"bucket"} and not on_grid else "heatmap"
 
 
 def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -59,26 +63,31 @@ def titled(
     return replace(made, title=title_of(subjects, made.title) if title is None else title)
 
 
-def about(command: str, subjects: Sequence[Subject]) -> dict[str, Any]:
-    """What a figure embeds: the command that made it, and the specs of what it shows."""
-    specs = [{"label": subject.label, **subject.scheme.spec()} for subject in subjects if subject.scheme is not None]
-    return {"command": command, "specs": specs, "version": __version__}
-
-
-def fitting(kind: str, subjects: Sequence[Subject]) -> list[Subject]:
-    """The subjects, if the kind fits them; of tables without a spec, the scheme that `identify` finds in them."""
-    check(kind)
-    found = list(subjects)
-    for k, subject in enumerate(subjects):
-        if kind not in subject.picture_kinds and subject.scheme is None:
-            from pecli.checks.identify import identify_tensors  # which imports all searches
-
-            arrays = {table.name: table.array() for table in subject.tables}
-            for match in identify_tensors(subject.label, arrays).matches[:1]:
-                label = f"{subject.label} (identified: {match.scheme.name})"
-                found[k] = Subject(label, match.scheme.tensors(), match.scheme)
-    check(kind, found)
+def fitting(kind: str | None, subjects: Sequence[Subject]) -> list[Subject]:
+    """The subjects, if the kind fits them; tables without a spec as what `identify` finds in them."""
+    found = [subject if subject.scheme or subject.grid else _identified(subject, kind) for subject in subjects]
+    check(kind or default_kind(found), found)
     return found
+
+
+def _identified(subject: Subject, kind: str | None) -> Subject:
+    """Tables with the axes of the scheme that made them; where the kind asks for more, the scheme's own tables."""
+    from pecli.checks.identify import identify_tensors  # which imports all searches
+
+    drawn_as_it_is = kind is None or kind in subject.picture_kinds
+    if drawn_as_it_is and sum(table.size for table in subject.tables) > MAX_IDENTIFIED:
+        return subject
+    arrays = {table.name: table.array() for table in subject.tables}
+    for match in identify_tensors(subject.label, arrays).matches[:1]:
+        tables, own = match.scheme.tensors(), subject.tables
+        if not drawn_as_it_is:
+            return Subject(f"{subject.label} (identified: {match.scheme.name})", tables, match.scheme)
+        names = [tables[0].name] if len(own) == len(tables) == 1 else [each.name.rpartition(".")[2] for each in own]
+        own = tuple(replace(table, name=name) for table, name in zip(own, names, strict=True))
+        shapes = {table.name: table.shape for table in tables if table.name != "inv_freq"}
+        if shapes.items() <= {table.name: table.shape for table in own}.items():
+            return Subject(subject.label, own, match.scheme)
+    return subject
 
 
 def check(kind: str, subjects: Sequence[Subject] = ()) -> None:

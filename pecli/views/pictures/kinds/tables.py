@@ -23,11 +23,14 @@ from pecli.views.pictures.panels import (
     check_panels,
     chosen,
     names_of,
+    positions,
 )
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would be a band
 MAX_PIECES = 1 << 14  #: Pieces of a curve, more than any picture has columns
 CHOSEN_CURVES, MAX_CURVES = 5, 12  #: Curves that are chosen, and those that have colours of their own
+MAX_CHARTS = 4  #: Of curves that would hide each other in one
+COINCIDING = 0.01  #: Of a curve's height, up to which another lies on it
 MAX_TURNS = 16.0  #: Turns of a curve within the table; more would be a band
 MAX_SAMPLES = 512  #: Positions of a similarity matrix
 MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24  #: Positions whose distances are looked at, and their elements
@@ -51,7 +54,8 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             sampled |= is_sampled(table)
             axes = subject.axes_of(table)
             elements[axes.value] = None
-            values = reduced(table, request.rows, request.columns)
+            reduce = "sample" if (rows, columns) == ("query", "key") else "mean"  # so that a diagonal stays one
+            values = reduced(table, request.rows, request.columns, reduce)
             panel = HeatmapPanel(
                 ", ".join(filter(None, [name, title])),
                 np.abs(values) if biased else values,
@@ -61,6 +65,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
                 table_shape=(table.rows, table.width),
                 meaning="|bias|, logarithmic, none: blank" if biased else "",
                 log=biased,
+                reduce=reduce,
             )
             panels.append(panel)
     if not panels:
@@ -72,7 +77,10 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         high = float(f"{max(-low, high):.3g}")  # means of sines hardly ever reach 1
         low = -high
     shown = " and ".join(elements) if len(elements) < 3 and "value" not in elements else "value"
-    title = f"{shown} by {panels[0].rows} and {panels[0].columns}" + ", from a part of the rows" * sampled
+    where = f"by {panels[0].rows} and {panels[0].columns}"
+    if panels[0].rows == "position":
+        where = f"over {positions(panel.shape[0] for panel in panels)}, by {panels[0].columns}"
+    title = f"{shown} {where}" + ", from a part of the rows" * sampled
     across = {4: 2, 5: 3, 6: 3, 9: 3}.get(len(panels), min(4, len(panels)))
     return Picture(title, [replace(panel, limits=(low, high)) for panel in panels], across)
 
@@ -124,7 +132,8 @@ def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         return Picture("bias by distance", [Chart("", lines, x="distance", y="bias", ordered=not several)])
     if all(subject.axes_of(table).value == "bucket" for subject in subjects for table in subject.tables):
         return _buckets(subjects)
-    found, words, cut = [], set(), False
+    groups: list[list[Curve]] = []
+    words, lengths = set(), []
     for subject in subjects:
         rotary = subject.applied_as == "rotation"  # whose sines look like the cosines
         tables = [table for table in subject.matrices if not (rotary and table.name.endswith("sin"))]
@@ -135,21 +144,46 @@ def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             prefix = f"{subject.label}, " if several else own_name
             columns, values = _chosen_columns(subject, table, request, max(1, CHOSEN_CURVES // len(subjects)), word)
             x = subject.first + np.arange(len(values), dtype=np.float64)
-            found += [
-                Curve(f"{prefix}{word} {column}", *envelope(x, values[:, k], MAX_PIECES))
-                for k, column in enumerate(columns)
-            ]
+            groups.append(
+                [
+                    Curve(f"{prefix}{word} {column}", *envelope(x, values[:, k], MAX_PIECES))
+                    for k, column in enumerate(columns)
+                ]
+            )
             words.add(word)
-            cut |= table.rows > MAX_POSITIONS
-    if not found:
+            lengths.append(len(values))
+    if not groups:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
-    if request.channels and len(found) > MAX_CURVES:
-        raise ParameterError("channels", f"{len(found)} lines", f"a picture has room for {MAX_CURVES}", "name fewer")
-    alone = found[0].label if len(found) == 1 else ""  # which has no legend
-    title = ", ".join(filter(None, [alone, f"the first {MAX_POSITIONS:,} positions" * cut]))
-    rotary = words == {"pair"}
-    chart = Chart(title, found[:MAX_CURVES], y="cosine" if rotary else "value")
-    return Picture(f"chosen {'pairs' if rotary else 'channels'} over positions", [chart])
+    count = sum(map(len, groups))
+    if request.channels and count > MAX_CURVES:
+        raise ParameterError("channels", f"{count} lines", f"a picture has room for {MAX_CURVES}", "name fewer")
+    rotary, first = words == {"pair"}, "the first " * (MAX_POSITIONS in lengths)
+    title = f"chosen {'pairs' if rotary else 'channels'} over {first}{positions(lengths)}"
+    charts = []
+    for lines in _apart(groups):
+        name = lines[0].label if len(lines) == 1 else ""  # which has no legend
+        charts.append(Chart(name, lines[:MAX_CURVES], y="cosine" if rotary else "value"))
+    return Picture(title, charts[:MAX_CHARTS])
+
+
+def _apart(groups: Sequence[list[Curve]]) -> list[list[Curve]]:
+    """The curves of each chart: all in one, unless those of two groups would hide each other."""
+    charts: list[list[Curve]] = []
+    for group in groups:
+        for chart in charts:
+            if not any(_coincide(one, other) for one in group for other in chart):
+                chart += group
+                break
+        else:
+            charts.append([*group])
+    return charts
+
+
+def _coincide(one: Curve, other: Curve) -> bool:
+    """Whether a curve lies on another all along."""
+    known = one.y[np.isfinite(one.y)]
+    reach = COINCIDING * float(np.ptp(known)) if known.size else 0.0
+    return len(one.y) == len(other.y) and np.allclose(one.y, other.y, rtol=0, atol=reach, equal_nan=True)
 
 
 def _buckets(subjects: Sequence[Subject]) -> Picture:
@@ -203,22 +237,20 @@ def _is_restless(rows: Floats) -> bool:
 def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """A matrix per subject, and one chart for all."""
     check_panels(len(subjects))
-    panels: list[HeatmapPanel | Chart] = []
+    heats: list[HeatmapPanel] = []
     curves, looked = [], 0
     for subject, name in zip(subjects, names_of(subjects), strict=True):
         table = vectors(subject)
         every = stride(table.rows, min(request.rows, MAX_SAMPLES))
         sampled = directions(widened(table.pick(np.arange(0, table.rows, every))))
         words = "pairs of sampled positions" if every > 1 else "" if name else "all pairs of positions"
-        cosines = sampled @ sampled.T
-        panels.append(
+        heats.append(
             HeatmapPanel(
                 ", ".join(filter(None, [name, words])),
-                cosines,
+                sampled @ sampled.T,
                 columns="position",
                 first_row=subject.first,
                 table_shape=(table.rows, table.rows),
-                limits=_limits(cosines),
                 reduce="sample",
             )
         )
@@ -227,15 +259,17 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         looked = max(looked, len(rows)) if table.rows > len(rows) else looked
         curves.append(Curve(name, np.arange(len(rows), dtype=np.float64), by_distance(rows)))
     note = f", of the first {looked:,} positions" if looked else ""
-    panels.append(Chart(f"mean by distance{note}", curves, x="distance", y="cosine similarity"))
+    chart = Chart(f"mean by distance{note}", curves, x="distance", y="cosine similarity")
     across = 2 if len(subjects) in (1, 2, 4) else min(3, len(subjects))
-    return Picture("cosine similarity of positions", panels, across)
+    title = f"cosine similarity of {positions(panel.shape[0] for panel in heats)}"
+    return Picture(title, [*_of_one_scale(heats), chart], across)
 
 
-def _limits(cosines: Floats) -> tuple[float, float]:
-    """All that cosines can be; those of the data where none is negative, or little of the colours would be used."""
-    low = float(np.nanmin(cosines)) if np.isfinite(cosines).any() else -1.0
-    return (low, 1.0) if 0 <= low < 1 else (-1.0, 1.0)
+def _of_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
+    """Colours for all that cosines can be; those of the data where none is negative, or few of them would be used."""
+    known = np.concatenate([panel.values[np.isfinite(panel.values)] for panel in panels])
+    low = float(known.min()) if known.size else -1.0
+    return [replace(panel, limits=(low, 1.0) if 0 <= low < 1 else (-1.0, 1.0)) for panel in panels]
 
 
 def vectors(subject: Subject) -> Table:
@@ -288,17 +322,13 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     for subject in subjects:
         rows = grid_rows(subject)
         parts = [widened(table.pick(rows.reshape(-1))) for table in subject.matrices]
-        vectors = np.concatenate(parts, axis=1)
-        size = np.linalg.norm(vectors, axis=1)
+        patches = directions(np.concatenate(parts, axis=1)).reshape(*rows.shape, -1)
         row, column = rows.shape[0] // 2, rows.shape[1] // 2
-        middle = row * rows.shape[1] + column
-        alike = vectors @ vectors[middle] / np.where(size > 0, size * size[middle], 1)
         title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
-        values = alike.reshape(rows.shape)
-        panels.append(
-            HeatmapPanel(title, values, "row", "column", limits=_limits(values), meaning="cosine similarity"),
-        )
-    return Picture("similarity of one patch to all others", panels, min(2, len(panels)))
+        alike = patches @ patches[row, column]
+        panels.append(HeatmapPanel(title, alike, "row", "column", meaning="cosine similarity"))
+    title = f"similarity of one patch to all others, {panels[0].shape[0]} × {panels[0].shape[1]}"
+    return Picture(title, _of_one_scale(panels), min(2, len(panels)))
 
 
 def grid_rows(subject: Subject) -> Indices:
