@@ -290,13 +290,9 @@ REFUSED = [
         )
         for rows in (50, 24, 8)
     ),
-    (
-        {"a.kv_a_proj_with_mqa.weight": (16, 3)},
-        None,
-        "--head-dim 4 --kv-heads 1",
-        "keeps its rotary key in its last rows",
-    ),
-]
+    ({"a.kv_a_proj_with_mqa.weight": (16, 3)}, None, "--head-dim 4 --kv-heads 1",
+        "keeps its rotary key in its last rows"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED)
