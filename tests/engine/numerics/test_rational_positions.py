@@ -29,8 +29,6 @@ def rotation(positions: Sequence[int | Fraction], *, in_turns: bool = False, amp
 
 
 def expected(positions: Sequence[int | Fraction], dtype: str, part: str, *, amplitude: float = 1.0) -> np.ndarray:
-    """The bits of sin or cos of position · base^(−i/20)."""
-
     def row(position: int | Fraction) -> np.ndarray:
         def compute() -> np.ndarray:
             angle = rational(position)
