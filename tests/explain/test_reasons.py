@@ -24,14 +24,9 @@ PLAIN, BRIEF = pecli.Rope(LENGTH, DIM), pecli.Rope(SHORT, DIM)
 YARN = pecli.Rope(LENGTH, DIM, scaling="yarn", factor=4.0, original_max_position_embeddings=256)
 DYNAMIC = pecli.Rope(LENGTH, DIM, scaling="dynamic", factor=4.0, max_position_embeddings=256, length=1024)
 LONGROPE = pecli.Rope(
-    SHORT,
-    DIM,
-    scaling="longrope",
-    original_max_position_embeddings=4096,
-    short_factor=FACTORS,
-    long_factor=FACTORS,
+    SHORT, DIM, scaling="longrope", original_max_position_embeddings=4096, short_factor=FACTORS, long_factor=FACTORS,
     attention_factor=1.0,
-)
+)  # fmt: skip
 YARN32: dict[str, Any] = {"scaling": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
 HEIGHT = 0.1 * math.log(32) + 1
 ALIBI = pecli.Alibi(8, 64)

@@ -16,12 +16,9 @@ YARN: dict[str, Any] = {"scaling": "yarn", "factor": 4.0, "original_max_position
 BETAS: dict[str, Any] = {"beta_fast": 32.0, "beta_slow": 1.0}
 SHORT, LONG = np.linspace(1, 2, 32), np.linspace(1, 8, 32)
 LONGROPE: dict[str, Any] = {
-    "scaling": "longrope",
-    "original_max_position_embeddings": 4096,
-    "max_position_embeddings": 131072,
-    "short_factor": SHORT.tolist(),
-    "long_factor": LONG.tolist(),
-}
+    "scaling": "longrope", "original_max_position_embeddings": 4096, "max_position_embeddings": 131072,
+    "short_factor": SHORT.tolist(), "long_factor": LONG.tolist(),
+}  # fmt: skip
 G4 = 1 + 0.1 * np.log(4)
 
 

@@ -233,10 +233,7 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
     )
     assert not result
     known = {"glm-image": "style is sam2", "positional-encodings-2d": "style is mae"}  # whose axes are w and h
-    known |= {
-        "torchtune": "rows are in another order",
-        "sam2": "style is eva",
-    }  # square tiles; h and w
+    known |= {"torchtune": "rows are in another order", "sam2": "style is eva"}  # square tiles; h and w
     assert re.search(known.get(name, "positions are those of the axes (t,)?w,h"), " ".join(result.diagnosis))
 
 
