@@ -21,8 +21,7 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
-from pecli.files import LoadedFile
-from pecli.files.contents import INDEX, carried_spec
+from pecli.files.contents import INDEX, LoadedFile, carried_spec
 from pecli.files.load import NO_FILE, Given, opened, split_name
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, ParameterError, begun, bracketed
 from pecli.explain.forms import DOUBLINGS, joined
-from pecli.files import LoadedFile
+from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
