@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from pecli.engine import schemes
+from pecli.files.npy import ARRAY_NAME
 
 ANYTHING = "anything"  #: the role of a tensor whose name says that it belongs to the encoding, and not what it is
-NAMELESS = "array"
-"""What the one array of a .npy file is called (`pecli.files.npy`, which needs NumPy, as help does not)."""
 
 
 @cache
@@ -45,7 +44,7 @@ def role_of(name: str) -> str | None:
     """
     if name in _FULL_NAMES:
         return _FULL_NAMES[name]
-    if name == NAMELESS:
+    if name == ARRAY_NAME:
         return None
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):

@@ -65,6 +65,12 @@ def verify_rotated(
         every = [_RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
+        is_guessed = reasons and seq_axis is None and len(shape) > 2 and not checks[-1].tokens
+        if is_guessed and not passed and not checks[-1].reasons:  # a shard has fewer heads
+            other, number = {-2: -3, -3: -2}[axis], every.index(checks[-1])
+            turned = _RotatedCheck(sides, likely[number], found.file, other, place, tokens, tolerance, reasons)
+            edit = Parameter("position_axis", axis, other)
+            checks[-1].reasons = [replace(each, edits=(edit, *each.edits)) for each in turned.reasons]
     results = tuple(each.result for each in checks)
     why = [reason for each in checks for reason in each.reasons]
     lines = diagnosis([replace(each, scheme=None) for each in why], results, tolerance)
@@ -185,34 +191,28 @@ class _RotatedCheck:
 
     @cached_property
     def reasons(self) -> list[Explanation]:
+        """First the positions that were used, where they differ from those of the tokens; then how they are rotated.
+        Where nobody said where tokens stand, what all rows share is of the rotation, such as another offset."""
         if self.result.passed or not self.search:
             return []
         atol, dtype = self.tolerance.atol, self.sides.dtype
-        found = self._by_positions()
-        if not found and not self.tokens:
-            found = explain_rotation(widened(self.before), widened(self.after), self.plan, atol, dtype)
+
+        def by_tokens(x: Array, y: Array, plan: HeadRotation, seen: Array) -> list[Explanation]:
+            places = None if plan.places is None else plan.places[:, seen]
+            x, y = widened(x[:, seen]), widened(y[:, seen])
+            return explain_rotation(x, y, replace(plan, places=places), atol, dtype)
+
+        found = self._one_by_one(lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype))
+        if [each.tensors for each in found] == [("after",)] and not self.tokens and not self.plan.rope.mrope_section:
+            reason = getattr(found[0].mistakes[0], "reason", "")
+            found = found if reason and not reason.startswith(OF_A_ROTATION) else []
+        if not found and self.tokens:
+            found = self._one_by_one(by_tokens)
         elif not found:
-
-            def of_tokens(x: Array, y: Array, plan: HeadRotation, seen: Array) -> list[Explanation]:
-                places = None if plan.places is None else plan.places[:, seen]
-                x, y = widened(x[:, seen]), widened(y[:, seen])
-                return explain_rotation(x, y, replace(plan, places=places), atol, dtype)
-
-            found = self._one_by_one(of_tokens)
+            found = explain_rotation(widened(self.before), widened(self.after), self.plan, atol, dtype)
         if not self.sides.several:
             return found
         return [replace(each, tensors=(self.sides.name, *(t for t in each.tensors if t != "after"))) for each in found]
-
-    def _by_positions(self) -> list[Explanation]:
-        """The positions that were used, where they differ from those of the tokens, sequence by sequence. Where nobody
-        said where tokens stand, what all rows share is a mistake of the rotation, such as another offset."""
-        atol, dtype = self.tolerance.atol, self.sides.dtype
-        found = self._one_by_one(lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype))
-        everywhere = [each.tensors for each in found] == [("after",)]
-        if not everywhere or self.tokens or self.plan.rope.mrope_section:
-            return found
-        reason = getattr(found[0].mistakes[0], "reason", "")
-        return found if reason and not reason.startswith(OF_A_ROTATION) else []
 
     def _one_by_one(self, explain: Callable[..., list[Explanation]]) -> list[Explanation]:
         """The reasons of each sequence, named where there are several."""
