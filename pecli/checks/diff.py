@@ -22,8 +22,7 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import PecliError, bracketed
 from pecli.explain.forms import Form, halved
-from pecli.files import LoadedFile
-from pecli.files.contents import carried_spec
+from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.load import Given, opened
 
 if TYPE_CHECKING:  # explanations are imported where files differ

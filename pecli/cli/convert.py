@@ -8,8 +8,8 @@ from typing import Any
 from pecli.cli import Exit, command, option_name, options, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.errors import ParameterError, listed
-from pecli.files import LoadedFile, format_of, save_tables
-from pecli.files.contents import carried_spec
+from pecli.files import format_of, save_tables
+from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.output import KEY, OnBlock, is_stream
 from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_LISTED, PAIRS, Converted, ScoreCheck, converted
 from pecli.tensors.head_layout import ORDERS

@@ -10,7 +10,8 @@ from pecli.cli import Exit, command, options
 from pecli.engine.arrays import Array
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError
-from pecli.files import LoadedFile, open_tensors
+from pecli.files.contents import LoadedFile
+from pecli.files.load import open_tensors
 from pecli.files.output import KEY
 from pecli.views import file_summary, screen
 

@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from pecli.cli import Exit, command, command_line, options, print_note
+from pecli.cli import Exit, command, made_by, options, print_note
 from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
 from pecli.errors import FileError, ParameterError
-from pecli.files import open_tensors
-from pecli.files.load import SHARD_KINDS
+from pecli.files.load import SHARD_KINDS, open_tensors
 from pecli.models.find import NamedModel, config_file, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
@@ -87,7 +86,8 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
 
         look = {"dark": given["dark"], "cmap": given["cmap"]}
         made = figure.render(picture, size=inches, dpi=dots, **look)
-        about = figures.about(command_line(["plot", *what], {"kind": kind, **given}), subjects)
+        about = made_by(["plot", *what], {"kind": kind, **given})
+        about["specs"] = [{"label": each.label, **each.scheme.spec()} for each in subjects if each.scheme is not None]
         boxes = save(made, output, dots, about)
         if not quiet:
             if boxes:

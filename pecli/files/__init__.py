@@ -1,6 +1,6 @@
 """Files of tables: one reader and writer for each format, atomic output in one place.
 
-Writing is here, in the format that a name asks for; readers are imported when first used.
+Writing is here, in the format that a name asks for; `load` reads.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from pecli.engine.schemes.scheme import Scheme
-    from pecli.files.contents import LoadedFile
-    from pecli.files.load import load_file, open_tensors
-
-__all__ = ["LoadedFile", "format_of", "load_file", "open_output", "open_tensors", "save", "save_scheme", "save_tables"]
 
 _WRITERS = {
     **{name: f"{name}.prepare" for name in ("npy", "npz", "safetensors")},
@@ -118,9 +114,3 @@ def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = No
 
 def _ignore(table: Table, block: object) -> None:
     pass
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("LoadedFile", "load_file", "open_tensors"):
-        return getattr(import_module("pecli.files.load"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

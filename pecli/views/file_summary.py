@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
 from pecli.errors import FileError, ParameterError, brief, number
-from pecli.files import LoadedFile
-from pecli.files.contents import carried_spec
+from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.output import KEY
 from pecli.views import screen
 

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import pecli
-from pecli.files import open_tensors
+from pecli.files.load import open_tensors
 from pecli.views.pictures.subjects import of_file
 from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
 from tests.tools.attack import verdict

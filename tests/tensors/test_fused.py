@@ -273,7 +273,7 @@ def test_a_check_says_whose_heads_it_proves(pecli_cli, model) -> None:
 QKV = {"self_attn.qkv_proj.weight": (64, 3)}
 TOWER = {f"{at}.{name}_proj.weight": (32, 32) for at in ("visual.blocks.0.attn", LLAMA) for name in "qk"}
 REFUSED = [
-    ("gpt_neox", "falcon-7b", "", "(96); config.json has 6 q, k and v heads of 8, that is 48 rows"),
+    ("gpt_neox", "falcon-7b", "", "(96,); config.json has 6 q, k and v heads of 8, that is 48 rows"),
     ("falcon-7b", "gpt_neox", "", "(48, 32); config.json has 12 q, k and v heads of 8, that is 96 rows"),
     ("phi3", "phi3", "--kv-heads 1 --head-dim 8", "config.json has 6 q, k and v heads of 8"),
     ({"l.0.attn.qkv_proj.weight": (64, 3)}, "llama", "", "in an order that neither its name nor config.json tells"),

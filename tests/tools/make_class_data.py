@@ -50,7 +50,7 @@ KEYS = {
         if len(row) == 4
         for key in (row[1], row[3])
     ),
-} - {""}
+} - {"", "embedding_dim"}  # which is that of what a class makes, and not its width
 _GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
 NOT_FIELDS = {"zamba2": {"attention_head_dim": 160}, **{name: {"global_head_dim": 512} for name in _GEMMAS}}
 """Defaults that a class has in its code."""
@@ -138,6 +138,13 @@ def ignored(config: Any, module: Any) -> list[str]:
     return [name for name, (plain, other) in made.items() if plain and plain == other]
 
 
+def beside(config: Any, rotary: dict[str, Any]) -> Any:
+    """A rotary module that lies in the file of the same models, and takes that configuration, too; None for none."""
+    folder = config.__module__.rpartition(".")[0]
+    near = [module for module in rotary.values() if module.__module__.rpartition(".")[0] == folder]
+    return next((module for module in near if frequencies(config, module, {})), None)
+
+
 def defaults() -> dict[str, list[Any]]:
     """The rows of all classes; those that need packages that are not there stay as they were."""
     from transformers import PretrainedConfig
@@ -152,7 +159,7 @@ def defaults() -> dict[str, list[Any]]:
         known = known or non_rotary.tables_of(name)
         if name and known and name not in found and set(values := sizes(config)) - {"pad_token_id"}:
             found[name] = [config.__name__, values]
-            if config.__name__ in rotary and (keys := ignored(config, rotary[config.__name__])):
+            if (module := rotary.get(config.__name__) or beside(config, rotary)) and (keys := ignored(config, module)):
                 found[name].append(keys)
     return json.loads((FOLDER / "class_defaults.json").read_text(encoding="utf-8")) | found
 
@@ -160,7 +167,7 @@ def defaults() -> dict[str, list[Any]]:
 NAMED = re.compile(r"pos_emb|position|rel_pos|relative|embed_positions|time_embed|shared_(image_)?embedding")
 OTHERS = re.compile(
     r"position_ids|\.bias$|relative_position_index|layer_?norm|norm\d?\.|pos_conv|relative_coords|token_type|rotary"
-    r"|_proj\b|proj\.|\.gate$|no_memory|mlp|attn\.embed_positions|order_head|out_point|projection_layer|positional_encoder\.projector"
+    r"|rope\.|reparam_conv|_proj\b|proj\.|\.gate$|no_memory|mlp|attn\.embed_positions|order_head|out_point|projection_layer|positional_encoder\.projector"
 )
 PARTS = re.compile(r"(text|vision|language|audio)_(model|tower|backbone)\.|visual\.|backbone\.|model\.")
 ROWS = """
@@ -220,7 +227,7 @@ def tables(model: Any) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for name, tensor in kept.items():
         shape = [size for size in tensor.shape if size != 1]
-        label = re.sub(r"\.weights?$|(?<=embeddings)\.positional_embedding$", "", name)
+        label = re.sub(r"\.weights?$|(?<=emb|ing|ngs)\.positional_embedding$", "", name)
         is_plain = is_whole and len(shape) == 2 and ".N." not in name and not re.search("rel|bias", name)
         by_keys = rule(shape, model.config) if is_plain else None
         if by_keys or len(shape) > 1:

@@ -113,6 +113,7 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_hav
     ):
         assert text in words
     assert re.search(r'aria-label="[^"]*wrong.npz: FAILED[^"]*max error', page)
+    assert 'aria-label="largest error by position: within 0.001 at all 4,096 positions: float32 (' in page
     images = [decoded(b64decode(data)) for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)]
     assert any(len({tuple(pixel) for row in image for pixel in row.tolist()}) > 100 for image in images)
 
@@ -151,7 +152,7 @@ def test_several_models_are_on_one_chart(pictures: list[Picture]) -> None:
         Path(name).mkdir()
         Path(name, "config.json").write_text(json.dumps(CONFIG))
     assert "Wavelengths of all models</h2>" in report("one", "other")
-    assert [curve.label for curve in pictures[-1].panels[0].curves] == ["one", "other"]
+    assert [curve.label for curve in pictures[-1].panels[0].curves] == ["one, 8,192 → 65,536", "other, 8,192 → 65,536"]
 
 
 def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, pictures: list[Picture]) -> None:

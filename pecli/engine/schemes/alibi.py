@@ -145,12 +145,9 @@ class Alibi(Scheme):
         """Distances stand for positions: the bias of a matrix depends on nothing else."""
         if self.seq_len is None:
             raise self.wrong("seq_len", "an audit runs over distances", "say how far")
-        slopes = replace(self, recipe="exact", dtype="float64").slope_values()
-
-        def read(start: int, stop: int) -> Array:
-            return self.at(start, stop - start)
-
-        return ByPosition(0, self.seq_len, "slopes", slopes, np.arange(self.heads), ("bias",) * self.heads, read)
+        slopes, heads = replace(self, recipe="exact", dtype="float64").slope_values(), np.arange(self.heads)
+        names = ("bias",) * self.heads
+        return ByPosition(0, self.seq_len, "slopes", slopes, heads, names, lambda a, b: self.at(a, b - a))
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, Lq, Lk) plus the bias; the queries are the last. Lk is seq_len, where there is one."""

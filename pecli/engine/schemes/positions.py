@@ -30,7 +30,7 @@ from pecli.engine.schemes.given_positions import (
     PositionList,
     kept_number,
 )  # fmt: skip
-from pecli.engine.schemes.scheme import TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
+from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
 
@@ -137,7 +137,7 @@ class Positioned(Scheme):
         """Waves over positions are those of a range; a grid has patches."""
         if self.is_range:
             return super().picture_kinds
-        return (*TABLE_PICTURES, *(("patch",) if self.grid is not None else ()))
+        return TABLE_PICTURES if self.grid is None else GRID_PICTURES
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """Rows that are others then need not be given."""

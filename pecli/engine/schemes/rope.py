@@ -124,7 +124,7 @@ class Rope(RotaryParameters):
         filler = self.filler(self._recipe, 0, listed_coordinates(ids.tolist()))
         tables = {part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype)) for part in self.parts}
         for part, table in tables.items():
-            self._fill(filler, part, 0, table)
+            self._fill(filler, part, 0, 0, table)
         return tables
 
     def inverse_frequencies(self) -> list[float]:
@@ -149,20 +149,17 @@ class Rope(RotaryParameters):
     def _cos_sin(self) -> list[Table]:
         filler = self.row_filler(self._recipe)
         shape = self.seq_len, self.rotary_dim // (2 if self.layout == "compact" else 1)
-
-        def fill(part: str, start: Any, out: Array) -> None:
-            self._fill(filler, part, self.offset + start, out)
-
         gathers = isinstance(filler, RecipeFiller) and self.is_range
-        return [Table(part, self.dtype, shape, partial(fill, part), gathers) for part in self.parts]
+        fills = {part: partial(self._fill, filler, part, self.offset) for part in self.parts}
+        return [Table(part, self.dtype, shape, fill, gathers) for part, fill in fills.items()]
 
-    def _fill(self, filler: Filler, part: str, first: int, out: Array) -> None:
+    def _fill(self, filler: Filler, part: str, offset: int, start: Any, out: Array) -> None:
         """Pairs that rotate, those whose angle is 0, and the copies of both, if the array has room for them."""
         pairs, rotating = self.rotary_dim // 2, self.rotating_pairs
         single, copies = out[:, :pairs], out[:, pairs:]
         if copies.size and self.layout == "interleaved":
             single, copies = out[:, ::2], out[:, 1::2]
-        filler.fill(part, first, single[:, :rotating], self.dtype)
+        filler.fill(part, offset + start, single[:, :rotating], self.dtype)
         single[:, rotating:] = 1 if part == "cos" else 0
         copies[...] = single[:, : copies.shape[1]]
 

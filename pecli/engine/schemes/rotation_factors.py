@@ -76,20 +76,20 @@ class RotationFactors:
             last, twice = self.first + len(self.kept), 2 * len(self.kept)
             if self.first <= low and high <= last:
                 return self.first, self.kept
-            few = ALWAYS_CACHED_BYTES // self._row_bytes
-            spans = [(min(self.first, low), max(high, last, twice)), (low, high)]
-            if high <= max(few, twice):
-                spans.insert(0, (0, max(high, twice * (self.first == 0))))
             if high <= self._limit:
-                spans.insert(0, (0, self._limit))
+                return self._keep(range(self._limit))
+            few = ALWAYS_CACHED_BYTES // self._row_bytes
             most = min(max(few, 4 * count), MAX_CACHED_BYTES // self._row_bytes)
-            for start, stop in spans:
-                if stop - start <= most or (start, stop) == (0, self._limit):
-                    kept = self._made(range(start, stop))
-                    kept.flags.writeable = False
-                    self.first, self.kept = start, kept
-                    return start, kept
-            return 0, None
+            near = range(max(high, twice * (self.first == 0)) if high <= max(few, twice) else most + 1)
+            spans = near, range(min(self.first, low), max(high, last, twice)), range(low, high)
+            fitting = next((span for span in spans if len(span) <= most), None)
+            return (0, None) if fitting is None else self._keep(fitting)
+
+    def _keep(self, span: range) -> tuple[int, NDArray[Any]]:
+        kept = self._made(span)
+        kept.flags.writeable = False
+        self.first, self.kept = span.start, kept
+        return span.start, kept
 
     def _made(self, positions: Positions) -> NDArray[Any]:
         amplitude = self.rope.attention_factor_value()

@@ -30,6 +30,7 @@ ROW_NAMES = (
 
 
 TABLE_PICTURES = ("heatmap", "curves", "similarity")  #: the kinds of pictures that show any table with rows and columns
+GRID_PICTURES = ("heatmap", "similarity", "patch")  #: those of rows on a grid, which are no line
 
 
 class Axes(NamedTuple):

@@ -209,7 +209,7 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
     top = panel.first_row - 0.5
     axes.imshow(
         np.ma.masked_invalid(values),
-        cmap=_colours(cmap, centred=panel.is_centred).with_extremes(under=axes.get_facecolor()),
+        cmap=_colours(cmap, centred=panel.is_centred).with_extremes(under="none"),
         norm=(LogNorm if panel.log else Normalize)(*panel.ends),
         extent=(-0.5, columns - 0.5, top + rows, top),
     )
@@ -284,38 +284,29 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
 
 
 def _name_ends(axes: Any, chart: Chart, handles: Sequence[Any], inches: tuple[float, float]) -> bool:
-    """Name a few curves where they end, from the lowest to the highest, none on another; False where names are too
-    many or too long for that.
-    """
+    """Name a few curves where they end, none on another; False where names are too many or too long for that."""
     if not (1 < len(chart.curves) <= MAX_ENDS and chart.joined):
         return False
-    ends = []
+    names, ends = [], []
     axes.get_ylim()  # which the transform below takes as they were last asked for
     to_axes = axes.transScale + axes.transLimits
-    for curve, handle in zip(chart.curves, handles, strict=False):
+    for curve in chart.curves:
         whole = re.sub(r" (?=\d+$)", "\xa0", _shown(curve.label))  # «pair 18» is not broken
         lines = fitted(whole, END_SHARE * inches[0] * LETTERS_PER_INCH, END_LINES + 1)
         drawn = np.flatnonzero(np.isfinite(curve.y) & ((curve.y > 0) | (not chart.log_y)))
         if not lines or len(lines) > END_LINES or not drawn.size:
             return False
-        place = to_axes.transform((curve.x[drawn[-1]], curve.y[drawn[-1]]))[1]
-        height = len(lines) * END_INCHES / (AXES_SHARE * inches[1])
-        ends.append((float(place), height, "\n".join(lines).replace("\xa0", " "), handle))
-    if sum(height for _, height, *_ in ends) > 1:
+        names.append("\n".join(lines).replace("\xa0", " "))
+        ends.append(to_axes.transform((curve.x[drawn[-1]], curve.y[drawn[-1]]))[1])
+    order = np.argsort(ends)  # from the lowest to the highest
+    heights = np.array([names[k].count("\n") + 1 for k in order]) * END_INCHES / (AXES_SHARE * inches[1])
+    stacked = np.cumsum(heights) - heights / 2  # one on the other, without a gap
+    if heights.sum() > 1:
         return False
-    ends.sort(key=lambda end: end[0])
-    places: list[float] = []
-    room = 0.0  # below
-    for place, height, *_ in ends:
-        places.append(max(place, room + height / 2))
-        room = places[-1] + height / 2
-    room = 1.0  # above
-    for k, (_, height, *_) in reversed([*enumerate(ends)]):
-        places[k] = min(places[k], room - height / 2)
-        room = places[k] - height / 2
-    for place, (_, _, name, handle) in zip(places, ends, strict=True):
-        style = {"fontsize": "small", "va": "center", "color": handle.get_color(), "annotation_clip": False}
-        axes.annotate(name, (1, place), (4, 0), xycoords="axes fraction", textcoords="offset points", **style)
+    gaps = np.clip(np.maximum.accumulate(np.array(ends)[order] - stacked), 0, 1 - heights.sum())
+    for k, place in zip(order.tolist(), (stacked + gaps).tolist(), strict=True):
+        style = {"fontsize": "small", "va": "center", "color": handles[k].get_color(), "annotation_clip": False}
+        axes.annotate(names[k], (1, place), (4, 0), xycoords="axes fraction", textcoords="offset points", **style)
     return True
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.schemes.scheme import TABLE_PICTURES, Axes, Scheme
+from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, Axes, Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, number
 
@@ -54,7 +54,7 @@ class Subject(NamedTuple):
     def picture_kinds(self) -> tuple[str, ...]:
         if self.scheme is not None:
             return self.scheme.picture_kinds
-        return (*TABLE_PICTURES, "patch") if self.grid else TABLE_PICTURES
+        return GRID_PICTURES if self.grid else TABLE_PICTURES
 
     @property
     def first(self) -> int:

@@ -19,7 +19,7 @@ from pecli.views.pictures.panels import Subject
 from pecli.views.screen import counted
 
 if TYPE_CHECKING:
-    from pecli.files import LoadedFile
+    from pecli.files.contents import LoadedFile
 
 
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")

@@ -24,8 +24,8 @@ from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of
 from pecli.errors import FileError, PecliError, path_of
-from pecli.files import open_tensors
 from pecli.files.contents import carried_spec
+from pecli.files.load import open_tensors
 from pecli.files.output import open_output
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
@@ -240,7 +240,10 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
         audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
         draft.subheading("Drift by recipe")
         draft.show(drift.show_audit, audits)
-        draft.picture(drift.audit_picture(audits), "largest error by position")
+        verdicts = [
+            f"{words.strip()}{recipes}" for each in audits.values() for words, _, recipes in drift.verdicts(each)
+        ]
+        draft.picture(drift.audit_picture(audits), f"largest error by position: {'; '.join(verdicts)}")
         draft.commands(f"pecli audit rope {given} --seq-len {rows}")
         draft.subheading("What runtimes compute")
         draft.show(drift.show_runtimes, runtimes(model.given))

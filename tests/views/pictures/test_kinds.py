@@ -199,6 +199,7 @@ def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None
     (panel,) = made("heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2).panels
     np.testing.assert_allclose(panel.values, np.tile(np.sin(np.arange(5) / 100), (3, 1)), atol=1e-6)
     assert (panel.title, panel.rows, panel.columns, panel.shape) == ("channel 2", "row", "column", (3, 5))
+    tower_kinds = pecli.Rope(grid=(3, 5), dim=16, style="eva").picture_kinds
     table = np.random.default_rng(0).normal(size=(1, 16, 8))  # learned, after a class token, as ViT has it
     subject = of_file("x", opened({"x": table})[1])[0]._replace(grid=(3, 5), keep=1)
     (panel,) = kinds.picture("heatmap", [subject], CHANNEL_2).panels
@@ -206,6 +207,7 @@ def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None
     (panel,) = kinds.picture("patch", [subject], PlotRequest()).panels
     unit = table[0, 1:] / np.linalg.norm(table[0, 1:], axis=1, keepdims=True)
     np.testing.assert_allclose(panel.values, (unit @ unit[7]).reshape(3, 5), atol=1e-12)
+    assert subject.picture_kinds == tower_kinds == ("heatmap", "similarity", "patch")  # which are no lines
     np.save(tmp_path / "x.npy", table)
     command = ["plot", str(tmp_path / "x.npy"), "--kind", "patch", "--grid", "3x5"]
     assert pecli_cli(*command, "--keep", "1").code == 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine import __version__
 from pecli.errors import ParameterError, nearest, spelled
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Picture, PlotRequest, Subject
@@ -62,12 +61,6 @@ def titled(
     """The picture of that kind, or of the one that fits, under a title; without one, it says whose picture it is."""
     made = picture(kind or default_kind(subjects), subjects, request)
     return replace(made, title=title_of(subjects, made.title) if title is None else title)
-
-
-def about(command: str, subjects: Sequence[Subject]) -> dict[str, Any]:
-    """What a figure embeds: the command that made it, and the specs of what it shows."""
-    specs = [{"label": subject.label, **subject.scheme.spec()} for subject in subjects if subject.scheme is not None]
-    return {"command": command, "specs": specs, "version": __version__}
 
 
 def fitting(kind: str | None, subjects: Sequence[Subject]) -> list[Subject]:

@@ -28,8 +28,6 @@ from pecli.views.pictures.panels import (
 )
 
 CONTEXT, WINDOW = "context", "sliding window"
-MAX_LINES, MAX_LETTERS = 2, 24
-"""Subjects whose contexts are lines across the chart, and letters of their names; else they are dots on the curves."""
 REL_TOL = 1e-9
 LIMITS = {
     "yarn": (("beta_fast", 32.0), ("beta_slow", 1.0)),
@@ -46,20 +44,20 @@ DEFAULT_KEYS = 1024  #: Keys that a query sees where nobody says how many
 
 
 def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """A curve per subject, and what its scaling does: the bands it treats alike, and the stretch of every pair."""
+    """A curve per subject, and what its scaling does: the bands it treats alike, and the stretch of every pair. The
+    contexts of one subject are lines across the chart, those of several are dots on their curves.
+    """
     waves = [wave for subject in subjects for wave in waves_of(subject)]
     several, rope = len(subjects) > 1, scaled_rope(subjects[0])
-    longest = max(len(subject.label) for subject in subjects)
-    crowded = several and (len(subjects) > MAX_LINES or longest > MAX_LETTERS)
     every_stretch = [_stretch(subject) for subject, _ in waves]
     scaled = any(map(_is_scaled, every_stretch))
     shares = len(set(map(len, every_stretch))) > 1
     curves, stretches, words = [], [], []
     for (subject, read_at), stretch in zip(waves, every_stretch, strict=True):
         x = np.arange(len(stretch)) / (len(stretch) if shares else 1)
-        parts = [subject.label, read_at, _contexts_in_words(subject) if crowded else ""]
+        parts = [subject.label, read_at, _contexts_in_words(subject)]
         label = ", ".join(filter(None, parts)) if several else read_at or "scaled" * scaled
-        curves.append(Curve(label, x, _lengths(subject), marks=_marks(subject, x) if crowded else ()))
+        curves.append(Curve(label, x, _lengths(subject), marks=_marks(subject, x) if several else ()))
         stretches.append(Curve("", x, stretch if _is_scaled(stretch) else np.full(len(x), np.nan)))
         words.append(_scaling(subject, several))
     axis = "pair, as a share of all" if shares else "pair"
@@ -68,8 +66,10 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         shown = bands(every_stretch[0]) if len(waves) == 1 else []
         curves.append(Curve("unscaled", curves[0].x, unscaled_wavelengths(rope), reference=True))
         words.append("; ".join(_in_words(rope, band) for band in shown))
-    words.append("dots: contexts and windows" if crowded else "")
-    levels = [] if crowded else _levels(subjects)
+    words.append("dots: contexts and windows" if any(curve.marks for curve in curves) else "")
+    levels = (
+        [] if several else [(f"{word} {length:,.0f}", length) for length, word in sorted(contexts(subjects[0]).items())]
+    )
     panels = [Chart("", curves, axis, "wavelength, in positions", log_y=True, levels=levels, bands=shown)]
     if scaled:
         unlabelled = [band._replace(label="") for band in shown]
@@ -172,19 +172,6 @@ def contexts(subject: Subject) -> dict[float, str]:
         lengths = {float(subject.context): CONTEXT}
     window = {float(subject.window): WINDOW} if subject.window else {}
     return {**window, **lengths}
-
-
-def _levels(subjects: Sequence[Subject]) -> list[tuple[str, float]]:
-    """A line for every length that matters; of two subjects, each says whose it is unless it is that of both."""
-    words: dict[tuple[float, str], list[str]] = {}
-    for subject in subjects:
-        for length, word in contexts(subject).items():
-            words.setdefault((length, word), []).append(subject.label)
-    known = {key: labels for key, labels in words.items() if key[1] != "length"}
-    return [
-        (f"{labels[0]}: {word} {length:,.0f}" if len(subjects) > len(labels) else f"{word} {length:,.0f}", length)
-        for (length, word), labels in sorted((known or words).items())  # a table's length says nothing beside others
-    ]
 
 
 def _contexts_in_words(subject: Subject) -> str:

@@ -322,13 +322,11 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     for subject in subjects:
         rows = grid_rows(subject)
         parts = [widened(table.pick(rows.reshape(-1))) for table in subject.matrices]
-        vectors = np.concatenate(parts, axis=1)
-        size = np.linalg.norm(vectors, axis=1)
+        patches = directions(np.concatenate(parts, axis=1)).reshape(*rows.shape, -1)
         row, column = rows.shape[0] // 2, rows.shape[1] // 2
-        middle = row * rows.shape[1] + column
-        alike = vectors @ vectors[middle] / np.where(size > 0, size * size[middle], 1)
         title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
-        panels.append(HeatmapPanel(title, alike.reshape(rows.shape), "row", "column", meaning="cosine similarity"))
+        alike = patches @ patches[row, column]
+        panels.append(HeatmapPanel(title, alike, "row", "column", meaning="cosine similarity"))
     title = f"similarity of one patch to all others, {panels[0].shape[0]} × {panels[0].shape[1]}"
     return Picture(title, _of_one_scale(panels), min(2, len(panels)))
 
