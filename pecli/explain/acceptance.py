@@ -19,7 +19,7 @@ from pecli.engine.arrays import AnyArray, Array, Flags
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.sample import UNITS, Sample, grain, precision, quantised_storage, rms, rounding, wide
+from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 ROUNDED = 1.05  # times half a step: what rounding makes, where the number that was rounded is itself off a little
@@ -38,8 +38,6 @@ MAX_ELEMENTS = 8  # wrong elements that are named one by one
 MAX_SHARE = 0.25  # of the rows, columns or heads, that may be wrong in a table that is right otherwise
 MAX_LISTED = 64  # wrong rows, columns or heads
 MASKED, MASK_SHARE = -1e4, 0.05  # a value below the one that makes up more than such a share of all is a mask
-
-Samples = Mapping[str, Sample]
 
 
 @dataclass(frozen=True)
@@ -143,11 +141,9 @@ def _is_noise(left: AnyArray, largest: float, noise: float) -> bool:
             continue
         neighbours = lines[1:] * lines[:-1].conj()
         slack = MAX_SIGMAS / math.sqrt(max(1, neighbours.size))
-        if np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)).max() > MAX_UNEVENNESS * noise * (
-            1 + 4 / math.sqrt(len(lines))
-        ):
-            return False
-        if abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
+        largest_line = np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)).max()
+        is_uneven = largest_line > MAX_UNEVENNESS * noise * (1 + 4 / math.sqrt(len(lines)))
+        if is_uneven or abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
             return False
     return True
 

@@ -107,15 +107,14 @@ class Form:
         last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
         if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):
             return None
-        letters = [k for axis in factors for k in axis]
         if self.arrangement == "rows":
             if not leading or leading[-1] % 2:
                 return None
             leading = (*leading[:-1], 2, leading[-1] // 2)
-            names = [*("-" * (len(leading) - 2)), "p", "-", *letters]
-        else:
-            names = [*("p" if self.arrangement == "stacked" else "-" * len(leading[:1])), *("-" * (len(leading) - 1))]
-            names += letters
+        letters = [k for axis in factors for k in axis]
+        names = ["-"] * len(leading) + letters
+        if self.arrangement in ("rows", "stacked"):
+            names[-2 - len(letters) if self.arrangement == "rows" else 0] = "p"
         array = array.reshape(*leading, *(frequencies if k == "f" else 2 for k in letters))
         places_of = PLACES.get(self.arrangement, PLACES["both"])
         return [PartView(part, _taken(array, names, places), sign < 0) for part, sign, places in places_of]

@@ -17,27 +17,10 @@ from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.yarn import Yarn
+from pecli.explain import frequency_laws as laws
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Channels, Dtype, Edit, Errors, Explanation, Negated, Parameter, Uninitialised, best
-from pecli.explain.frequency_laws import (
-    FACTORS,
-    LENGTHS,
-    MAX_MISFIT,
-    NO_SCALING,
-    SEARCHED,
-    SIGMAS,
-    USUAL_MISFIT,
-    Curve,
-    Fit,
-    Law,
-    WaveScheme,
-    expected_amplitude,
-    fitted,
-    fitted_pair,
-    law_edits,
-    neighbours,
-    scheme_of,
-)
+from pecli.explain.frequency_laws import MAX_MISFIT, NO_SCALING, SIGMAS, Curve, Fit, Law, WaveScheme, fitted
 from pecli.explain.sample import BASES, digits, plainest, precision, rounding
 from pecli.explain.wave_measurement import DRIFT
 
@@ -45,26 +28,19 @@ TIMESTEPS = 1000.0  # what diffusion models multiply positions from 0 to 1 by
 BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
 FREQ_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0))
 ORIGINAL = "original_max_position_embeddings"
-BLENDS: tuple[tuple[float, Any, str], ...] = (
-    *(
-        (
-            0.1 * digits(high) + 0.1 * (low != 1),
-            partial(Llama3, original_max_position_embeddings=8192, low_freq_factor=low, high_freq_factor=high),
-            "an original length k times as long, with both freq_factors k times as large, is the same",
-        )
-        for low, high in FREQ_FACTORS
-    ),
-    *(
-        (
-            0.4 * (betas != BETAS[0]) + 0.1 * (not truncate),
-            partial(Yarn, 8192, beta_fast=betas[0], beta_slow=betas[1], truncate=truncate),
-            "other original lengths, with other beta_fast and beta_slow, give the same table",
-        )
-        for truncate, betas in product((True, False), BETAS)
-    ),
-)
-"""Scalings that leave fast channels as they are, divide slow ones and blend between: as models have them, with what is
-unusual about each, and what the frequencies do not decide."""
+
+
+def _blends() -> Iterator[tuple[float, Any, str]]:
+    """Scalings that leave fast channels as they are, divide slow ones and blend between: as models have them, with what
+    is unusual about each, and what the frequencies do not decide."""
+    for low, high in FREQ_FACTORS:
+        scaling: Any = partial(Llama3, **{ORIGINAL: 8192}, low_freq_factor=low, high_freq_factor=high)
+        said = "an original length k times as long, with both freq_factors k times as large, is the same"
+        yield 0.1 * digits(high) + 0.1 * (low != 1), scaling, said
+    for truncate, (fast, slow) in product((True, False), BETAS):
+        said = "other original lengths, with other beta_fast and beta_slow, give the same table"
+        scaling = partial(Yarn, 8192, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        yield 0.4 * ((fast, slow) != BETAS[0]) + 0.1 * (not truncate), scaling, said
 
 
 def fit_blends(curve: Curve, half: float) -> Iterator[Fit]:
@@ -83,17 +59,17 @@ def fit_blends(curve: Curve, half: float) -> Iterator[Fit]:
         last = np.abs(ratio - ratio[-1]) < slack + 1e-9
         inverse = 1 / max(1e-9, float(np.average(ratio[last], weights=1 / error[last] ** 2)))
         measured = plainest(inverse, 0.02 * inverse)
-        for factor in dict.fromkeys((measured, *FACTORS)):
+        for factor in dict.fromkeys((measured, *laws.FACTORS)):
             if factor <= 1.05 or (ratio < 1 / factor - slack).any():
                 continue
             plainness = 0.1 * (digits(base) + digits(factor))
-            for unusual, scaling, said in BLENDS:
+            for unusual, scaling, said in _blends():
                 law = Law(len(index), half, base, scaling=scaling(factor=factor))
-                misfits = curve.misfit(law.having(**{ORIGINAL: np.array(LENGTHS)[:, None]}).frequencies())
-                for length, off in zip(LENGTHS, misfits.tolist(), strict=True):
-                    if off < USUAL_MISFIT:
+                misfits = curve.misfit(law.having(**{ORIGINAL: np.array(laws.LENGTHS)[:, None]}).frequencies())
+                for length, off in zip(laws.LENGTHS, misfits.tolist(), strict=True):
+                    if off < laws.USUAL_MISFIT:
                         yield Fit(law.having(**{ORIGINAL: length}), off, unusual + plainness, (said,))
-                if factor == measured and unusual <= 0.1 and misfits.min() >= USUAL_MISFIT:
+                if factor == measured and unusual <= 0.1 and misfits.min() >= laws.USUAL_MISFIT:
                     yield from (fit.costing(plainness + unusual, said) for fit in fitted(law, ORIGINAL, curve))
 
 
@@ -125,9 +101,8 @@ def geometric(curve: Curve) -> Geometric | None:
     logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
     slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
     step = -float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
-    found = _line(known[slow], logs[slow], errors[slow])._replace(
-        step=step, level=float(np.median(logs[slow] + step * known[slow]))
-    )
+    level = float(np.median(logs[slow] + step * known[slow]))
+    found = _line(known[slow], logs[slow], errors[slow])._replace(step=step, level=level)
     for _ in range(6):
         off = np.abs(logs - found.level + found.step * known)
         use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, found.level_error), 1.5 * float(np.median(off)) + 1e-12)
@@ -186,12 +161,12 @@ def fit_laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
     (sinusoidal tables), else frequencies divided (linear scaling) and bent."""
     count = len(curve.frequency)
     for base in BASES if scales else ():  # most channels of timesteps turn more than once a row
-        if (off := curve.misfit((timesteps := Law(count, half, base, TIMESTEPS)).frequencies())) < USUAL_MISFIT:
+        if (off := curve.misfit((timesteps := Law(count, half, base, TIMESTEPS)).frequencies())) < laws.USUAL_MISFIT:
             yield Fit(timesteps, float(off), 0.2)
     straight = geometric(curve)
     found = list(_fit_geometric(curve, half, straight, scales=scales)) if straight is not None else []
     yield from found
-    if not scales and all(fit.misfit >= USUAL_MISFIT for fit in found):  # none is needed where a plain law does
+    if not scales and all(fit.misfit >= laws.USUAL_MISFIT for fit in found):  # none is needed where a plain law does
         yield from fit_blends(curve, half)
 
 
@@ -231,31 +206,25 @@ def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         return Fit(each, float(curve.misfit(each.frequencies())), cost)
 
     def numbers(law: Law) -> list[str]:
-        return [name for name in ("base", *law.scaling.frequency_parameters()) if name in SEARCHED]
+        return [name for name in ("base", *law.scaling.frequency_parameters()) if name in laws.SEARCHED]
 
     yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
     others = [
         fit(each, 0.95 if each.half in (2 * starts[0].half, starts[0].half / 2) else 1.0 + 0.05 * k)  # not the base
-        for k, each in enumerate(neighbours(replace(prior, law=starts[0])))
+        for k, each in enumerate(laws.neighbours(replace(prior, law=starts[0])))
         if each.count == count  # the scheme's own neighbours have its dim
     ]
     names = [*numbers(law), "scale"]
-    single = [
-        one.costing(1 - 0.05 * (name == "length"))
-        for start in starts
-        for name in names
-        for one in fitted(start, name, curve)
-    ]
+    single: list[Fit] = []
+    for start, name in product(starts, names):
+        single += [one.costing(1 - 0.05 * (name == "length")) for one in fitted(start, name, curve)]
     exponents = (*_exponents(starts[0], curve), *_plain_bases(one.law for one in single))
     yield [*others, *(fit(each, cost) for each, cost in exponents), *single]
     yield [one.costing(2.2) for one in fit_laws(curve, float(starts[0].half), scales=not prior.rotary)]
-    double = [
-        one.costing(other.cost + 1)
-        for other in others
-        for name in numbers(other.law)
-        for one in fitted(other.law, name, curve)
-    ]
-    pairs = (one for two in combinations(names, 2) for one in fitted_pair(starts[0], two, curve))
+    double: list[Fit] = []
+    for other in others:
+        double += [one.costing(other.cost + 1) for name in numbers(other.law) for one in fitted(other.law, name, curve)]
+    pairs = (one for two in combinations(names, 2) for one in laws.fitted_pair(starts[0], two, curve))
     yield double + [one.costing(2) for one in pairs]
     yield list(fit_longrope(curve, float(starts[0].half))) if prior.rotary else []
 
@@ -277,9 +246,10 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
         yield replace(unscaled, half=whole / 2), (0.95 if likely else 1.35) + extra
 
 
-def _plain_bases(laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
+def _plain_bases(fitted_laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
     """Usual bases with exponents over d/2 − 1 or 2·d, where the base alone would be a number that nobody has."""
-    for law, base in ((law, base) for law in laws if law.base not in BASES and digits(law.base) > 2 for base in BASES):
+    unknown = [law for law in fitted_laws if law.base not in BASES and digits(law.base) > 2]
+    for law, base in product(unknown, BASES):
         for half in (law.half - 1, 2 * law.half):
             if abs(math.log(base) - math.log(law.base) * half / law.half) < NEAR_BASE:
                 yield replace(law, base=base, half=half), 1.35
@@ -325,9 +295,8 @@ def recognise_frequencies(judge: Judge) -> list[Explanation]:
     """The rotary schemes of a vector of frequencies that falls from 1 or less."""
     (one,) = judge.samples.values()
     values = one.values.reshape(-1)
-    if not one.is_vector or len(values) < MIN_RECOGNISED or not np.isfinite(values).all():
-        return []
-    if (values < 0).any() or values[0] <= 0:
+    falling = np.isfinite(values).all() and (values >= 0).all() and values[:1].any()
+    if not one.is_vector or len(values) < MIN_RECOGNISED or not falling:
         return []
     relative, absolute = rounding(values)
     exact = [4 * precision(one.dtype)] if one.dtype == "float64" and not (relative or absolute) else []
@@ -362,17 +331,16 @@ def _proposed(
     law, values = fit.law, curve.frequency
     error = np.hypot(curve.error, rounding(values)[0] * np.abs(values))
     left = law.frequencies() - values
-    told = law_edits(prior, law) if prior else ()
+    told = laws.law_edits(prior, law) if prior else ()
     if (np.abs(left) > 4 * error + 1e-15).any() or (prior and len(values) < MIN_FREQUENCIES * len(told)):
         return
     if prior is None:
         over = law.base ** (1 - 1 / law.half)  # the base of exponents over d/2 − 1, which no rotary scheme has
         if digits(law.base) > digits(plainest(over, 1e-6 * over)) + 2:
             return
-        scheme = scheme_of(law, 0, 1, expected_amplitude(None, law))
+        scheme = laws.scheme_of(law, 0, 1, laws.expected_amplitude(None, law))
     else:
-        scheme = scheme_of(law, prior.offset, prior.length, prior.amplitude, prior.form, prior.rotary)
+        scheme = laws.scheme_of(law, prior.offset, prior.length, prior.amplitude, prior.form, prior.rotary)
     if prior or scheme is not None:
-        yield Explanation(
-            (*edits, *told), scheme, names, Errors(left, values, 4 * error), fit.cost - len(told), fit.open
-        )
+        leaves = Errors(left, values, 4 * error)
+        yield Explanation((*edits, *told), scheme, names, leaves, fit.cost - len(told), fit.open)

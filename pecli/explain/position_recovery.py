@@ -27,7 +27,7 @@ from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Explanation
 from pecli.explain.recipe_search import constructed, distance, scheme_errors
-from pecli.explain.sample import BASES, Sample, digits, plainest, precision
+from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
@@ -68,7 +68,7 @@ def _is_rotary(reading: Reading) -> bool:
     return reading.form.arrangement in ("alone", "stacked")
 
 
-def _plain_readings(samples: Mapping[str, Sample]) -> Iterator[Reading]:
+def _plain_readings(samples: Samples) -> Iterator[Reading]:
     """Readings of both functions, axes being as schemes have them."""
     for each in readings(samples):
         if len(each.parts) == 2 and not each.edits and each.form.arrangement not in ("pairs", "complex"):
@@ -94,7 +94,7 @@ def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Sc
                 return
 
 
-def _on_grids(samples: Mapping[str, Sample], prior: Any) -> Iterator[Scheme]:
+def _on_grids(samples: Samples, prior: Any) -> Iterator[Scheme]:
     """Tables of every style; other tokens have rows of no rotation, or of zeros."""
     one = next(iter(samples.values()))
     rotary = next(filter(_is_rotary, _plain_readings(samples)), None)
@@ -245,11 +245,12 @@ MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
 SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
-def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+def _at_positions(samples: Samples) -> Iterator[Scheme]:
     """Schemes at the positions that the slowest channels tell; those of a range are left to other searches."""
     for reading in _plain_readings(samples):
         pairs, rotary = reading.channels, _is_rotary(reading)
-        common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype}
+        layout = (reading.form.doubled or "compact") if rotary else reading.form.arrangement
+        common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype, "layout": layout}
         if rotary:
             yield from _on_axes(reading, common)
         for cos_first in (True,) if rotary else (False, True):
@@ -259,16 +260,13 @@ def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                 if len(places) == 1 and (np.diff(places[0]) == 1).all():
                     continue
                 for more in _sections(places, follows) if rotary else ():
-                    layout = reading.form.doubled or "compact"
-                    yield from constructed(Rope, base=base, layout=layout, **common, **more)
+                    yield from constructed(Rope, base=base, **common, **more)
                 if not rotary and len(places) == 1:
                     half = (len(places[0]) + 1) // 2
                     is_relative = half > 1 and places[0] == [*range(half - 1, -half, -1)]
                     more = {"relative": True, "seq_len": half} if is_relative else {"positions": places[0]}
-                    more |= {"layout": reading.form.arrangement, "cos_first": cos_first}
-                    yield from constructed(
-                        Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more
-                    )
+                    more |= {"cos_first": cos_first, "freq_shift": float(pairs - denominator)}
+                    yield from constructed(Sinusoidal, base=base, **common, **more)
 
 
 def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:
@@ -280,8 +278,7 @@ def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:
             every = [_axes(part, base ** (-np.arange(part.shape[1]) / part.shape[1])) for part in parts]
             places = [each[0][0] for each in every if each and len(each[0]) == 1]
             if len(places) == len(parts):
-                more = {"axes": axes, "positions": places, "layout": reading.form.doubled or "compact"}
-                yield from constructed(Rope, base=base, **common, **more)
+                yield from constructed(Rope, base=base, axes=axes, positions=places, **common)
 
 
 def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -327,12 +324,15 @@ def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[in
             follows[column] = len(places)
             places.append(angle / theta)
             errors.append(_error(angle / theta, theta))
-    rounded = [np.rint(axis) for axis in places]
-    whole = [np.abs(axis - near).max() < 0.02 for axis, near in zip(places, rounded, strict=True)]
-    return [
-        [int(value) for value in near] if is_whole else [plainest(value, 4 * SLACK) for value in axis.tolist()]
-        for axis, near, is_whole in zip(places, rounded, whole, strict=True)
-    ], follows
+    return [_written(axis) for axis in places], follows
+
+
+def _written(positions: Floats) -> list[float]:
+    """Whole numbers, where all are near some; else as somebody would have written them."""
+    whole = np.rint(positions)
+    if np.abs(positions - whole).max() < 0.02:
+        return [int(value) for value in whole]
+    return [plainest(value, 4 * SLACK) for value in positions.tolist()]
 
 
 def _error(positions: Floats, theta: float) -> float:

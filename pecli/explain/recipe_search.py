@@ -6,7 +6,7 @@ Nothing here knows what a parameter means: schemes make their tables, and those 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -21,9 +21,9 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Errors, Explanation, Parameter, Recipe, Runtime
+from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.frequency_laws import WaveScheme
-from pecli.explain.sample import BASES, UNITS, Sample, plainest, precision, rms, rounding
+from pecli.explain.sample import BASES, UNITS, Sample, Samples, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import check_time
 
@@ -38,8 +38,6 @@ MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a rec
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
 share means nothing, however many the elements."""
-
-Samples = Mapping[str, Sample]
 
 
 class Distance(NamedTuple):
@@ -222,6 +220,11 @@ def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Samples]
     return errors
 
 
+def by_scheme(edits: Iterable[Edit], scheme: Scheme, names: Iterable[str]) -> Explanation:
+    """The proposal that a scheme makes tensors, which the edits tell."""
+    return Explanation(tuple(edits), scheme, tuple(names), scheme_errors(scheme))
+
+
 def _allowed(values: AnyArray) -> float:
     """The error that float32 arithmetic and the quantisation of the values may make."""
     size = max(1.0, float(np.abs(values).max(initial=0)))
@@ -252,5 +255,4 @@ def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
             others = constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ()
             for scheme in others:
                 if distance(scheme, samples, FEW_ROWS).largest <= allowed:
-                    edits = (Parameter(name, given, value),)
-                    yield from judge.accepted([Explanation(edits, scheme, tuple(samples), scheme_errors(scheme))])
+                    yield from judge.accepted([by_scheme([Parameter(name, given, value)], scheme, samples)])

@@ -146,9 +146,8 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         if same_dim and each.edits and all(edit["edit"] == "parameter" for edit in each.edits):
             known = [(edit["name"], edit["expected"], edit["found"]) for edit in each.edits]
             named = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in known]
-            yield Mistake(
-                tuple(kinds.Parameter(*one) for one in named), replace(plan, rope=each.scheme).render(), each.scheme
-            )
+            others = tuple(kinds.Parameter(*one) for one in named)
+            yield Mistake(others, replace(plan, rope=each.scheme).render(), each.scheme)
 
 
 def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:

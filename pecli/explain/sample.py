@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,9 @@ class Sample:
     def float_dtype(self) -> str:
         """The dtype of a scheme that makes such a tensor."""
         return self.dtype if self.dtype in SIGNIFICAND_BITS else "float32"
+
+
+Samples = Mapping[str, Sample]
 
 
 def sample(name: str, array: Array, whole: bool = False) -> Sample:

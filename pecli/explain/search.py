@@ -19,6 +19,7 @@ from pecli.engine.arrays import AnyArray, Array, dtype_name, holds, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
+from pecli.explain import recipe_search as recipes
 from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
@@ -27,16 +28,8 @@ from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import wave_scheme
 from pecli.explain.position_recovery import recognise_grid, recognise_positions, tolerance
-from pecli.explain.recipe_search import (
-    FEW_ROWS,
-    distance,
-    explain_computed,
-    explain_parameter,
-    recognise_narrow,
-    scheme_errors,
-    tables_of,
-)
-from pecli.explain.sample import UNITS, Sample, precision, sample, wide
+from pecli.explain.recipe_search import distance, scheme_errors
+from pecli.explain.sample import UNITS, Sample, Samples, precision, sample, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -51,7 +44,6 @@ FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off b
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
 
-Samples = Mapping[str, Sample]
 Search = Callable[[Any, Judge], Iterable[Explanation]]
 Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
 
@@ -87,8 +79,8 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterato
             reread = {name: np.ascontiguousarray(array).view(numpy_dtype(found)) for name, array in arrays.items()}
         judge = Judge(_samples(reread), max(atol, UNITS * precision(found)), prior.dtype, reread)
         some = any((np.abs(one.values) > judge.atol).any() for one in judge.samples.values())  # most bits are of zero
-        if some and distance(prior, judge.samples, FEW_ROWS).largest <= judge.atol:
-            yield from judge.accepted([Explanation((kinds.Bits(found),), prior, tuple(arrays), scheme_errors(prior))])
+        if some and distance(prior, judge.samples, recipes.FEW_ROWS).largest <= judge.atol:
+            yield from judge.accepted([recipes.by_scheme([kinds.Bits(found)], prior, arrays)])
 
 
 def _samples(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, Sample]:
@@ -106,7 +98,7 @@ def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], ato
             continue
         size = max(1.0, *(float(np.abs(one.values).max()) for one in waves))  # of angles, say
         limit = max(atol, size * UNITS * max(precision(one.dtype) for one in waves))
-        alone = Explanation((edit,), prior, tuple(done), scheme_errors(prior))
+        alone = recipes.by_scheme([edit], prior, done)
         with_others = (replace(each, edits=(edit, *each.edits)) for each in _explained(prior, done, tables, limit))
         if found := [*Judge(done, limit, prior.dtype, tables).accepted([alone])] or [*with_others]:
             yield from found
@@ -169,9 +161,7 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
         with contextlib.suppress(ParameterError):  # some go with positions alone
             known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
-    proposals = (
-        Explanation(tuple(map(_edit, edits)), scheme, tuple(waves), scheme_errors(scheme)) for edits, scheme in nearest
-    )
+    proposals = [recipes.by_scheme(map(_edit, edits), scheme, waves) for edits, scheme in nearest]
     every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
     limit = max(map(tolerance, waves.values()))
     if not any(len(each.mistakes) == 1 and each.residual <= limit for each in every):
@@ -203,7 +193,7 @@ def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     return best(explain_waves(judge, expected)) if expected is not None else ()
 
 
-def _other_scheme(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
+def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """The scheme that the tables are, where it is of the same kind: its parameters are the difference."""
     found = next(chain(recognise_grid(judge, prior), recognise_positions(judge)), None)
     scheme: Any = found and found.scheme
@@ -213,21 +203,17 @@ def _other_scheme(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     places = {*(scheme.positions or ())}
     if is_range and (len(places) == 1 or places == {*range(length)}):
         return  # one row of a range, or all in another order
-    own: Any = prior
-    if not is_range and own.grid and not scheme.grid:
-        if scheme.base == own.base and scheme.axis_blocks == own.axis_blocks:  # beside positions, nothing may be fitted
+    if not is_range and prior.grid and not scheme.grid:
+        if scheme.base == prior.base and scheme.axis_blocks == prior.axis_blocks:  # positions alone may be fitted
             yield replace(found, edits=(kinds.Parameter("positions", "those of the grid", "others"), *found.edits))
         return
-    if scheme.base != own.base and (other := own.neighbour(base=scheme.base)) is not None:
-        told = tuple(map(_edit, other.edits))
-        proposal = Explanation(told, other.scheme, found.tensors, scheme_errors(other.scheme))
+    if scheme.base != prior.base and (other := prior.neighbour(base=scheme.base)) is not None:
+        proposal = recipes.by_scheme(map(_edit, other.edits), other.scheme, found.tensors)
         if same := [*judge.accepted([proposal])]:
             yield from same
             return
     edits = parameter_edits(prior, scheme, ("seq_len", "offset") if is_range else ())
-    named = [
-        kinds.Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits
-    ]
+    named = [replace(each, found="others") if each.name == "positions" else each for each in edits]
     if named:
         yield replace(found, edits=(*named, *found.edits))
 
@@ -246,13 +232,13 @@ def _by_parameter(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     """One other parameter, in schemes of which no more is known."""
     if {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(prior, tuple(judge.samples)) is not None:
         return ()
-    return explain_parameter(prior, judge)
+    return recipes.explain_parameter(prior, judge)
 
 
 def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """A transform of the expected table."""
     ((name, one),) = judge.samples.items()
-    table = tables_of(prior.in_dtype("float64")).get(name)
+    table = recipes.tables_of(prior.in_dtype("float64")).get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return
     for found in transform(table.array().astype(np.float64), one, max(judge.atol, _units(one)), judge):
@@ -304,7 +290,7 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
 
 SEARCHES: Searches = (
     (
-        lambda prior, judge: judge.accepted(filter(None, [explain_computed(prior, judge.samples)])),
+        lambda prior, judge: judge.accepted(filter(None, [recipes.explain_computed(prior, judge.samples)])),
         lambda samples: [samples],
     ),
     (partial(_by_part, surely=True), _each),
@@ -361,8 +347,6 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     with limited():
         check_time()
         samples = _samples(arrays)
-        if not samples:
-            return []
         for name, one in samples.items():  # float32 numbers in a float64 file are what they are
             if one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values):
                 samples[name] = replace(one, dtype="float32")
@@ -380,7 +364,7 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
 RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] = (
     (recognise_bias, True),
     (recognise_frequencies, True),
-    (recognise_narrow, False),
+    (recipes.recognise_narrow, False),
     (recognise_grid, False),
     (recognise_waves, False),
     (recognise_positions, False),

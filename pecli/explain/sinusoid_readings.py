@@ -16,7 +16,7 @@ from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
 from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms, has_outlier
-from pecli.explain.sample import Sample, chosen, rms
+from pecli.explain.sample import Sample, Samples, chosen, rms
 from pecli.explain.wave_measurement import Place
 
 SAME = 0.05  # root mean square of a difference, relative to the values, below which noisy copies are the same
@@ -113,7 +113,7 @@ def _same(one: AnyArray, other: AnyArray) -> bool:
     return (bool(rms(apart) < SAME * size / 2) and not has_outlier(apart, size)) or not apart.any()
 
 
-def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
+def readings(found: Samples, first: Form | None = None) -> Iterator[Reading]:
     """Every reading of one tensor, or of cosines and sines, whose parts go together; a given form is tried first."""
     samples = list(found.values())
     one = samples[0]
@@ -129,7 +129,7 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
             yield Reading(tuple(parts), rows, length, form, edits, tuple(found), dtype, values[0].shape[-1])
 
 
-def same_reading(reading: Reading, found: Mapping[str, Sample]) -> Reading | None:
+def same_reading(reading: Reading, found: Samples) -> Reading | None:
     """The reading of other rows of the same tensors; None where they cannot be read so."""
     arrays = [_without_copies(one)[0] for one in found.values()]
     split = [reading.form.split(array, SAME) for array in arrays if array.ndim in TRANSPOSES]
@@ -177,7 +177,7 @@ def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
             return
 
 
-def all_readings(found: Mapping[str, Sample], expected: Form | None, channels: int = 0) -> Iterator[Reading]:
+def all_readings(found: Samples, expected: Form | None, channels: int = 0) -> Iterator[Reading]:
     """Rows that wrap show at once, and come first. Readings with the expected channels before others."""
     if not any(np.ptp(one.values) for one in found.values()):
         return  # a constant is no wave

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -14,31 +14,15 @@ import numpy as np
 from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain import frequency_laws as laws
+from pecli.explain import sinusoid_readings
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Recipe, Scaled, Swapped
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
-from pecli.explain.frequency_laws import (
-    MAX_MISFIT,
-    NO_SCALING,
-    Curve,
-    Fit,
-    WaveScheme,
-    expected_amplitude,
-    law_edits,
-    scheme_of,
-)
+from pecli.explain.frequency_laws import Curve, Fit, WaveScheme, scheme_of
 from pecli.explain.recipe_search import explain_reading, reading_samples
-from pecli.explain.sample import BASES, Sample, digits, plainest
-from pecli.explain.sinusoid_readings import (
-    MAX_WRONG,
-    Reading,
-    SignsAndOrder,
-    all_readings,
-    empty_rows,
-    order_of_rows,
-    same_reading,
-    signs_and_order,
-)
+from pecli.explain.sample import BASES, Samples, digits, plainest
+from pecli.explain.sinusoid_readings import Reading, SignsAndOrder, order_of_rows, signs_and_order
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
@@ -94,7 +78,7 @@ def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator
 def explain_waves(judge: Judge, prior: WaveScheme | None) -> list[Explanation]:
     """Explanations of the waves in some tensors, by a prior or by none."""
     form, channels = (prior.form, prior.law.count) if prior else (None, 0)
-    return explain_readings(all_readings(judge.samples, form, channels), prior, judge)
+    return explain_readings(sinusoid_readings.all_readings(judge.samples, form, channels), prior, judge)
 
 
 def recognise_waves(judge: Judge) -> Iterator[Explanation]:
@@ -143,7 +127,7 @@ def _by_tier(measured: Measured, tier: Iterable[Fit], judge: Judge) -> list[Expl
     good = []
     for fit in sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit)):
         off = measured.curve.misfits(fit.law.frequencies())
-        if np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16:
+        if np.count_nonzero(off > laws.MAX_MISFIT) <= len(off) // 16:
             good.append(fit)
     found: list[Explanation] = []
     for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS if measured.start is None else 0)):
@@ -189,7 +173,7 @@ class Proposal:
 
     @cached_property
     def usual(self) -> float:
-        return expected_amplitude(self.measured.prior, self.fit.law)
+        return laws.expected_amplitude(self.measured.prior, self.fit.law)
 
     @cached_property
     def amplitude(self) -> float:
@@ -243,12 +227,10 @@ class Proposal:
         level = float(np.sqrt(np.mean(self.measured.waves.noise**2)))
         return np.flatnonzero(left > np.maximum(4 * level + drift + 1e-6 * self.amplitude, atol))
 
-    def errors(
-        self, samples: Mapping[str, Sample], wrong: Indices, computed: Explanation | None, *, drifts: bool
-    ) -> Errors:
+    def errors(self, samples: Samples, wrong: Indices, computed: Explanation | None, *, drifts: bool) -> Errors:
         """What is left of samples, but for rows that are known to be wrong."""
         own, whole = self.measured.reading, next(iter(samples.values())).whole
-        reading = own if whole else same_reading(own, samples)
+        reading = own if whole else sinusoid_readings.same_reading(own, samples)
         if reading is None:
             return Errors(np.full(1, math.inf), np.zeros(1))
         if computed is not None and callable(computed.errors):
@@ -271,7 +253,7 @@ class Proposal:
         scheme, edits, extra = found
         wrong, computed = self.wrong_rows(judge.atol), None
         matters = residual > RECIPE_MATTERS * max(waves.level, 2.0**-24 * self.amplitude)
-        if len(wrong) > MAX_WRONG * len(reading.rows) or matters:
+        if len(wrong) > sinusoid_readings.MAX_WRONG * len(reading.rows) or matters:
             computed = explain_reading(scheme, reading, prior)
             wrong, residual = (wrong[:0], computed.residual) if computed else (wrong, residual)
         offset = prior.offset if prior else start
@@ -297,7 +279,7 @@ class Proposal:
     def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> Description:
         """What differs from the prior."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
-        changes, layout = law_edits(prior, law), self._layout(prior)
+        changes, layout = laws.law_edits(prior, law), self._layout(prior)
         if prior.rotary and layout and reading.is_sinusoidal and signs == (Swapped(),):
             layout, signs = (Parameter("scheme", prior.scheme.name, "sinusoidal"),), ()
         edits = [*reading.edits, *layout, *signs, *changes, *order]
@@ -330,8 +312,8 @@ class Proposal:
         if start < 0 or law.base < MIN_BASE:
             return None
         more: dict[str, Any] = {}
-        if sinusoidal and law.scaling == NO_SCALING:
-            zero = np.flatnonzero(empty_rows(reading.parts))
+        if sinusoidal and law.scaling == laws.NO_SCALING:
+            zero = np.flatnonzero(sinusoid_readings.empty_rows(reading.parts))
             more = {"padding_idx": int(reading.rows[zero[0]]) + start} if len(zero) == 1 else {}
             more["dim"] = reading.width
         scheme = self._scheme(start, rotary=not sinusoidal, cos_first=Swapped() not in signs or not both, **more)

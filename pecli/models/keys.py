@@ -227,15 +227,16 @@ class Keys:
             data["rope_scaling"] = {name: value.value for name, value in inner.items()}
         moved = {**outer, **{f"rope_scaling.{name}": value for name, value in inner.items()}}
         places = {**self.elsewhere, **{name: value.source for name, value in moved.items()}}
+        places |= {"rope_scaling": "settings"} if inner else {}  # which are none of the file's own
         return replace(self, data=data, elsewhere=places)
 
 
 WIDTH = re.compile(r"([nd]_|num_)?(embedd?(ing)?s?|embd|emb|hidden|model|width|channels)(_(dim|size|width|channels))?")
 """What the width of a model may be called."""
 POSITIONS = re.compile(
-    r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor|max_period"
-    r"|ntk|sinusoid|rel_pos|relative|wavelen|no_?pe_|fope|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor"
-    r"|extrapolation"
+    r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
+    r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
+    r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation"
 )
 """What names of keys about positions have in them."""
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())

@@ -37,6 +37,8 @@ WARNED_KEYS: dict[str, str] = stored("warned_keys.json")
 def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: bool = False) -> list[Encoding]:
     """All rotary encodings that the keys and the family ask for."""
     layers = layers_of(keys, family, warnings)
+    if keys.prefix:  # a part, whose length no table depends on
+        keys.mark(LENGTH)
     unrotated = unrotated_layers(keys, warnings)
     for name, text in WARNED_KEYS.items():
         if keys.data.get(name):
@@ -210,6 +212,7 @@ def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
         section = Value([*family.sections], family.source)
     if section is not None:
         mixed = own.flag("mrope_interleaved", "interleaved") or Value(False, "default")
+        own.mark(*(["interleaved"] if own.data.get("interleaved") is mixed.value else []))
         if family.mixed_sections and not mixed.value:
             mixed = Value(True, family.source)
         found |= {"mrope_section": section, "mrope_interleaved": mixed}
@@ -241,8 +244,8 @@ def multiplied_queries(beta: float, length: int) -> str:
 
 def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     own, given, warn = layer.own, encoding.parameters, layer.warnings.append
-    inner, outer = own.number("rope_theta"), layer.keys.number("rope_theta")
-    if inner and outer and inner.value != outer.value and not layer.name:  # layers of several kinds have their own
+    inner = own.number("rope_theta") if not layer.name else None  # layers of several kinds have their own
+    if inner and (outer := layer.keys.number("rope_theta")) and inner.value != outer.value:
         warn(_both(inner, outer))
     new, old = own.word("rope_type"), own.word("type")
     if new and old and KINDS.get(new.value.lower()) != KINDS.get(old.value.lower()):

@@ -18,6 +18,7 @@ POSITIONS = (0, 3, 1, 4, 15, 9, 26, 5, 35, 8, 97, 93)
 DIVISORS = tuple(1.0 + 0.25 * k for k in range(16))
 LONGROPE: Any = {"scaling": "longrope", "original_max_position_embeddings": 64, "long_factor": DIVISORS, "factor": 4.0}
 ROPE = pecli.Rope(seq_len=48, dim=32)
+WEIGHTS = [[0.346, 0.822], [0.33, -1.303], [0.905, 0.446], [-0.537, 0.581]]  # of 4 buckets and 2 heads
 CHANGED: list[tuple[Any, dict[str, Any]]] = [
     (replace(ROPE, positions=POSITIONS, seq_len=None), {"base": 500000.0}),
     (replace(ROPE, positions=POSITIONS, seq_len=None), {"positions": None, "seq_len": 12}),
@@ -32,6 +33,7 @@ CHANGED: list[tuple[Any, dict[str, Any]]] = [
     (pecli.Alibi(12, 32, form="causal"), {"max_bias": 16.0}),
     (pecli.Alibi(8), {"max_bias": 4.0}),
     (pecli.Relative("t5", seq_len=32), {"max_distance": 64}),
+    (pecli.Relative("t5", seq_len=16, buckets=4, max_distance=8, weights=WEIGHTS), {"max_distance": 16}),
     (pecli.LearnedInit(40, 16), {"std": 0.5}),
 ]  # fmt: skip
 """Schemes and what is wrong with their tables: given positions, grids, lists of factors, every kind of scheme."""
@@ -56,14 +58,14 @@ def numbers(file: Path, name: str) -> np.ndarray:
 @pytest.mark.parametrize(("step", "count"), [(8, 20), pytest.param(1, 100, marks=pytest.mark.thorough)])
 def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkeypatch: Any, step, count) -> None:
     monkeypatch.chdir(tmp_path)
-    run, wrong = 0, []
+    run, wrong = [], []
     for scheme, tables in planted(step):
         found = pecli.verify(tables, scheme, atol=1e-5).as_json()
         lines = [line for line in found["diagnosis"] if line.startswith("reproduce with pecli ")]
         if len(lines) != 1 or len(found["explanations"]) != 1:
             continue
         outcome = pecli_cli(*shlex.split(lines[0])[3:], "-q", "-o", "again.safetensors")
-        run += 1
+        run.append(scheme.name)
         for name in found["explanations"][0]["tensors"] if outcome.code == 0 else ():
             again = numbers(tmp_path / "again.safetensors", name)
             table = np.asarray(tables[name], np.float64).reshape(again.shape)
@@ -71,7 +73,8 @@ def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkey
                 wrong.append((lines, name))
         wrong += [(lines, outcome.err)] if outcome.code else []
     assert wrong == []
-    assert run >= count
+    assert len(run) >= count
+    assert {*run} == {"sinusoidal", "rope", "alibi", "relative"}  # of draws, another scale is all that is told
 
 
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])

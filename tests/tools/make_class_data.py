@@ -50,7 +50,7 @@ KEYS = {
         if len(row) == 4
         for key in (row[1], row[3])
     ),
-} - {""}
+} - {"", "embedding_dim"}  # which is that of what a class makes, and not its width
 _GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
 NOT_FIELDS = {"zamba2": {"attention_head_dim": 160}, **{name: {"global_head_dim": 512} for name in _GEMMAS}}
 """Defaults that a class has in its code."""
@@ -59,7 +59,6 @@ PARTIAL_SETTINGS = ("moonshine_streaming", "nemotron3_5_transcribe_asr_audio")
 
 
 def classes(kind: str) -> Iterator[Any]:
-    """The classes in the files of one kind of all models."""
     import transformers.models
 
     for module in pkgutil.iter_modules(transformers.models.__path__):
@@ -78,7 +77,6 @@ def sizes(config: Any) -> dict[str, Any]:
 
 
 def settings(config: Any) -> dict[str, Any]:
-    """The rotary settings that a class fills in."""
     try:
         found = getattr(config(), "rope_parameters", None) or {}
     except (AttributeError, ImportError, TypeError, ValueError):  # of classes that need arguments, or other packages
@@ -113,7 +111,6 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def rotary_modules() -> dict[str, Any]:
-    """The rotary modules of all models, by the name of the configuration class that their constructor takes."""
     found: dict[str, Any] = {}
     for each in classes("modeling"):
         if inspect.isclass(each) and each.__name__.endswith("RotaryEmbedding"):
@@ -124,7 +121,6 @@ def rotary_modules() -> dict[str, Any]:
 
 
 def frequencies(config: Any, module: Any, given: dict[str, Any]) -> list[list[float]] | None:
-    """The frequencies of a module; None where it cannot be made."""
     try:
         made = module(config=config.from_dict({"model_type": config.model_type, **copy.deepcopy(given)}))
     except Exception:  # whatever a class has against it
@@ -136,6 +132,13 @@ def ignored(config: Any, module: Any) -> list[str]:
     """The keys that do not move the frequencies."""
     made = {name: [frequencies(config, module, each) for each in pair] for name, pair in GIVEN.items()}
     return [name for name, (plain, other) in made.items() if plain and plain == other]
+
+
+def beside(config: Any, rotary: dict[str, Any]) -> Any:
+    """A rotary module that lies in the file of the same models, and takes that configuration, too; None for none."""
+    folder = config.__module__.rpartition(".")[0]
+    near = [module for module in rotary.values() if module.__module__.rpartition(".")[0] == folder]
+    return next((module for module in near if frequencies(config, module, {})), None)
 
 
 def defaults() -> dict[str, list[Any]]:
@@ -152,7 +155,7 @@ def defaults() -> dict[str, list[Any]]:
         known = known or non_rotary.tables_of(name)
         if name and known and name not in found and set(values := sizes(config)) - {"pad_token_id"}:
             found[name] = [config.__name__, values]
-            if config.__name__ in rotary and (keys := ignored(config, rotary[config.__name__])):
+            if (module := rotary.get(config.__name__) or beside(config, rotary)) and (keys := ignored(config, module)):
                 found[name].append(keys)
     return json.loads((FOLDER / "class_defaults.json").read_text(encoding="utf-8")) | found
 
@@ -160,7 +163,7 @@ def defaults() -> dict[str, list[Any]]:
 NAMED = re.compile(r"pos_emb|position|rel_pos|relative|embed_positions|time_embed|shared_(image_)?embedding")
 OTHERS = re.compile(
     r"position_ids|\.bias$|relative_position_index|layer_?norm|norm\d?\.|pos_conv|relative_coords|token_type|rotary"
-    r"|_proj\b|proj\.|\.gate$|no_memory|mlp|attn\.embed_positions|order_head|out_point|projection_layer|positional_encoder\.projector"
+    r"|rope\.|reparam_conv|_proj\b|proj\.|\.gate$|no_memory|mlp|attn\.embed_positions|order_head|out_point|projection_layer|positional_encoder\.projector"
 )
 PARTS = re.compile(r"(text|vision|language|audio)_(model|tower|backbone)\.|visual\.|backbone\.|model\.")
 ROWS = """
@@ -192,7 +195,6 @@ def models() -> Iterator[tuple[str, Any]]:
 
 
 def rule(shape: list[int], config: Any) -> list[Any] | None:
-    """Which keys say how many rows and columns a table has."""
     rows, columns = shape
     given = {name: getattr(config, name, None) for name in (*ROWS.split(), *DIMS.split())}
     dim = next((name for name in DIMS.split() if given[name] == columns), None)
@@ -211,7 +213,6 @@ def rule(shape: list[int], config: Any) -> list[Any] | None:
 
 
 def tables(model: Any) -> list[list[Any]]:
-    """The rows of a model."""
     found: dict[str, Any] = {}
     for name, each in (*model.named_parameters(), *model.named_buffers()):
         found.setdefault(re.sub(r"\.\d+\.", ".N.", name), each)  # the first layer stands for all
@@ -220,7 +221,7 @@ def tables(model: Any) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for name, tensor in kept.items():
         shape = [size for size in tensor.shape if size != 1]
-        label = re.sub(r"\.weights?$|(?<=embeddings)\.positional_embedding$", "", name)
+        label = re.sub(r"\.weights?$|(?<=emb|ing|ngs)\.positional_embedding$", "", name)
         is_plain = is_whole and len(shape) == 2 and ".N." not in name and not re.search("rel|bias", name)
         by_keys = rule(shape, model.config) if is_plain else None
         if by_keys or len(shape) > 1:

@@ -65,6 +65,12 @@ def verify_rotated(
         every = [_RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
+        is_guessed = reasons and seq_axis is None and len(shape) > 2 and not checks[-1].tokens
+        if is_guessed and not passed and not checks[-1].reasons:  # a shard has fewer heads
+            other, number = {-2: -3, -3: -2}[axis], every.index(checks[-1])
+            turned = _RotatedCheck(sides, likely[number], found.file, other, place, tokens, tolerance, reasons)
+            edit = Parameter("position_axis", axis, other)
+            checks[-1].reasons = [replace(each, edits=(edit, *each.edits)) for each in turned.reasons]
     results = tuple(each.result for each in checks)
     why = [reason for each in checks for reason in each.reasons]
     lines = diagnosis([replace(each, scheme=None) for each in why], results, tolerance)

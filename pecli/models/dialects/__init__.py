@@ -66,7 +66,10 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     context = _first_positive(parts, CONTEXTS)
     windows = () if any(part.data.get("use_sliding_window") is False for part in parts) else WINDOWS
     warnings += _inconsistencies(found, context, model_type)
-    warnings += unread_keys(keys, {each.scheme for each in found})
+    unread = unread_keys(keys, {each.scheme for each in found})
+    if unread and not found:
+        warnings = [each.replace("no key names one", "no key that is read here names one") for each in warnings]
+    warnings += unread
     window = _first_positive(parts, windows)
     return ModelEncodings(label, model_type, tuple(found), tuple(dict.fromkeys(warnings)), context, window)
 

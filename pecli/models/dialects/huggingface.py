@@ -18,7 +18,9 @@ from pecli.models.non_rotary import NOTHING, ROWS, Biased, Choice, Kind, Learned
 from pecli.models.rope import rope_encodings
 
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
-NOT_PARTS = frozenset(("attn_config", "ffn_config", "quantization_config", "per_layer_config", "compression_config"))
+NOT_PARTS = frozenset(
+    ("attn_config", "ffn_config", "quantization_config", "per_layer_config", "compression_config", "moe_config")
+)
 MAX_DEPTH = 4
 _SAYS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
 _ROTARY = ("rope", "rotary", "rotary_position_embedding")
@@ -49,9 +51,8 @@ class Part:
         name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
         vision = _reads_images(label) or _reads_images(name)
         defaults = class_defaults(model_type, vision=vision)
-        if "rope_theta alone" in defaults.ignores and not any(
-            map(keys.data.get, SETTINGS)
-        ):  # which replace the class's
+        is_bare = not any(map(keys.data.get, SETTINGS))  # which replace the class's
+        if is_bare and "rope_theta alone" in defaults.ignores:
             defaults = replace(defaults, ignores=defaults.ignores | {"rope_theta"})
         keys = replace(keys, defaults=defaults)
         return cls(keys, label, model_type, is_text, vision)
@@ -86,6 +87,9 @@ def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> 
     if kind and kind.note:  # which says it already
         return
     reason = "no key names one" if kind is None else "the model has none"
+    inner = part.keys.part("model")
+    if inner and (code := inner.word("_component_", "_target_")):  # as torchtune and Hydra have it
+        reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
     if path := part.keys.word(*(name for name in TEXTS if isinstance(part.keys.data.get(name), str))):
         reason = f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
     elif kind is None and part.model_type and not family_of(part.model_type, vision=part.vision):
@@ -180,6 +184,8 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         name = f"model_type {part.model_type[:60]!r} is unknown" if part.model_type else "there is no model_type"
         warnings.append(f"{name}: read by the general rules; check layout and defaults")
     if is_table and kind is not None:
+        if said is not None and isinstance(kind, Biased) and word != "alibi":
+            warnings.append(f"{said.source} is {quoted(said.value)}, but the model has ALiBi, which is what is read")
         warnings.extend(kind.notes(keys))
         return kind.encodings(keys)
     if not rotary and part.vision and family is not None and not family.axes:

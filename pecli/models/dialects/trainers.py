@@ -87,9 +87,9 @@ def _latent(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if kind == "yarn":
         names = f"rope_type factor=rotary_scaling_factor {ORIGINAL} beta_fast beta_slow mscale mscale_all_dim"
         settings = named(keys, names)
-        if not (keys.number("mscale_all_dim") or Value(0.0, "")).value:
-            factor, mscale = settings["factor"], keys.number("mscale")
-            settings["attention_factor"] = Value(magnitude(factor, mscale), "0.1 · mscale · ln factor + 1")
+        factor, mscale, other = settings["factor"], keys.number("mscale"), keys.number("mscale_all_dim")
+        ratio = magnitude(factor, mscale) / magnitude(factor, other)
+        settings["attention_factor"] = Value(ratio, "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1")
     others = named(keys, "rope_theta=rotary_base qk_rope_head_dim=qk_pos_emb_head_dim qk_nope_head_dim=qk_head_dim")
     if kind == "rope":
         others["partial_rotary_factor"] = keys.number("rotary_percent")
@@ -181,7 +181,8 @@ def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
         word, names = OLMO_SCALINGS[name]
         scaling = with_defaults(scaling, name)
         settings = {"rope_type": Value(word, kind.source), **named(scaling, names)}
-        settings["attention_factor"] = scaling.number("attention_rescale_factor")
+        if scaling.data.get("attention_rescale_factor") == 1:  # others are named as unread
+            scaling.mark("attention_rescale_factor")
         low, high = scaling.number("low_freq_proportion"), scaling.number("high_freq_proportion")
         if low and high and low.value < 1 and high.value:
             settings["low_freq_factor"] = Value(1 / (1 - low.value), f"1 / (1 − {low.source})")
