@@ -199,8 +199,7 @@ def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
 
 
 def _by_first_rows(name: str, array: Array) -> Match | None:
-    """What makes a table whose first rows tell it, and whose others are bit for bit what they should be: that is faster
-    than a search in all of them."""
+    """What makes a table whose first rows tell it, and whose others are bit for bit as they should be: it is faster."""
     dtype = dtype_name(array.dtype)
     if array.ndim != 2 or not MIN_ELEMENTS <= array.size <= MAX_FULL_READ or dtype not in _DTYPES:
         return None
@@ -242,8 +241,7 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
-    """Matches of one law, which differ by rows and layout alone, made into one, of all their tensors: frequencies
-    belong to their table, slopes to the bias."""
+    """Matches that differ by rows and layout alone made into one: frequencies belong to their table, as slopes do."""
     merged: list[Match] = []
     for match in matches:
         for number, other in enumerate(merged):
