@@ -17,7 +17,9 @@ from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
+from pecli.models.layer_types import THETAS
 
 _QWEN3 = ("yarn", "Qwen3's model card: yarn, factor 4, original 32768")
 _GEMMA3 = ("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
@@ -27,6 +29,7 @@ RECOMMENDED = {
     "qwen3_moe": _QWEN3,
     "deepseek_v3": ("yarn", "DeepSeek-V3's own config: yarn, factor 40, original 4096"),
     "gpt_oss": ("yarn", "gpt-oss's own config: yarn, factor 32, original 4096"),
+    "phi3": ("ntk", "Phi's config.json takes no scaling but longrope, whose factors are searched for"),
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
 }
@@ -38,6 +41,7 @@ SHORT_PROMPTS = {
     "dynamic": "prompts up to {original:,} positions are encoded as before; longer ones as their length asks for",
 }
 FACTOR_TENSORS = {"llama3": "rope_freqs.weight", "longrope": "rope_factors_long.weight"}
+KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")  #: of YaRN, where the model has it already
 METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 TO = Whole(help="positions of the longer context", high=LAST_POSITION)
@@ -67,10 +71,15 @@ class Extension:
     @property
     def rope_scaling(self) -> dict[str, Any]:
         """What Hugging Face's config.json takes; where the base alone changes, that."""
+        extra, sources = {**self.before.parameters, **self.before.extra}, self.before.sources
+        sections = {name: extra[name] for name in ("mrope_section", "mrope_interleaved") if extra.get(name)}
+        if "rope_parameters" in sources.get("partial_rotary_factor", ""):
+            sections["partial_rotary_factor"] = extra["partial_rotary_factor"]
         if self.method == "ntk":
-            return {"rope_type": "default", "rope_theta": self.theta}
-        start = {"original_max_position_embeddings": self.original} if self.method == "yarn" else {}
-        return {"rope_type": self.method, "factor": self.factor, **start}
+            return {"rope_type": "default", "rope_theta": self.theta, **sections}
+        names = ("factor", "original_max_position_embeddings", *KEPT) if self.method == "yarn" else ("factor",)
+        own = self.after.parameters
+        return {"rope_type": self.method, **{name: own[name] for name in names if name in own}, **sections}
 
     @property
     def theta(self) -> float:
@@ -78,8 +87,29 @@ class Extension:
 
     @property
     def config(self) -> dict[str, Any]:
-        settings = {"rope_theta": self.theta} if self.method == "ntk" else {"rope_scaling": self.rope_scaling}
-        return {**settings, **self.lengths}
+        key = self.before.sources.get("base", "").rpartition(".")[2]
+        settings: dict[str, Any] = {"rope_scaling": self.rope_scaling}
+        if self.method == "ntk":
+            replaced = {"rope_scaling": {"rope_type": "default"}} if self.before.parameters["scaling"] != "none" else {}
+            settings = {key if key in THETAS else "rope_theta": self.theta, **replaced}
+        return self.newer_config if "rope_parameters" in self.place else self._within({**settings, **self.lengths})
+
+    @property
+    def place(self) -> list[str]:
+        """The keys under which the config has the base: a part of the model, `rope_parameters`, a kind of layers."""
+        *parents, key = self.before.sources.get("base", "").split(".")
+        return parents if key in THETAS else []
+
+    def _within(self, settings: dict[str, Any]) -> dict[str, Any]:
+        for name in reversed([name for name in self.place if name.endswith("_config")]):
+            settings = {name: settings}
+        return settings
+
+    @property
+    def newer_config(self) -> dict[str, Any]:
+        """The same as transformers 5 spells it."""
+        layer, parameters = self.before.layer_type, self.rope_parameters
+        return self._within({"rope_parameters": {layer: parameters} if layer else parameters, **self.lengths})
 
     @property
     def rope_parameters(self) -> dict[str, Any]:
@@ -89,7 +119,7 @@ class Extension:
     @property
     def commands(self) -> dict[str, str]:
         """What to say to runtimes that take the settings on their command line."""
-        overrides = json.dumps({"rope_parameters": self.rope_parameters, **self.lengths})
+        overrides = json.dumps(self.newer_config)
         vllm = f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"
         scale = f"--rope-freq-base {self.theta:.12g} --rope-freq-scale {1 / self.factor:.12g}"
         flags = {
@@ -175,10 +205,19 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
         )
         notes.append(f"{said}: convert the model again, with the new config")
     lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
+    reads = family_of(found.model_type)
+    if reads is not None and reads.renamed[0] == "yarn" and chosen != "ntk":
+        rule = f"config.json of {reads.name} takes no scaling but longrope, whose factors are searched for"
+        raise ParameterError("method", chosen, rule, "take ntk, which changes the base alone")
+    if own == "proportional":
+        raise ParameterError(
+            "model", found.file, "no other scaling has its proportional frequencies, of which a part rotates"
+        )
     plain = _unscaled(encoding)
+    kept = {name: encoding.parameters[name] for name in KEPT if encoding.sources.get(name, "default") != "default"}
     dim = Rope(1, **plain).rotary_dim
     scalings: dict[str, dict[str, Any]] = {
-        "yarn": {"factor": factor, "original_max_position_embeddings": original},
+        "yarn": {"factor": factor, "original_max_position_embeddings": original, **(kept if own == "yarn" else {})},
         "linear": {"factor": factor},
         "ntk": {"scaling": "none", "base": plain["base"] * factor ** (dim / (dim - 2))},
         "dynamic": {"factor": factor, "max_position_embeddings": original},

@@ -204,7 +204,10 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
         return path, open_tensors(path)
-    named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
+    try:
+        named = dict(given.items()) if isinstance(given, Mapping) else {ARRAY_NAME: given}
+    except Exception as problem:  # of whoever wrote that mapping
+        raise KindError("arrays", f"a {type(given).__name__}", "its items cannot be had") from problem
     for name in named:
         if not isinstance(name, str):
             raise KindError("name", quoted(name), "the names of arrays must be texts")
