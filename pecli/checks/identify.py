@@ -127,17 +127,19 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
         return Identification(file, (), (none or many,))
     matches: list[Match] = []
     description: list[str] = []
-    while chosen:
-        group = chosen.pop(0)
-        with time_limit():
-            found = next(filter(None, map(_matches, _views(group))), [])
-        if found:
-            matches += found
-        elif len(group) > 1:  # what is no pair may still be something alone
-            chosen[:0] = [{name: array} for name, array in group.items()]
-        else:
-            description += describe(sample(*next(iter(group.items()))))
+    for group in chosen:
+        with time_limit():  # for what belongs together, and for each tensor of it alone
+            found = _first_matches(group)
+            for name, array in group.items() if not found else ():
+                alone = _first_matches({name: array}) if len(group) > 1 else []
+                found = [*found, *alone]
+                description += describe(sample(name, array)) if not alone else []
+        matches += found
     return Identification(file, tuple(_merged(matches)), tuple(description))
+
+
+def _first_matches(group: Mapping[str, Array]) -> list[Match]:
+    return next(filter(None, map(_matches, _views(group))), [])
 
 
 def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:

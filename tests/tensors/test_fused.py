@@ -151,7 +151,6 @@ def rotated(heads: np.ndarray, rotary: int, pairing: str) -> np.ndarray:
 
 
 def scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
-    """q · k of every head between every two positions."""
     width = int(family.config.get("hidden_size", HIDDEN))
     inputs = np.random.default_rng(1).standard_normal((width, len(POSITIONS)))
 
@@ -175,7 +174,6 @@ def scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Family], Weights]:
-    """A family's model in the current folder."""
     monkeypatch.chdir(tmp_path)
 
     def write(family: Family) -> Weights:
@@ -290,13 +288,9 @@ REFUSED = [
         )
         for rows in (50, 24, 8)
     ),
-    (
-        {"a.kv_a_proj_with_mqa.weight": (16, 3)},
-        None,
-        "--head-dim 4 --kv-heads 1",
-        "keeps its rotary key in its last rows",
-    ),
-]
+    ({"a.kv_a_proj_with_mqa.weight": (16, 3)}, None, "--head-dim 4 --kv-heads 1",
+        "keeps its rotary key in its last rows"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED)
