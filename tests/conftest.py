@@ -67,8 +67,6 @@ class Outcome:
 
 @pytest.fixture
 def pecli_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Run a command line in this process."""
-
     def call(*words: object) -> Outcome:
         code = run([str(word) for word in words])
         captured = capsys.readouterr()

@@ -125,12 +125,10 @@ def rounded(make: Callable[[], Sequence[arb]], dtype: str) -> np.ndarray:
 
 
 def bits(array: np.ndarray) -> np.ndarray:
-    """The bit patterns of a table's elements."""
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 
 def values(patterns: np.ndarray, dtype: str) -> np.ndarray:
-    """Bit patterns as float64 numbers."""
     return patterns.view(DTYPES[dtype]).astype(np.float64)
 
 

@@ -10,7 +10,6 @@ TILE = 20
 
 
 def decoded(data: bytes) -> np.ndarray:
-    """The pixels of a PNG: (height, width, 3)."""
     with Image.open(BytesIO(data)) as image:
         return np.asarray(image.convert("RGB"))
 

@@ -94,13 +94,11 @@ def printed(command: str, folder: str, settings: dict[str, str]) -> str:
 
 
 def written_to(stream: io.TextIOWrapper) -> str:
-    """All that was written to a stream."""
     stream.seek(0)
     return stream.read()
 
 
 def written(path: Path) -> str:
-    """A document as it should be."""
     text = path.read_text(encoding="utf-8")
     if BEGIN in text:
         before, rest = text.split(BEGIN)

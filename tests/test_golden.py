@@ -132,7 +132,6 @@ def grid_angles(style: str, given: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def grid_frequencies(style: str, given: Mapping[str, Any]) -> list[arb]:
-    """Radians per unit of each axis."""
     dim, count = given["dim"], len(given["grid"])
     if style == "pixtral":
         return inverse(dim // 2, given["base"])[::2] + inverse(dim // 2, given["base"])[1::2]
@@ -214,7 +213,6 @@ def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path
 
 
 def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
-    """Queries or keys turned pair by pair, as balls."""
     settings, given = entry["settings"], entry["parameters"]
     axis = settings.get("seq_axis", -2)
     sections = given.get("mrope_section")

@@ -91,14 +91,11 @@ def part_of(name: str) -> str:
     return name.split(".")[1] if "." in name else "__init__"
 
 
-def test_layers_point_down() -> None:
+def test_layers_point_down_in_the_package_and_the_engine() -> None:
     assert {part_of(name) for name in MODULES} == {"__init__", *MAY_IMPORT}
     for name in set(MODULES) - {"pecli"}:
         part = part_of(name)
         assert {part_of(other) for other in imported(name)} <= {part, *MAY_IMPORT[part]}, name
-
-
-def test_layers_of_the_engine_point_down() -> None:
     inside = {name: name.split(".")[2] for name in MODULES if name.startswith("pecli.engine.")}
     for name, part in inside.items():
         others = {inside[each] for each in imported(name) if each in inside}
@@ -165,10 +162,12 @@ def test_nobody_asks_which_scheme_it_is() -> None:
     assert {where: count for where, count in asked.items() if count > ASKED.get(where, 0)} == {}
 
 
-def test_folders_show_their_plan() -> None:
+def test_folders_show_their_plan_and_names_stand_for_one_thing() -> None:
     folders = Counter(path.parent for path in MODULES.values() if path.stem != "__init__")
     assert max(folders.values()) <= MAX_IN_FOLDER, folders
     assert len(MODULES) <= MAX_FILES
+    names = Counter(path.stem for path in MODULES.values() if path.stem != "__init__")
+    assert {name for name, count in names.items() if count > 1} <= {*SAME_THING.split()}
 
 
 def test_functions_fit_a_screen_and_modules_hold_one_idea() -> None:
@@ -177,11 +176,6 @@ def test_functions_fit_a_screen_and_modules_hold_one_idea() -> None:
         functions = [node for node in nodes(name) if isinstance(node, ast.FunctionDef)]
         long += [f"{place(name)} {node.name}" for node in functions if node.end_lineno - node.lineno >= MAX_FUNCTION]
     assert long == []
-
-
-def test_a_file_name_stands_for_one_thing() -> None:
-    names = Counter(path.stem for path in MODULES.values() if path.stem != "__init__")
-    assert {name for name, count in names.items() if count > 1} <= {*SAME_THING.split()}
 
 
 def test_public_names_exist_and_are_all_named() -> None:

@@ -6,6 +6,7 @@ binary only where that is said, and no text is read or written in the locale's e
 """
 
 import glob
+import json
 import ntpath
 import os
 import subprocess
@@ -19,23 +20,7 @@ from pecli.errors import FileError
 from pecli.files import load
 
 ROOT = Path(__file__).parents[1]
-HIDDEN = {
-    "os": """
-        chown chroot ctermid eventfd fchdir fchmod fchown fdatasync fork forkpty fpathconf fstatvfs getegid
-        geteuid getgid getgroups getloadavg getpgid getpgrp getpriority getsid getuid initgroups killpg lchown
-        lockf mkfifo mknod nice pathconf posix_fadvise posix_fallocate posix_spawn pread preadv pwrite pwritev
-        readv sched_getaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid setpriority
-        setregid setreuid setsid setuid splice statvfs sync sysconf tcgetpgrp uname wait wait3 wait4 waitid
-        writev memfd_create copy_file_range O_ASYNC O_CLOEXEC O_DIRECT O_DIRECTORY O_DSYNC O_NDELAY O_NOATIME
-        O_NOCTTY O_NOFOLLOW O_NONBLOCK O_PATH O_RSYNC O_SYNC O_TMPFILE
-    """,
-    "signal": """
-        SIGALRM SIGBUS SIGCHLD SIGCONT SIGHUP SIGIO SIGKILL SIGPIPE SIGPROF SIGQUIT SIGSTOP SIGSYS SIGTRAP SIGTSTP
-        SIGTTIN SIGTTOU SIGURG SIGUSR1 SIGUSR2 SIGVTALRM SIGWINCH SIGXCPU SIGXFSZ alarm getitimer pause pthread_kill
-        pthread_sigmask setitimer sigpending sigtimedwait sigwait sigwaitinfo
-    """,
-    "mmap": "MAP_PRIVATE MAP_SHARED MAP_ANON MAP_ANONYMOUS MAP_POPULATE PROT_READ PROT_WRITE PROT_EXEC",
-}
+HIDDEN = json.loads(Path(__file__).with_name("posix_names.json").read_text(encoding="utf-8"))
 MODULES = ["fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"]
 HIDE = f"""
 import asyncio, mmap, multiprocessing, os, shutil, signal, subprocess, sys, tempfile, warnings

@@ -117,7 +117,6 @@ HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.
 
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a manifest of one table."""
     monkeypatch.chdir(tmp_path)
     angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
     np.save("cos.npy", np.cos(angles))

@@ -17,7 +17,9 @@ from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
+from pecli.models.layer_types import THETAS
 
 _QWEN3 = ("yarn", "Qwen3's model card: yarn, factor 4, original 32768")
 _GEMMA3 = ("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
@@ -27,6 +29,7 @@ RECOMMENDED = {
     "qwen3_moe": _QWEN3,
     "deepseek_v3": ("yarn", "DeepSeek-V3's own config: yarn, factor 40, original 4096"),
     "gpt_oss": ("yarn", "gpt-oss's own config: yarn, factor 32, original 4096"),
+    "phi3": ("ntk", "Phi's config.json takes no scaling but longrope, whose factors are searched for"),
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
 }
@@ -38,6 +41,7 @@ SHORT_PROMPTS = {
     "dynamic": "prompts up to {original:,} positions are encoded as before; longer ones as their length asks for",
 }
 FACTOR_TENSORS = {"llama3": "rope_freqs.weight", "longrope": "rope_factors_long.weight"}
+KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")  #: of YaRN, where the model has it already
 METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 TO = Whole(help="positions of the longer context", high=LAST_POSITION)
@@ -67,10 +71,15 @@ class Extension:
     @property
     def rope_scaling(self) -> dict[str, Any]:
         """What Hugging Face's config.json takes; where the base alone changes, that."""
+        extra, sources = {**self.before.parameters, **self.before.extra}, self.before.sources
+        sections = {name: extra[name] for name in ("mrope_section", "mrope_interleaved") if extra.get(name)}
+        if "rope_parameters" in sources.get("partial_rotary_factor", ""):
+            sections["partial_rotary_factor"] = extra["partial_rotary_factor"]
         if self.method == "ntk":
-            return {"rope_type": "default", "rope_theta": self.theta}
-        start = {"original_max_position_embeddings": self.original} if self.method == "yarn" else {}
-        return {"rope_type": self.method, "factor": self.factor, **start}
+            return {"rope_type": "default", "rope_theta": self.theta, **sections}
+        names = ("factor", "original_max_position_embeddings", *KEPT) if self.method == "yarn" else ("factor",)
+        own = self.after.parameters
+        return {"rope_type": self.method, **{name: own[name] for name in names if name in own}, **sections}
 
     @property
     def theta(self) -> float:
@@ -78,8 +87,29 @@ class Extension:
 
     @property
     def config(self) -> dict[str, Any]:
-        settings = {"rope_theta": self.theta} if self.method == "ntk" else {"rope_scaling": self.rope_scaling}
-        return {**settings, **self.lengths}
+        key = self.before.sources.get("base", "").rpartition(".")[2]
+        settings: dict[str, Any] = {"rope_scaling": self.rope_scaling}
+        if self.method == "ntk":
+            replaced = {"rope_scaling": {"rope_type": "default"}} if self.before.parameters["scaling"] != "none" else {}
+            settings = {key if key in THETAS else "rope_theta": self.theta, **replaced}
+        return self.newer_config if "rope_parameters" in self.place else self._within({**settings, **self.lengths})
+
+    @property
+    def place(self) -> list[str]:
+        """The keys under which the config has the base: a part of the model, `rope_parameters`, a kind of layers."""
+        *parents, key = self.before.sources.get("base", "").split(".")
+        return parents if key in THETAS else []
+
+    def _within(self, settings: dict[str, Any]) -> dict[str, Any]:
+        for name in reversed([name for name in self.place if name.endswith("_config")]):
+            settings = {name: settings}
+        return settings
+
+    @property
+    def newer_config(self) -> dict[str, Any]:
+        """The same as transformers 5 spells it."""
+        layer, parameters = self.before.layer_type, self.rope_parameters
+        return self._within({"rope_parameters": {layer: parameters} if layer else parameters, **self.lengths})
 
     @property
     def rope_parameters(self) -> dict[str, Any]:
@@ -89,7 +119,7 @@ class Extension:
     @property
     def commands(self) -> dict[str, str]:
         """What to say to runtimes that take the settings on their command line."""
-        overrides = json.dumps({"rope_parameters": self.rope_parameters, **self.lengths})
+        overrides = json.dumps(self.newer_config)
         vllm = f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"
         scale = f"--rope-freq-base {self.theta:.12g} --rope-freq-scale {1 / self.factor:.12g}"
         flags = {
@@ -146,8 +176,35 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     length = TO.check("to", to)
     ropes = rotary_layers(found, layer_type, "it has no rotary encoding to stretch")
     encoding = max(ropes, key=lambda each: float(each.parameters["base"]))  # whose layers see the whole context
-    own = encoding.parameters["scaling"]
-    stated = encoding.parameters.get("original_max_position_embeddings")
+    own, original = encoding.parameters["scaling"], _original(found, encoding, length)
+    recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
+    chosen = recommended if method is None else METHOD.check("method", method)
+    reason = "" if method is not None else source or "yarn, which needs the least fine-tuning; the makers name none"
+    if method is not None and source and chosen != recommended:
+        reason = f"as asked; the makers use {recommended} ({source})"
+    family = family_of(found.model_type)
+    if family is not None and family.renamed[0] == "yarn" and chosen != "ntk":
+        rule = f"config.json of {family.name} takes no scaling but longrope, whose factors are searched for"
+        raise ParameterError("method", chosen, rule, "take ntk, which changes the base alone")
+    notes = [SHORT_PROMPTS[chosen].format(original=original)]
+    if own != "none":
+        notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
+    if own in FACTOR_TENSORS:
+        tensor = FACTOR_TENSORS[own]
+        notes.append(f"a .gguf of the model keeps its {own} factors in {tensor}, whatever llama.cpp's flags say")
+    lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
+    after = _stretched(encoding, chosen, original, length / original)
+    measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
+    settings = (original, length / original, encoding, after, measured, tuple(notes), lengths)
+    return Extension(found.file, length, chosen, reason, *settings)
+
+
+def _original(found: ModelEncodings, encoding: Encoding, length: int) -> int:
+    """How many positions the model has without any scaling; refuses a model that cannot be stretched to the length."""
+    own, stated = encoding.parameters["scaling"], encoding.parameters.get("original_max_position_embeddings")
+    if own == "proportional":
+        rule = "no other scaling has its proportional frequencies, of which a part rotates"
+        raise ParameterError("model", found.file, rule)
     if stated is None and found.context is not None:  # which counts the stretched positions of a linear scaling
         stated = found.context / (encoding.parameters["factor"] if own == "linear" else 1)
     if stated is None:
@@ -160,31 +217,18 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
         scaled = "" if own == "none" else f", with its own {own} scaling"
         rule = f"{found.file} has {longest:,} positions as it is{scaled}"
         raise ParameterError("to", length, rule, "name a longer context")
-    factor = length / original
-    recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
-    chosen = recommended if method is None else METHOD.check("method", method)
-    reason = "" if method is not None else source or "yarn, which needs the least fine-tuning; the makers name none"
-    if method is not None and source and chosen != recommended:
-        reason = f"as asked; the makers use {recommended} ({source})"
-    notes = [SHORT_PROMPTS[chosen].format(original=original)]
-    if own != "none":
-        notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
-    if own in FACTOR_TENSORS:
-        said = (
-            f"a .gguf of the model has its {own} factors in {FACTOR_TENSORS[own]}, which no flag of llama.cpp removes"
-        )
-        notes.append(f"{said}: convert the model again, with the new config")
-    lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
-    plain = _unscaled(encoding)
+    return original
+
+
+def _stretched(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
+    plain, own = _unscaled(encoding), encoding.parameters
+    given = [name for name in KEPT if own["scaling"] == "yarn" and encoding.sources.get(name, "default") != "default"]
     dim = Rope(1, **plain).rotary_dim
     scalings: dict[str, dict[str, Any]] = {
-        "yarn": {"factor": factor, "original_max_position_embeddings": original},
-        "linear": {"factor": factor},
-        "ntk": {"scaling": "none", "base": plain["base"] * factor ** (dim / (dim - 2))},
-        "dynamic": {"factor": factor, "max_position_embeddings": original},
+        "yarn": {"original_max_position_embeddings": original, **{name: own[name] for name in given}},
+        "linear": {},
+        "ntk": {"scaling": "none", "factor": None, "base": plain["base"] * factor ** (dim / (dim - 2))},
+        "dynamic": {"max_position_embeddings": original},
     }
-    after = replace(encoding, parameters={**plain, "scaling": chosen, **scalings[chosen]})
-    measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
-    return Extension(
-        found.file, length, chosen, reason, original, factor, encoding, after, measured, tuple(notes), lengths
-    )
+    parameters = {**plain, "scaling": method, "factor": factor, **scalings[method]}
+    return replace(encoding, parameters={name: value for name, value in parameters.items() if value is not None})

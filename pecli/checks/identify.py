@@ -127,17 +127,19 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
         return Identification(file, (), (none or many,))
     matches: list[Match] = []
     description: list[str] = []
-    while chosen:
-        group = chosen.pop(0)
-        with time_limit():
-            found = next(filter(None, map(_matches, _views(group))), [])
-        if found:
-            matches += found
-        elif len(group) > 1:  # what is no pair may still be something alone
-            chosen[:0] = [{name: array} for name, array in group.items()]
-        else:
-            description += describe(sample(*next(iter(group.items()))))
+    for group in chosen:
+        with time_limit():  # for what belongs together, and for each tensor of it alone
+            found = _first_matches(group)
+            for name, array in group.items() if not found else ():
+                alone = _first_matches({name: array}) if len(group) > 1 else []
+                found = [*found, *alone]
+                description += describe(sample(name, array)) if not alone else []
+        matches += found
     return Identification(file, tuple(_merged(matches)), tuple(description))
+
+
+def _first_matches(group: Mapping[str, Array]) -> list[Match]:
+    return next(filter(None, map(_matches, _views(group))), [])
 
 
 def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
@@ -197,8 +199,7 @@ def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
 
 
 def _by_first_rows(name: str, array: Array) -> Match | None:
-    """What makes a table whose first rows tell it, and whose others are bit for bit what they should be: that is faster
-    than a search in all of them."""
+    """What makes a table whose first rows tell it, and whose others are bit for bit as they should be: it is faster."""
     dtype = dtype_name(array.dtype)
     if array.ndim != 2 or not MIN_ELEMENTS <= array.size <= MAX_FULL_READ or dtype not in _DTYPES:
         return None
@@ -240,8 +241,7 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
-    """Matches of one law, which differ by rows and layout alone, made into one, of all their tensors: frequencies
-    belong to their table, slopes to the bias."""
+    """Matches that differ by rows and layout alone made into one: frequencies belong to their table, as slopes do."""
     merged: list[Match] = []
     for match in matches:
         for number, other in enumerate(merged):

@@ -27,7 +27,7 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import config_file, find_model
 from pecli.models.tensor_names import as_in_gguf
 from pecli.tensors.convert import heads_of
-from pecli.tensors.head_layout import ORDERS, Heads, Weight, projection
+from pecli.tensors.head_layout import ORDERS, Heads, projection, weight_of
 
 HUGGING_FACE, META, GGUF = "Hugging Face", "Meta", "GGUF"
 FORMS = {"config.json": HUGGING_FACE, "params.json": META}
@@ -166,12 +166,12 @@ def _order(name: str, ours: Stored, one: Form, other: Form) -> Indices | None:
     rows = np.arange(len(ours.rows))
     heads, order = one.heads, rows
     if named.kind == "qkv" and heads.fused and one.kind != GGUF == other.kind:  # which has all queries first
-        slots = heads.slots(Weight("qkv", ours.rows))
+        slots = heads.slots(weight_of("qkv", ours.rows))
         if len(rows) % len(slots) == 0:
             order = rows.reshape(len(slots), -1)[np.argsort([*map("qkv".index, slots)], kind="stable")].reshape(-1)
     if one.layout != other.layout and named.kind != "latent":
         with suppress(ParameterError):  # rows that are not those of so many heads are compared as they are
-            order = order[heads.move(Weight(name, ours.rows[:, 0]), one.layout, other.layout).order]
+            order = order[heads.move(weight_of(name, ours.rows[:, 0]), one.layout, other.layout).order]
     return order if (order != rows).any() else None
 
 

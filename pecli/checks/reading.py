@@ -99,12 +99,8 @@ class Reading:
         return self.target.name
 
     @property
-    def encoding(self) -> Encoding | None:
-        return self.target.encoding
-
-    @property
     def is_learned(self) -> bool:
-        return self.encoding is not None and self.scheme is None
+        return self.target.encoding is not None and self.scheme is None
 
     def compared(self, tolerance: Tolerance, *, name: str, any_dtype: bool) -> Comparison:
         """The comparison of all parts; columns that are doubled otherwise than they are rotated are a problem."""
@@ -183,7 +179,7 @@ class Reading:
         if self.array.ndim < 2 and len(shape) > 1:
             return shape[-2] < MIN_FLAT_ROWS
         is_plain = copies == 1 and len(self.target.names) == 1 and self.array.ndim >= len(shape)
-        return self.encoding is None and not is_plain and not self.is_plausible
+        return self.target.encoding is None and not is_plain and not self.is_plausible
 
 
 def _probes(shape: Shape) -> tuple[Indices, ...]:

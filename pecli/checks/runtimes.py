@@ -185,8 +185,7 @@ def _measured(defined: Rope, rope: Rope, count: int, departs: bool, tolerance: f
 
 @lru_cache(maxsize=1)
 def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
-    """The first positions and some of the others, with the last, and the exact rows there, which every runtime is
-    compared with."""
+    """The first positions, some of the others, and the last, with the exact rows that runtimes are compared with."""
     near = np.arange(min(count, DENSE_POSITIONS), dtype=np.int64)
     doublings = max(0.0, np.log2(count / DENSE_POSITIONS))
     far = DENSE_POSITIONS * 2.0 ** (np.arange(1, int(doublings * PER_DOUBLING) + 1) / PER_DOUBLING)

@@ -222,7 +222,7 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
             first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
             given["dim"] = dim
         rope = Rope(**{"seq_len": rows.seq_len(length, given), **given})
-        rotation = tensors.Rotation(rope, rows, **fields)
+        rotation = tensors.RowRotation(rope, rows, **fields)
     arrays = [rotation.apply(tensor) for tensor in inputs]
     words = [f"{rotation.layout} ({'given' if 'layout' in fields else said})"]
     width = rotation.rope.rotary_dim

@@ -238,7 +238,8 @@ def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None
 
 
 def _row_order(order: Indices, count: int) -> kinds.Rows | None:
-    here, lost, first = np.arange(len(order)), int(np.count_nonzero(order < 0)), int(order[0])
+    here, first = np.arange(len(order)), int(order[0])
+    lost = int(np.count_nonzero(order < 0))
     period = int((order[1:] == first).argmax()) + 1
     named = {
         kinds.Rows("cut", len(order)): here,

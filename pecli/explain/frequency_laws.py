@@ -295,7 +295,8 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
 
 def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
     """The difference of two laws, parameter by parameter."""
-    scheme, prior, rows = expected.scheme, expected.law, list[tuple[str, Any, Any]]()
+    scheme, prior = expected.scheme, expected.law
+    rows: list[tuple[str, Any, Any]] = []
     if law.count != prior.count:
         rows.append(("dim", scheme.wave_table().dim, 2 * law.count))
         prior = replace(prior, count=law.count, half=prior.half * law.count / prior.count)

@@ -347,8 +347,6 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     with limited():
         check_time()
         samples = _samples(arrays)
-        if not samples:
-            return []
         for name, one in samples.items():  # float32 numbers in a float64 file are what they are
             if one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values):
                 samples[name] = replace(one, dtype="float32")

@@ -57,16 +57,17 @@ def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
         moved = {0: "it was not moved", 2 * should: "it was moved twice", -should: "it was moved back"}
         other = f"it was moved by {by:,}, not {should:,}" if should else f"B is A moved by {by:,} positions"
         return (moved.get(by, other) if should else other) if by != should else ""
-    by, steps, own_steps = int(used[-1] - expected[-1]), np.diff(expected), np.diff(used)
-    several, counts, should_count = len(used) > 1, (own_steps == 1).all(), (steps == 1).all()
-    restarts = (own_steps < 0).any() and ((own_steps == 1) | (used[1:] == 0)).all()
+    by = int(used[-1] - expected[-1])
+    steps, used_steps = np.diff(expected), np.diff(used)
+    several, counts = len(used) > 1, (used_steps == 1).all()
+    restarts = (used_steps < 0).any() and ((used_steps == 1) | (used[1:] == 0)).all()
     reasons = {
         "left padding is ignored": padding > 0 and counts and used[0] - expected[0] == padding,
         "nothing is rotated": not used.any(),
         "every row is at one position": several and not np.ptp(used) and np.ptp(expected),
         "the direction is reversed": (used == -expected).all(),
         "positions are not reset where a packed sequence begins": counts and (steps < 0).any(),
-        "positions restart, as those of packed sequences": should_count and restarts,
+        "positions restart, as those of packed sequences": (steps == 1).all() and restarts,
         "each row has the position of the row before": several and np.array_equal(used, [expected[0], *expected[:-1]]),
         f"all {abs(by):,} too {'far' if by > 0 else 'low'}": by and (used - expected == by).all(),
     }

@@ -95,12 +95,12 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-def _rotation(x: Any, applied: Any, rows: RowPositions, layer_type: str | None, fields: dict[str, Any]) -> Rotation:
-    """How a rotary scheme or a model rotates x; `fields` are those of a Rotation that were given."""
+def _rotation(x: Any, applied: Any, rows: RowPositions, layer_type: str | None, fields: dict[str, Any]) -> RowRotation:
+    """How a rotary scheme or a model rotates x; `fields` are those of a RowRotation that were given."""
     if getattr(applied, "applied_as", "") == "rotation":
         _refuse(given(layer_type=layer_type), "a scheme")
         layout = applied.layout if applied.layout in LAYOUTS else "halves"
-        return Rotation(applied, rows, **{"layout": layout, **fields})
+        return RowRotation(applied, rows, **{"layout": layout, **fields})
     model = find_model(model=applied)
     encoding = model.one(layer_type)
     heads = () if isinstance(applied, (ModelEncodings, Encoding)) else head_counts(applied, layer_type)
@@ -238,7 +238,7 @@ def row_positions(
 
 
 @dataclass(frozen=True, eq=False)
-class Rotation:
+class RowRotation:
     """How tensors are rotated: by which scheme, at which positions along which axis, and which channels of a row.
 
     `shift` moves what was rotated already by so many positions; `inverse` undoes a rotation, and `transposed` takes a
@@ -305,9 +305,9 @@ class Rotation:
 def model_rotation(
     inputs: Sequence[Input], file: str, encoding: Encoding, rows: RowPositions, heads: Collection[int],
     fields: Mapping[str, Any], **parameters: Any,
-) -> Rotation:  # fmt: skip
-    """How a model rotates tensors, read at their last position; `fields` are those of a Rotation that were given, and
-    count more than the model's own. `heads` are numbers that are not taken for positions, unless `seq_axis` was given.
+) -> RowRotation:  # fmt: skip
+    """How a model rotates tensors, read at their last position; `fields` are those of a RowRotation that were given:
+    they count more than the model's own. `heads` are numbers that are not positions, unless `seq_axis` was given.
     """
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
@@ -324,7 +324,7 @@ def model_rotation(
     if not {"seq_axis", "shift"} & fields.keys() and not encoding.part:  # a shift is the same at all positions
         for tensor in inputs:
             _check_axis(tensor, heads, file)
-    return Rotation(rope, rows, **{"layout": encoding.layout or "halves", "trailing": encoding.trailing, **fields})
+    return RowRotation(rope, rows, **{"layout": encoding.layout or "halves", "trailing": encoding.trailing, **fields})
 
 
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:

@@ -20,7 +20,8 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed, quoted
 from pecli.models.attention import attention_of
 from pecli.models.find import Model
-from pecli.tensors.head_layout import ORDERS, Heads, Move, Weight, move_in_columns, projection
+from pecli.tensors.head_layout import ORDERS, Heads, Move, move_in_columns, projection, weight_of
+from pecli.tensors.inputs import Input
 
 PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
 DTYPE = Dtype(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
@@ -123,7 +124,7 @@ def converted(
         return Converted(arrays, {}, "", "", None, dtype)
     side = 0 if heads else 1  # DeepSeek's weights make interleaved channels, its tables have halves
     source, target = LAYOUTS[source][side], LAYOUTS[target][side]
-    chosen = _chosen([Weight(name, array) for name, array in arrays.items()], label, heads, include)
+    chosen = _chosen([weight_of(name, array) for name, array in arrays.items()], label, heads, include)
     heads = heads and heads.completed(chosen)
     moves = {}
     for weight in chosen if source != target else ():
@@ -135,7 +136,7 @@ def converted(
     return Converted(arrays, moves, source, target, heads, dtype)
 
 
-def _chosen(weights: Sequence[Weight], label: str, heads: Heads | None, include: Sequence[str]) -> Sequence[Weight]:
+def _chosen(weights: Sequence[Input], label: str, heads: Heads | None, include: Sequence[str]) -> Sequence[Input]:
     """The tensors to move: those that the patterns name, else queries and keys, or all tables."""
     if include:
         for pattern in include:
@@ -159,7 +160,7 @@ def _chosen(weights: Sequence[Weight], label: str, heads: Heads | None, include:
     return projections or weights
 
 
-def _listed(weights: Sequence[Weight]) -> str:
+def _listed(weights: Sequence[Input]) -> str:
     return listed([f"{quoted(weight.name)} {weight.shape}" for weight in weights], MAX_LISTED)
 
 
@@ -193,8 +194,8 @@ class Converted:
         return [name for name, kind in kinds.items() if self.dtype and kind in SIGNIFICAND_BITS and kind != self.dtype]
 
     @property
-    def moved(self) -> list[Weight]:
-        return [Weight(name, self.arrays[name]) for name in self.moves]
+    def moved(self) -> list[Input]:
+        return [weight_of(name, self.arrays[name]) for name in self.moves]
 
     def table(self, name: str) -> Table:
         """One of them, converted block by block when it is written."""

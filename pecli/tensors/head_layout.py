@@ -12,31 +12,18 @@ import numpy as np
 from pecli.engine.application import reorder
 from pecli.engine.arrays import Array, Indices
 from pecli.errors import ParameterError, bracketed, quoted
+from pecli.tensors.inputs import Input
 
 
-class Weight(NamedTuple):
+def weight_of(name: str, array: Array) -> Input:
     """A tensor of a checkpoint."""
+    return Input(array, f"the tensor {quoted(name)}", name)
 
-    name: str
-    array: Array
 
-    def __str__(self) -> str:
-        return f"{quoted(self.name)} {bracketed(self.shape)}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def rows(self) -> int:
-        return self.shape[0] if self.shape else 0
-
-    def refusal(self, rule: str, advice: str = "") -> ParameterError:
-        return ParameterError(f"the tensor {quoted(self.name)}", bracketed(self.shape), rule, advice)
-
-    def check_rank(self) -> None:
-        if len(self.shape) not in (1, 2):
-            raise self.refusal("a projection is (rows, inputs), its bias (rows,)")
+def _rows(weight: Input) -> int:
+    if len(weight.shape) not in (1, 2):
+        raise weight.wrong("a projection is (rows, inputs), its bias (rows,)")
+    return weight.shape[0]
 
 
 BLOCKS = "blocks"
@@ -128,11 +115,11 @@ class Heads:
             rule = f"heads share keys evenly, and {self.heads} heads are not a multiple of {self.kv_heads}"
             raise ParameterError("kv_heads", self.kv_heads, rule)
 
-    def completed(self, weights: Sequence[Weight]) -> Heads:
+    def completed(self, weights: Sequence[Input]) -> Heads:
         """With everything that was left open, as the projections have it: all heads are of one size."""
         counted = []
         for weight in weights:
-            weight.check_rank()
+            _rows(weight)
             named = self.named(weight)
             if not named.norm and named.kind != "latent":
                 counted.append((weight, named.kind))
@@ -148,23 +135,23 @@ class Heads:
                 if not dim:
                     advice = "give `kv_heads` or `head_dim`, or the model with `config`"
                     raise ParameterError("kv_heads", "missing", f"{weight} holds {whose}", advice)
-                keys = weight.rows // dim if kind == "k" else (weight.rows // dim - self.heads) // 2
+                keys = _rows(weight) // dim if kind == "k" else (_rows(weight) // dim - self.heads) // 2
             parts = {"q": self.heads * (1 + self.gated), "k": keys or 0, "qkv": self.heads + 2 * (keys or 0)}[kind]
-            size = dim or weight.rows // max(parts, 1)
-            if not size or not parts or weight.rows != parts * size or self.heads % (keys or 1):
-                rule = f"{weight.rows} rows are not {whose}" + (f" of {dim}" if dim else "")
-                raise weight.refusal(rule, self._advice)
+            size = dim or _rows(weight) // max(parts, 1)
+            if not size or not parts or _rows(weight) != parts * size or self.heads % (keys or 1):
+                rule = f"{_rows(weight)} rows are not {whose}" + (f" of {dim}" if dim else "")
+                raise weight.wrong(rule, self._advice)
             dim = size
         if dim is None:
             rule = "no query projection tells how large a head is"
             raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
         return replace(self, head_dim=dim, kv_heads=keys or self.heads)
 
-    def named(self, weight: Weight) -> Projection:
+    def named(self, weight: Input) -> Projection:
         """What the weight is by its name; without a telling name, fused where an order is given, else a query."""
         return projection(weight.name) or Projection("qkv" if self.fused else "q", weight.name)
 
-    def order(self, weight: Weight) -> str:
+    def order(self, weight: Input) -> str:
         said = self.fused if not self.model or "fused" in self.given else None
         order = said or self.named(weight).order or self.fused
         if order is None:
@@ -174,7 +161,7 @@ class Heads:
             raise ParameterError("fused", "missing", rule, advice)
         return order
 
-    def slots(self, weight: Weight) -> str:
+    def slots(self, weight: Input) -> str:
         """A letter for each head_dim rows of a projection: q, k, v, or g for a gate."""
         keys = self.kv_heads or self.heads
         named = self.named(weight)
@@ -195,7 +182,7 @@ class Heads:
             return f"pick the tensors of {self.model} with `include`"
         return "check `heads`, `kv_heads` and `head_dim`"
 
-    def words(self, weights: Sequence[Weight]) -> str:
+    def words(self, weights: Sequence[Input]) -> str:
         dim, keys, rotary = self.head_dim or 0, self.kv_heads or 0, self.rotary_dim or self.head_dim or 0
         kinds = {self.named(weight).kind for weight in weights}
         some = f", the {'last' if self.trailing else 'first'} {rotary} of {dim} channels" if rotary < dim else ""
@@ -208,9 +195,9 @@ class Heads:
         rows += ["rows q, gate of each head" if self.gated else "rows q or k of each head"] if kinds - {"qkv"} else []
         return f"{_counted(self.heads, 'head')} of {dim}{some}, {shared}, {'; '.join(rows)}"
 
-    def move(self, weight: Weight, source: str, target: str) -> Move:
+    def move(self, weight: Input, source: str, target: str) -> Move:
         """The rotary rows of every query and key head of a projection's weight or bias, in another order."""
-        weight.check_rank()
+        rows = _rows(weight)
         if self.head_dim is None or self.kv_heads is None:
             return self.completed([weight]).move(weight, source, target)
         named = self.named(weight)
@@ -220,14 +207,12 @@ class Heads:
             advice = "give `rotary_dim` and `trailing`, or the model with `config`"
             raise ParameterError("rotary_dim", "missing", f"{weight} keeps its rotary key in its last rows", advice)
         slots = self.slots(weight)
-        size = weight.rows if named.kind == "latent" else self.head_dim  # which is one head, with rows before it
-        if weight.rows != len(slots) * size and not (named.norm and weight.rows == size):  # a norm may be of one head
+        size = rows if named.kind == "latent" else self.head_dim  # which is one head, with rows before it
+        if rows != len(slots) * size and not (named.norm and rows == size):  # a norm may be of one head
             whole = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[named.kind]
             said = f"{self.model} has " if self.model else ""
-            raise weight.refusal(
-                f"{said}{len(slots)} {whole} of {size}, that is {len(slots) * size} rows", self._advice
-            )
-        order = np.arange(weight.rows).reshape(-1, size)
+            raise weight.wrong(f"{said}{len(slots)} {whole} of {size}, that is {len(slots) * size} rows", self._advice)
+        order = np.arange(rows).reshape(-1, size)
         moving = np.isin(list(slots), ["q", "k"])[: len(order)]
         channels = _rotary_order(weight, size, source, target, self.rotary_dim, self.trailing)
         order[moving] = order[moving][:, channels]
@@ -247,16 +232,16 @@ class Move(NamedTuple):
     heads: Array | slice  # which heads of the tensor move
 
 
-def move_in_columns(weight: Weight, source: str, target: str, rotary_dim: int | None, trailing: bool) -> Move:
+def move_in_columns(weight: Input, source: str, target: str, rotary_dim: int | None, trailing: bool) -> Move:
     """The columns of a table's last axis, in another order."""
     if len(weight.shape) < 2:
-        raise weight.refusal("a table has rows and columns", "give `heads` to convert a bias")
+        raise weight.wrong("a table has rows and columns", "give `heads` to convert a bias")
     channels = _rotary_order(weight, weight.shape[-1], source, target, rotary_dim, trailing)
     return Move(-1, channels, channels, slice(None))
 
 
 def _rotary_order(
-    weight: Weight, size: int, source: str, target: str, rotary_dim: int | None, trailing: bool
+    weight: Input, size: int, source: str, target: str, rotary_dim: int | None, trailing: bool
 ) -> Indices:
     rotary = size if rotary_dim is None else rotary_dim
     if rotary % 2 or not 0 < rotary <= size:

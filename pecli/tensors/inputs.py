@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pecli.engine.arrays import FLOATS, Array, floating
 from pecli.engine.schemes import Parameter
-from pecli.errors import FileError, ParameterError, listed, quoted
+from pecli.errors import FileError, ParameterError, bracketed, listed, quoted
 from pecli.files.contents import LoadedFile
 from pecli.files.load import name_of, open_tensors
 from pecli.files.output import KEY
@@ -27,6 +27,9 @@ class Input:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.array.shape
+
+    def __str__(self) -> str:
+        return f"{quoted(self.name)} {bracketed(self.shape)}"
 
     def wrong(self, rule: str, advice: str = "") -> ParameterError:
         return ParameterError(self.label, f"of shape {self.shape}", rule, advice)

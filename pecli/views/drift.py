@@ -198,7 +198,7 @@ def show_extension(found: Extension) -> None:
         screen.say_wrapped(found.reason)
     spellings = {
         "config.json": json.dumps(found.config)[1:-1],
-        "config.json, transformers 5": json.dumps({"rope_parameters": found.rope_parameters, **found.lengths})[1:-1],
+        "config.json, transformers 5": json.dumps(found.newer_config)[1:-1],
         **found.commands,
         "GGUF": ", ".join(f"ARCH.{key} = {value}" for key, value in (found.gguf or {}).items()),
     }

@@ -141,7 +141,6 @@ def signed(values: np.ndarray) -> np.ndarray:
 
 
 def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, Any]:
-    """What is to be reported, by definition."""
     lowest = 2 ** (8 * expected.itemsize - 1)
     told: dict[str, Any] = {"mismatched": 0, "first_index": None, "max_abs_error": 0.0, "worst_index": None}
     told |= {"worst_ulp": None, "max_rel_error": 0.0, "max_ulp_error": 0, "strange_expected": 0, "strange_found": 0}
@@ -210,7 +209,6 @@ def some_values(draw: np.random.Generator, dtype: type) -> np.ndarray:
 
 
 def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.ndarray:
-    """Some elements become special ones."""
     with np.errstate(over="ignore", under="ignore"):
         special = draw.choice(SPECIAL, COUNT).astype(values.dtype)
     return np.where(draw.random(COUNT) < share, special, values)

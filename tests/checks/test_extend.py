@@ -4,15 +4,18 @@ from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pecli
+from pecli.errors import ParameterError
 from pecli.models.presets import presets
 
 MODELS = "llama-2-7b mistral-7b-v0.3 qwen2.5-7b qwen3-8b llama-3-8b gemma-2-9b olmo-2-7b tinyllama-1.1b smollm2-1.7b"
-MODELS += " llama-3.1-8b"
+MODELS += " llama-3.1-8b gpt-neox-20b gpt-oss-20b deepseek-v3"
+NESTED = "qwen3-vl-2b devstral-small-2-24b qwen2.5-vl-7b gemma-3-4b ministral-3-3b voxtral-mini-3b"
 LENGTH = 262144
 EXTENDED = np.load(Path(__file__).parent / "data" / "extended.npz")
 
@@ -33,8 +36,8 @@ def test_extend_printed_config_has_the_frequencies_of_transformers(name: str, me
     by AutoConfig.for_model and called with the last position; float32."""
     found = pecli.extend(name, LENGTH, method)
     plain = {key: value for key, value in presets()[name].config.items() if key != "rope_scaling"}
-    for spelled in (found.config, {"rope_parameters": found.rope_parameters, **found.lengths}):
-        read = pecli.load_config({**plain, **spelled}).one()
+    for config in ({**presets()[name].config, **found.config}, {**plain, **found.newer_config}):
+        read = pecli.load_config(config).one()
         expected = EXTENDED[f"{name} {method} inv_freq"]
         np.testing.assert_allclose(read.inverse_frequencies(LENGTH), expected, rtol=1e-6)
         np.testing.assert_allclose(found.after.inverse_frequencies(LENGTH), expected, rtol=1e-6)
@@ -54,6 +57,35 @@ def test_extend_takes_what_the_makers_use() -> None:
     turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)  # yarn's ramp is from 32 turns down to 1
     whole = int((turns < 1).sum())
     assert (found.wavelengths()["stretched"], found.wavelengths()["largest"]) == (whole, pytest.approx(32.0))
+
+
+def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The config with these settings, each where it belongs."""
+    parts = {key: pasted(config[key], value) for key, value in settings.items() if key.endswith("_config")}
+    return {**config, **settings, **parts}
+
+
+@pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
+@pytest.mark.parametrize("name", NESTED.split())
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.sample(12)
+def test_extend_settings_are_printed_where_the_config_has_its_own(name: str, method: str) -> None:
+    """In the part of the language model, as rope_parameters where these are in use, with M-RoPE's sections."""
+    found = pecli.extend(name, 2**23, method)
+    before = pecli.load_model(name).one(found.before.layer_type)
+    read = pecli.load_config(pasted(presets()[name].config, found.config)).one(found.before.layer_type)
+    assert (
+        read.inverse_frequencies(2**23) == found.after.inverse_frequencies(2**23) != before.inverse_frequencies(2**23)
+    )
+    assert read.extra.get("mrope_section") == before.extra.get("mrope_section")
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "rule"), [("phi-4", "yarn", "longrope"), ("gemma-4-e2b", None, "proportional")]
+)
+def test_extend_refuses_what_the_config_cannot_say(name: str, method: str | None, rule: str) -> None:
+    with pytest.raises(ParameterError, match=rule):
+        pecli.extend(name, 2**23, method)
 
 
 def by_flags(flags: dict[str, str], positions: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:

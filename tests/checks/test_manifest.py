@@ -23,7 +23,6 @@ ROPE = {"scheme": "rope", "seq_len": 6, "dim": 16}
 
 
 def check(file: str = "cos.npy", **keys: Any) -> str:
-    """One check of a manifest."""
     lines = (f"{name} = {json.dumps(value)}" for name, value in {"file": file, **keys}.items())
     return "\n".join(["[[check]]", *lines, ""])
 

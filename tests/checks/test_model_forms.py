@@ -98,7 +98,6 @@ def regroup(array: np.ndarray) -> np.ndarray:
 
 
 def converted(model: str, tensors: Arrays) -> tuple[Arrays, dict[str, Any]]:
-    """The tensors and keys of a right GGUF file."""
     arch = {"gpt_neox": "gptneox"}.get(model, model)
     number = next(each for each, name in gguf.MODEL_ARCH_NAMES.items() if name == arch)
     names = gguf.get_tensor_name_map(number, LAYERS)

@@ -161,15 +161,12 @@ def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -
     assert verdicts == dict.fromkeys(verdicts, right)
 
 
-def test_another_doubling_passes_where_it_is_meant() -> None:
+def test_another_doubling_or_order_passes_where_it_is_meant() -> None:
     model = pecli.load_config(CONFIG)
     failed = pecli.verify(both(interleaved), model, atol=ATOL)
     assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in failed.problems[0]
     assert pecli.verify(both(interleaved), model, atol=ATOL, layout="interleaved").passed
     assert not pecli.verify(both(halves), model, atol=ATOL, layout="interleaved").passed
-
-
-def test_sines_before_cosines_without_a_name_are_weak() -> None:
     for spec in (ROPE, pecli.load_config(CONFIG)):
         result = pecli.verify(np.concatenate([SIN, COS], -1), spec, atol=ATOL)
         assert result.passed

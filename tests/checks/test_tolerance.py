@@ -56,14 +56,11 @@ def test_an_absolute_tolerance_does_not_apply_to_slopes() -> None:
     assert pecli.diff({"t": slopes}, {"t": wrong}, atol=1e-3).passed  # which may be anything
 
 
-def test_slopes_in_half_precision_pass_where_the_spec_says_so() -> None:
+def test_slopes_and_frequencies_pass_as_the_spec_says() -> None:
     found = {"slopes": np.array([2 ** (-8 * (k + 1) / 6) for k in range(6)]).astype(ml_dtypes.bfloat16)}
     naive = {"heads": 6, "rule": "naive", "slopes": True}
     assert not pecli.verify(found, pecli.Alibi(**naive), atol=1e-2).passed
     assert pecli.verify(found, pecli.Alibi(**naive, dtype="bfloat16")).passed
-
-
-def test_the_exact_table_has_exact_frequencies() -> None:
     found = {"inv_freq": np.array([1.0, 0.1 * (1 + 1e-6), 0.01, 0.001])}
     for given, passes in (({}, False), ({"max_ulp": 1}, True)):
         assert [tensor.passed for tensor in pecli.verify(found, pecli.Rope(4, 8), **given).tensors] == [passes]

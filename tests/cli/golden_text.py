@@ -7,28 +7,9 @@ import os
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
+from pathlib import Path
 
-ANSWERS = """
-sinusoidal --seq-len 4 --dim 8
-rope --model mistral --seq-len 4096 -o rope.npz
-verify rope.npz
-rope --model llama-3.1-8b --seq-len 512 --layout halves -o halves.npz
-verify halves.npz --model llama-3.1-8b
-rope --seq-len 4096 --dim 128 --theta 500000 -q -o plain.npz
-verify plain.npz --model llama-3.1-8b --atol 1e-3
-diff rope.npz plain.npz --atol 1e-3
-identify plain.npz
-inspect plain.npz --stats
-config gpt2
-config llama-3-8b llama-3.1-8b
-audit rope --seq-len 4096 --dim 64
-runtimes gpt-oss-20b --length 4096
-extend qwen2.5-7b --to 65536
-models phi
-alibi --heads 8
-rope --seq-len 4 --rope-theta 1
-rope --seq-len 4 --model llama
-"""
+ANSWERS = Path(__file__).with_name("golden_commands.txt").read_text(encoding="utf-8").splitlines()
 
 
 def text() -> str:
@@ -37,7 +18,7 @@ def text() -> str:
 
     os.chdir(tempfile.mkdtemp())
     parts = []
-    for line in ["--help", *(f"{name} --help" for name in COMMANDS), *ANSWERS.strip().splitlines()]:
+    for line in ["--help", *(f"{name} --help" for name in COMMANDS), *ANSWERS]:
         with redirect_stdout(StringIO()) as output, redirect_stderr(output):
             code = run(line.split())
         shown = "\n".join(row.rstrip() for row in output.getvalue().strip("\n").splitlines())

@@ -61,13 +61,9 @@ def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(pecli_cli,
 STARTS = [
     ("import os; os.devnull = '/nowhere/null'", "", 0, ""),
     ("import os; os.devnull = '/nowhere/null'", ">&-", 70, "pecli cannot run: FileNotFoundError"),
-    (
-        "import sys; sys.modules['typer'] = None",
-        "",
-        70,
-        "pecli cannot run: ModuleNotFoundError: import of typer halted",
-    ),
-]
+    ("import sys; sys.modules['typer'] = None", "", 70,
+        "pecli cannot run: ModuleNotFoundError: import of typer halted"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "redirection", "code", "said"), STARTS)

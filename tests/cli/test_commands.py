@@ -37,12 +37,9 @@ def test_widths_that_are_none_count_for_nothing(pecli_cli, monkeypatch, name: st
         assert (done.code, done.err, name in os.environ and os.environ[name] == text) == (0, "", False), text
 
 
-def test_other_words_mean_commands_that_there_are() -> None:
+def test_other_words_mean_commands_and_models(pecli_cli) -> None:
     assert set(SYNONYMS) <= set(COMMANDS)
     assert not {word for words in SYNONYMS.values() for word in words.split()} & set(COMMANDS)
-
-
-def test_a_model_without_its_option(pecli_cli) -> None:
     assert pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4).err.endswith("; did you mean --model llama-3.1-8b?\n")
     assert pecli_cli("rope", "llama", "--seq-len", 4).err.endswith("; see pecli rope --help\n")
 

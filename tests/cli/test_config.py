@@ -14,7 +14,6 @@ LLAMA: dict[str, Any] = {"model_type": "llama", "hidden_size": 512, "num_attenti
 
 
 def config(name: str = "config.json", **changes: Any) -> str:
-    """The name of a configuration that is written."""
     Path(name).write_text(json.dumps({**LLAMA, **changes}))
     return name
 

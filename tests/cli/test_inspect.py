@@ -71,15 +71,12 @@ def test_a_spec_without_parameters_is_the_text_it_is(pecli_cli, parameters) -> N
     assert (turned.code, turned.err.endswith(said)) == (3, True)
 
 
-def test_a_filter_chooses_names(pecli_cli) -> None:
+def test_names_rows_and_columns_are_chosen(pecli_cli) -> None:
     path = "t.safetensors"
     save_file({f"layers.{k}.{name}": np.zeros(2) for k in range(3) for name in ("wpe", "up")}, path)
     outcome = pecli_cli("inspect", path, "--filter", "*.wpe")
     assert "3 of 6 tensors" in outcome.out
     assert "up" not in outcome.out.split("tensors")[1]
-
-
-def test_numbers_of_rows_and_columns(pecli_cli) -> None:
     np.save("t.npy", np.arange(60.0).reshape(3, 4, 5))
     lines = pecli_cli("inspect", "t.npy", "--rows", "-2:", "--cols", "1:3").out.splitlines()[-3:]
     assert [line.split() for line in lines] == [["1", "2"], ["10", "51", "52"], ["11", "56", "57"]]

@@ -149,7 +149,6 @@ def test_a_model_stands_for_its_rotary_scheme(pecli_cli) -> None:
 
 
 def carried(name: str) -> dict[str, Any]:
-    """What a figure carries, as readers of its format find it."""
     data = Path(name).read_bytes()
     if name.endswith(".png"):
         (length,) = struct.unpack(">I", data[(place := data.index(b"tEXt")) - 4 : place])

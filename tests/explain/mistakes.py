@@ -163,19 +163,13 @@ MISTAKES = [
     arrays("transposed", not_bias(transposed), vocabulary.Transposed((1, 0))),
     arrays("repeated", not_bias(each(lambda table: np.stack([table, table]))), vocabulary.Repeated(0, 2)),
     arrays("rows reversed", not_bias(each(lambda table: table[::-1])), Rows("reversed")),
-    arrays(
-        "rows wrapped",
-        not_bias(each(lambda table: table[np.arange(len(table)) % (len(table) // 3)])),
-        lambda scheme, tables: Rows("wrapped", len(next(iter(tables.values()))) // 3),
-    ),
-    arrays(
-        "rows padded",
-        not_bias(each(lambda table: np.concatenate([np.zeros_like(table[:5]), table[:-5]]))),
-        Rows("padded", 5),
-    ),
+    arrays("rows wrapped", not_bias(each(lambda table: table[np.arange(len(table)) % (len(table) // 3)])),
+        lambda scheme, tables: Rows("wrapped", len(next(iter(tables.values()))) // 3)),
+    arrays("rows padded", not_bias(each(lambda table: np.concatenate([np.zeros_like(table[:5]), table[:-5]]))),
+        Rows("padded", 5)),
     arrays("heads reversed", head_order, vocabulary.Heads("reversed")),
     arrays("mask", bias_mask, vocabulary.Mask("-1e+09")),
-]
+]  # fmt: skip
 
 
 def storages(rng: np.random.Generator) -> dict[str, Callable[[np.ndarray], np.ndarray]]:

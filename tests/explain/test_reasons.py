@@ -24,14 +24,9 @@ PLAIN, BRIEF = pecli.Rope(LENGTH, DIM), pecli.Rope(SHORT, DIM)
 YARN = pecli.Rope(LENGTH, DIM, scaling="yarn", factor=4.0, original_max_position_embeddings=256)
 DYNAMIC = pecli.Rope(LENGTH, DIM, scaling="dynamic", factor=4.0, max_position_embeddings=256, length=1024)
 LONGROPE = pecli.Rope(
-    SHORT,
-    DIM,
-    scaling="longrope",
-    original_max_position_embeddings=4096,
-    short_factor=FACTORS,
-    long_factor=FACTORS,
+    SHORT, DIM, scaling="longrope", original_max_position_embeddings=4096, short_factor=FACTORS, long_factor=FACTORS,
     attention_factor=1.0,
-)
+)  # fmt: skip
 YARN32: dict[str, Any] = {"scaling": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
 HEIGHT = 0.1 * math.log(32) + 1
 ALIBI = pecli.Alibi(8, 64)
@@ -104,112 +99,62 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "one frequency": (rotary(INV_FREQ * factors(slice(7, 8), 1.0001)), PLAIN, "only column 7 differs"),
     "some frequencies": (rotary(INV_FREQ * factors(slice(12, 18), 0.7)), PLAIN, "only columns 12–17 differ"),
     "two regimes": (
-        {name: edited(table, (slice(512, None), other_law[name][512:])) for name, table in rotary().items()},
-        PLAIN,
-        "base is 100000 (the spec says 10000), and only in rows 512",
-    ),
-    "exponent over hidden_size": (
-        rotary(BASE ** (-2 * INDEX / 2048)),
-        PLAIN,
-        "frequencies are over 2048 channels",
-    ),
-    "exponent without scaling": (
-        rotary(BASE ** (-INDEX / (DIM // 2 - 1))),
-        YARN,
-        "frequencies are over 62 channels (the spec says 64), and the yarn scaling is missing",
-    ),
-    "half the exponent": (
-        rotary(BASE ** (-4 * INDEX / DIM)),
-        PLAIN,
-        "frequencies are over 32 channels (the spec says 64)",
-    ),
+        {name: edited(table, (slice(512, None), other_law[name][512:])) for name, table in rotary().items()}, PLAIN,
+        "base is 100000 (the spec says 10000), and only in rows 512"),
+    "exponent over hidden_size": (rotary(BASE ** (-2 * INDEX / 2048)), PLAIN, "frequencies are over 2048 channels"),
+    "exponent without scaling": (rotary(BASE ** (-INDEX / (DIM // 2 - 1))), YARN,
+        "frequencies are over 62 channels (the spec says 64), and the yarn scaling is missing"),
+    "half the exponent": (rotary(BASE ** (-4 * INDEX / DIM)), PLAIN,
+        "frequencies are over 32 channels (the spec says 64)"),
     "stale length": (rotary(stale), DYNAMIC, "length is 512 (the spec says 1024)"),
     "frequencies reversed": (rotary(INV_FREQ[::-1]), PLAIN, "cos, sin: channels are in reverse order; explains"),
-    "attention factor twice": (
-        {name: np.float32(0.1 * np.log(4) + 1) * YARN.tables()[name] for name in ("cos", "sin")},
-        YARN,
-        "the attention factor is applied twice",
-    ),
+    "attention factor twice": ({name: np.float32(0.1 * np.log(4) + 1) * YARN.tables()[name] for name in ("cos", "sin")},
+        YARN, "the attention factor is applied twice"),
     "float16 frequencies": (rotary(through(INV_FREQ, np.float16)), PLAIN, "recipe float16-inv-freq"),
     "float16 phases": (
         of_angles(through(np.outer(np.arange(LENGTH, dtype=np.float32), INV_FREQ.astype(np.float32)), np.float16)),
-        PLAIN,
-        "recipe float16-phases",
-    ),
-    "float16 table": (
-        {name: through(table, np.float16).astype(np.float32) for name, table in rotary().items()},
-        PLAIN,
-        "rounded to float16",
-    ),
+        PLAIN, "recipe float16-phases"),
+    "float16 table": ({name: through(table, np.float16).astype(np.float32) for name, table in rotary().items()}, PLAIN,
+        "rounded to float16"),
     "a row of a bias": ({"bias": edited(bias(), ((3, 10), 0))}, ALIBI, "bias: only row 10 differs"),
     "distance": ({"bias": bias(DISTANCE + 1)}, ALIBI, "distances are off by one: i − j + 1, not i − j"),
     "distance of a head": (-DISTANCE[None] / 256 - 1 / 256, pecli.Alibi(1, 64), "distances are off by one: i − j + 1"),
     "slope of a head": (-DISTANCE / 16, pecli.Alibi(1, 64), "max_bias is 4 (the spec says 8)"),
-    "distance of heads that are last": (
-        bias(DISTANCE + 1).transpose(1, 2, 0),
-        ALIBI,
-        "transposed, and distances are off",
-    ),
-    "slopes, heads last": (
-        np.multiply.outer(DISTANCE, -(SLOPES**2)),
-        ALIBI,
-        "transposed, and max_bias is 16 (the spec says 8)",
-    ),
+    "distance of heads that are last": (bias(DISTANCE + 1).transpose(1, 2, 0), ALIBI,
+        "transposed, and distances are off"),
+    "slopes, heads last": (np.multiply.outer(DISTANCE, -(SLOPES**2)), ALIBI,
+        "transposed, and max_bias is 16 (the spec says 8)"),
     "heads": ({"bias": bias()[[1, 0, 2, 3, 5, 4, 6, 7]]}, ALIBI, "heads are in another order (1, 0, 2, 3, 5, 4, 6, 7)"),
-    "beta_fast and beta_slow swapped": (
-        brief(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT),
+    "beta_fast and beta_slow swapped": (brief(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT),
         pecli.Rope(SHORT, DIM, **YARN32, truncate=False),
-        "beta_fast is 1 (the spec says 32), and beta_slow is 32 (the spec says 1)",
-    ),
-    "a wrong row far down in draws": (
-        {"weight": edited(drawn.tables()["weight"], (100, 0))},
-        drawn,
-        "only row 100 differs",
-    ),
+        "beta_fast is 1 (the spec says 32), and beta_slow is 32 (the spec says 1)"),
+    "a wrong row far down in draws": ({"weight": edited(drawn.tables()["weight"], (100, 0))}, drawn,
+        "only row 100 differs"),
     "zeros of the shape of sines": (np.zeros((200, 32), np.float32), pecli.Rope(200, 64), "all rows are at position 0"),
-    "a position that is not 0": (
-        np.repeat(repeated.tables()["pe"][3:4], 33, axis=0),
-        repeated,
-        "all rows are at position 10;",
-    ),
-    "another start": (
-        {name: pecli.Rope(64, 4, 2.0, offset=5).tables()[name] for name in ("cos", "sin")},
-        pecli.Rope(64, 4, 2.0),
-        "positions start at 5 (the spec says 0)",
-    ),
+    "a position that is not 0": (np.repeat(repeated.tables()["pe"][3:4], 33, axis=0), repeated,
+        "all rows are at position 10;"),
+    "another start": ({name: pecli.Rope(64, 4, 2.0, offset=5).tables()[name] for name in ("cos", "sin")},
+        pecli.Rope(64, 4, 2.0), "positions start at 5 (the spec says 0)"),
     "wavelengths": ({"inv_freq": 2 * np.pi / INV_FREQ}, PLAIN, "inv_freq holds wavelengths, not frequencies; explains"),
     "inverses": ({"inv_freq": 1 / INV_FREQ}, PLAIN, "inv_freq holds 1/inv_freq, not frequencies; explains"),
-    "reversed inv_freq": (
-        {"inv_freq": INV_FREQ[::-1].copy()},
-        PLAIN,
-        "inv_freq: channels are in reverse order; explains",
-    ),
+    "reversed inv_freq": ({"inv_freq": INV_FREQ[::-1].copy()}, PLAIN,
+        "inv_freq: channels are in reverse order; explains"),
     "float16 inv_freq": ({"inv_freq": INV_FREQ.astype(np.float16)}, PLAIN, "recipe float16-inv-freq"),
     "one of inv_freq": ({"inv_freq": INV_FREQ * factors(slice(7, 8), 1.0001)}, PLAIN, "only element 7 differs"),
     "zeros as inv_freq": ({"inv_freq": 0 * INV_FREQ}, PLAIN, "inv_freq was never initialised"),
-    "float8": (
-        {name: through(table, ml_dtypes.float8_e4m3fn).astype(np.float32) for name, table in rotary().items()},
-        PLAIN,
-        "rounded to float8_e4m3fn;",
-    ),
-    "slopes in bfloat16": (
-        {"bias": -through(TWELVE, ml_dtypes.bfloat16)[:, None, None] * DISTANCE.astype(np.float32)},
-        pecli.Alibi(12, 64),
-        "bias: slopes are rounded to bfloat16 before they are multiplied; exact",
-    ),
-    "yarn over hidden_size": (
-        rotary(blended(BASE ** (-2 * INDEX / (2 * DIM))), 0.1 * math.log(4) + 1),
-        YARN,
-        "cos, sin: frequencies are over 128 channels (the spec says 64);",
-    ),
+    "float8": ({name: through(table, ml_dtypes.float8_e4m3fn).astype(np.float32) for name, table in rotary().items()},
+        PLAIN, "rounded to float8_e4m3fn;"),
+    "slopes in bfloat16": ({"bias": -through(TWELVE, ml_dtypes.bfloat16)[:, None, None] * DISTANCE.astype(np.float32)},
+        pecli.Alibi(12, 64), "bias: slopes are rounded to bfloat16 before they are multiplied; exact"),
+    "yarn over hidden_size": (rotary(blended(BASE ** (-2 * INDEX / (2 * DIM))), 0.1 * math.log(4) + 1), YARN,
+        "cos, sin: frequencies are over 128 channels (the spec says 64);"),
     "another dimension": (
         {name: np.tile(table, 2) for name, table in rotary(BASE ** (-2 * np.arange(64) / DIM)).items()},
         pecli.Rope(LENGTH, DIM, layout="halves"),
-        "rotary dimension is 128 (the spec says 64), and frequencies are over 64 channels, as the spec says;",
-    ),
+        "rotary dimension is 128 (the spec says 64), and frequencies are over 64 channels, as the spec says;"),
     "no numbers": ({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2), "inv_freq was never initialised"),
     "uninitialised": ({"inv_freq": np.full(DIM // 2, 1e-19, np.float32)}, PLAIN, "inv_freq was never initialised"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -228,32 +173,16 @@ COMMANDS = [
     (at_position(7), BRIEF, "all rows are at position 7", ""),
     (brief() | {"cos": edited(brief()["cos"], (100, brief()["cos"][99]))}, BRIEF, "cos: only row 100 differs", ""),
     (brief(INV_FREQ * FACTORS), LONGROPE, "frequencies are multiplied by short_factor, not divided", "with"),
-    (
-        brief((16 * BASE) ** (-2 * INDEX / DIM) / 16 ** (2 / DIM)),
-        pecli.Rope(SHORT, DIM, scaling="ntk-fixed", factor=8.0),
-        "factor is 16 (the spec says 8)",
-        "with",
-    ),
+    (brief((16 * BASE) ** (-2 * INDEX / DIM) / 16 ** (2 / DIM)),
+        pecli.Rope(SHORT, DIM, scaling="ntk-fixed", factor=8.0), "factor is 16 (the spec says 8)", "with"),
     (brief(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order", "with"),
-    (
-        brief(INV_FREQ / 32, HEIGHT),
-        pecli.Rope(SHORT, DIM, **YARN32),
-        "attention factor is 1.346574, as the spec says",
-        "apart from that (",
-    ),
-    (
-        brief(INV_FREQ[::2]),
-        pecli.Rope(SHORT, DIM, layout="halves"),
-        "cos, sin: rotary dimension is 32 (the spec says 64);",
-        "with",
-    ),
-    (
-        np.concatenate([*brief().values()], axis=1),
-        pecli.Sinusoidal(SHORT, DIM, layout="halves"),
-        "sin and cos are swapped",
-        "--cos-first",
-    ),
-]
+    (brief(INV_FREQ / 32, HEIGHT), pecli.Rope(SHORT, DIM, **YARN32), "attention factor is 1.346574, as the spec says",
+        "apart from that ("),
+    (brief(INV_FREQ[::2]), pecli.Rope(SHORT, DIM, layout="halves"),
+        "cos, sin: rotary dimension is 32 (the spec says 64);", "with"),
+    (np.concatenate([*brief().values()], axis=1), pecli.Sinusoidal(SHORT, DIM, layout="halves"),
+        "sin and cos are swapped", "--cos-first"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("tables", "spec", "words", "command"), COMMANDS, ids=[case[2] for case in COMMANDS])

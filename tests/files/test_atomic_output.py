@@ -125,13 +125,10 @@ def test_folders_and_files_that_may_not_be_read_or_written(folder: Path) -> None
     assert (names(folder / "locked"), names(folder / "drop"), len(said)) == ([], ["a.bin"], 2)
 
 
-def test_the_full_disk_is_a_file_error() -> None:
+def test_a_full_disk_or_a_limit_leaves_nothing_behind(folder: Path) -> None:
     with pytest.raises(FileError, match="/dev/full: the disk is full"):
         put("/dev/full")
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
-
-
-def test_a_limit_on_file_sizes_leaves_nothing_behind(folder: Path) -> None:
     limits = (20000, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
     done = run("tried('a.bin', bytes(100_000))", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
     assert done.startswith("a.bin: the file would be larger than the limit")

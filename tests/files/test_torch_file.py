@@ -290,15 +290,12 @@ def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
         load("x.pt")
 
 
-def test_many_long_names_take_little_memory(folder: Path) -> None:
+def test_long_names_and_mutations_are_read_or_refused(folder: Path) -> None:
     """A few bytes of references to one tensor would be megabytes of paths."""
     named = b"\x80\x02}" + text("n" * 4000) + b"](" + REBUILD + STORAGE + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
     Path("x.pt").write_bytes(archive(named + b"h\x07" * 9000 + b"es.", **FOUR))
     with pytest.raises(FileError, match="nests its containers"):
         load("x.pt")
-
-
-def test_mutations_are_read_or_refused(folder: Path) -> None:
     small, large = archive(tensor(), **FOUR), (DATA / "torch_views.pt").read_bytes()
     refused = refusals(small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)])
     assert refused > len(small) // 20

@@ -18,21 +18,14 @@ NOT_FLOATS = [np.int64, np.uint8, np.bool_, np.complex64, np.dtype("U1"), object
 NOT_WHOLE = [True, 4.0, "4", np.float64(4), np.True_, [4]]
 NOT_POSITIVE = [0, -1, np.int64(-3)]
 SIZES = {
-    "seq_len": [
-        lambda size: sinusoidal_pos_embedding(size, 2),
-        lambda size: SinusoidalPosEmbedding(embed_dim=4).get_encoding(size),
-        lambda size: AlibiBias(2).get_bias(size),
-    ],
-    "embed_dim": [
-        lambda size: sinusoidal_pos_embedding(2, size),
-        lambda size: SinusoidalPosEmbedding(embed_dim=size),
-        lambda size: LearnedPosEmbedding(2, size),
-        lambda size: RotaryPosEmbedding(size),
-    ],
+    "seq_len": [lambda size: sinusoidal_pos_embedding(size, 2),
+        lambda size: SinusoidalPosEmbedding(embed_dim=4).get_encoding(size), lambda size: AlibiBias(2).get_bias(size)],
+    "embed_dim": [lambda size: sinusoidal_pos_embedding(2, size), lambda size: SinusoidalPosEmbedding(embed_dim=size),
+        lambda size: LearnedPosEmbedding(2, size), lambda size: RotaryPosEmbedding(size)],
     "max_len": [lambda size: LearnedPosEmbedding(size, 2)],
     "max_seq_len": [lambda size: RotaryPosEmbedding(max_seq_len=size)],
     "num_heads": [AlibiBias],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -10,35 +10,17 @@ from pecli.engine.table import table_of
 from pecli.errors import ParameterError
 from pecli.models.attention import QKV_LAYOUTS, Attention, attention_of
 from pecli.tensors.head_layout import ORDERS, Heads
-from tests.models.facts import gguf
+from tests.models.facts import gguf, stored
 
-FALCON_40B = {"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8}
 GEMMA_4 = {"model_type": "gemma4_text", "hidden_size": 2560, "num_attention_heads": 8, "head_dim": 256}
-KNOWN: list[tuple[dict[str, Any], tuple[int | None, ...], str | None]] = [
-    (FALCON_40B | {"new_decoder_architecture": True}, (128, 8, 64, 64), "groups"),
-    (
-        {"model_type": "RefinedWebModel", "d_model": 4544, "n_head": 71, "multi_query": True},
-        (71, 1, 64, None),
-        "groups",
-    ),
-    ({"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71}, (71, 1, 64, 64), "groups"),
-    ({"model_type": "bloom", "hidden_size": 4096, "n_head": 32}, (32, 32, 128, None), "groups"),
-    ({"model_type": "mpt", "d_model": 4096, "n_heads": 32, "attn_config": {}}, (32, None, 128, None), "blocks"),
-    ({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}, (32, 32, 128, 128), None),
-    (
-        {"model_type": "llava", "text_config": {"model_type": "mistral", "head_dim": 64, "num_attention_heads": 4}},
-        (4, None, 64, 64),
-        None,
-    ),
-    ({"model_type": "phi3", "head_dim": 128, "n_head": 24, "num_key_value_heads": 8}, (24, 8, 128, 128), "blocks"),
-]
+KNOWN = stored("tables.json")["attention"]
 
 
 @pytest.mark.parametrize(("config", "counts", "order"), KNOWN, ids=lambda value: str(value)[:40])
 def test_published_configurations(config: dict[str, Any], counts: tuple[int, ...], order: str) -> None:
     found = attention_of(config, None)
     assert found.rotates == (config["model_type"] not in ("bloom", "mpt"))
-    assert ((found.heads, found.kv_heads, found.head_dim, found.rotary_dim), found.fused) == (counts, order)
+    assert ((found.heads, found.kv_heads, found.head_dim, found.rotary_dim), found.fused) == (tuple(counts), order)
 
 
 def test_presets_and_orders() -> None:

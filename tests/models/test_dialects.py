@@ -31,10 +31,7 @@ def test_layers_and_parts_have_bases_of_their_own() -> None:
     model = load_config({"dim": 4096, "n_heads": 64, "head_dim": 512, "rope_head_dim": 64, **compressed})
     assert {
         each.layer_type: (each.parameters["base"], each.parameters["scaling"], each.trailing) for each in model
-    } == {
-        "main": (1e4, "none", True),
-        "compress": (1.6e5, "yarn", True),
-    }
+    } == {"main": (1e4, "none", True), "compress": (1.6e5, "yarn", True)}
     tower = {"hidden_size": 1024, "num_attention_heads": 16, "rope_theta": 1e4, "image_size": 1024, "patch_size": 16}
     assert by_layer({**PARAMS, "vision_encoder": tower})["vision"] == (64, 1e4, "none", "interleaved")
     sizes = {"image_size": {"height": 336, "width": 336}, "patch_size": {"height": 14, "width": 14}}

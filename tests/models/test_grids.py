@@ -10,6 +10,7 @@ import pytest
 from pecli import load_config
 from pecli.cli.app import run
 from pecli.views.encodings import commands
+from tests.models.facts import stored
 
 DATA = Path(__file__).parent.parent / "engine" / "schemes" / "data" / "grids"
 
@@ -29,25 +30,7 @@ def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path)
     assert run(["verify", str(tmp_path / "wrong.npz"), *words]) == 1
 
 
-COMMANDS = [
-    (
-        {"_class_name": "HunyuanVideoTransformer3DModel", "rope_axes_dim": [16, 56, 56], "rope_theta": 256.0},
-        "pecli rope --dim 128 --layout interleaved --grid 16x16 --style hunyuan-video --axes 16,56,56 "
-        "-o rope.safetensors",
-    ),
-    (
-        {"_class_name": "CogVideoXTransformer3DModel", "num_attention_heads": 30},
-        "pecli sinusoidal --grid 13x30x45 --dim 1920 --style cogvideox --grid-scale 1,1.875,1.875 -o sinusoidal.npy",
-    ),
-    (
-        {"model_type": "umt5", "d_model": 64, "relative_attention_num_buckets": 64},
-        "pecli relative --style t5 --seq-len 512 --buckets 64 --max-distance 128 -o relative-encoder.npy",
-    ),
-    (
-        {"model_type": "qwen2_vl", "vision_config": {"model_type": "qwen2_vl", "embed_dim": 1280, "num_heads": 16}},
-        "pecli rope --dim 80 --layout halves --grid 16x16 --style qwen2-vl -o rope-vision.safetensors",
-    ),
-]
+COMMANDS = stored("tables.json")["commands"]
 
 
 def test_the_command_is_given_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

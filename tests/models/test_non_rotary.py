@@ -6,7 +6,7 @@ import pytest
 
 import pecli
 from pecli.models.find import load_config
-from tests.models.facts import agrees, one
+from tests.models.facts import agrees, one, stored
 
 SIZES = {"hidden_size": 768, "num_attention_heads": 12}
 VISION = {"hidden_size": 1152, "image_size": 448, "patch_size": 14, "num_attention_heads": 16, "num_heads": 16}
@@ -44,23 +44,8 @@ def test_speecht5_has_four_tables() -> None:
     assert any("learned scales" in warning for warning in model.warnings)
 
 
-TOWERS = {  # beside rope, or instead of it; rows of the class token included
-    "qwen3_vl": ("qwen3_vl_vision", {"num_position_embeddings": 2304}, {"vision": None, "vision.patches": 2304}),
-    "glm4v": ("glm4v_vision", {}, {"vision": None, "vision.patches": 1024}),
-    "paddleocr_vl": ("paddleocr_vl_vision", {}, {"vision": None, "vision.patches": 1024}),
-    "llama4": ("llama4_vision_model", {}, {"vision": None, "vision.patches": 1025}),
-    "internvl": ("internvl_vision", {"image_size": [448, 448], "patch_size": [14, 14]}, {"vision": 1025}),
-    "kimi_vl": (
-        "moonvit",
-        {"init_pos_emb_height": 64, "init_pos_emb_width": 60},
-        {"vision": None, "vision.patches": 3840},
-    ),
-    "internvl_chat": ("intern_vit_6b", {}, {"vision": 1025}),
-    "minicpmv4_6": ("minicpmv4_6_vision", {}, {"vision": 1024}),
-    "mllama": ("mllama_vision_model", {}, {"vision": 1025}),
-    "phi4_multimodal": ("phi4_multimodal_vision", {}, {"vision": 1024}),
-    "aimv2": ("aimv2_vision_model", {}, {"vision": 1024}),
-}
+TOWERS = stored("tables.json")["towers"]
+"""Beside rope, or instead of it; rows of the class token included."""
 
 
 def test_learned_tables_of_vision_towers() -> None:
@@ -73,15 +58,7 @@ def test_learned_tables_of_vision_towers() -> None:
         assert any("tile" in warning for warning in model.warnings) == (name == "mllama")
 
 
-DESCRIBED = [
-    ({"model_type": "aimv2_vision_model", "is_native": True, **VISION}, "1024 patches × 1152 that is sinusoidal"),
-    ({"model_type": "inkling_mm_model", "text_config": {"model_type": "inkling_text", **SIZES}}, "a bias by distance"),
-    ({"model_type": "llava_llama", "llm_cfg": "./llm"}, "llm_cfg is './llm', whose config.json says"),
-    ({"model_type": "telechat", **SIZES}, "model_type 'telechat' is unknown"),
-    ({"model_type": "phi4flash", **SIZES}, "the model has none"),
-    ({"model_type": "longt5", **SIZES}, "relative positions of its own kind"),
-    ({"model_type": "internvl_vision", **VISION, "use_absolute_position_embeddings": False}, "the model has none"),
-]
+DESCRIBED = stored("tables.json")["described"]
 
 
 def test_what_no_scheme_makes_is_described() -> None:

@@ -72,49 +72,12 @@ def test_axes_of_diffusers_have_frequencies_of_their_own() -> None:
 
 
 MODELS: dict[str, dict[str, Any]] = stored("models.json")
-PLAIN = {  # rotary dim and base, in halves, unscaled
-    (128, 1e4): "meta-llama/Llama-2-7b-hf mistralai/Mistral-7B-v0.1",
-    (128, 5e5): "meta-llama/Meta-Llama-3-8B",
-    (128, 1e6): "mistralai/Mistral-7B-Instruct-v0.2 mistralai/Mixtral-8x7B-v0.1 Qwen/Qwen2.5-7B-Instruct Qwen/Qwen3-8B "
-    "Qwen/Qwen2.5-VL-7B-Instruct",
-    (96, 1e4): "microsoft/Phi-3-mini-4k-instruct",
-    (256, 1e4): "google/gemma-2-2b",
-    (64, 1e4): "tiiuae/falcon-7b",
-    (32, 1e4): "microsoft/phi-2",
-    (24, 1e4): "EleutherAI/gpt-neox-20b",
-    (16, 1e4): "EleutherAI/pythia-160m",
-}
-LOCAL = {"sliding_attention": (256, 1e4, "none", "halves")}
-KNOWN: dict[str, dict[str, tuple[Any, ...]]] = {
-    **{name: {"": (*sizes, "none", "halves")} for sizes, names in PLAIN.items() for name in names.split()},
-    "meta-llama/Llama-3.1-8B-Instruct": {"": (128, 5e5, "llama3", "halves")},
-    "meta-llama/Llama-3.2-1B-Instruct": {"": (64, 5e5, "llama3", "halves")},
-    "microsoft/Phi-3-mini-128k-instruct@2024-04": {"": (96, 1e4, "longrope", "halves")},
-    "google/gemma-3-1b-it": {"full_attention": (256, 1e6, "none", "halves"), **LOCAL},
-    "google/gemma-3-12b-it": {"full_attention": (256, 1e6, "linear", "halves"), **LOCAL},
-    "EleutherAI/gpt-j-6B": {"": (64, 1e4, "none", "interleaved")},
-    "deepseek-ai/DeepSeek-V3": {"": (64, 1e4, "yarn", "deepseek")},
-    "NousResearch/Yarn-Llama-2-7b-64k": {"": (128, 1e4, "yarn", "halves")},
-    "openai/gpt-oss-20b": {"": (64, 150000.0, "yarn", "halves")},
-    "THUDM/glm-4-9b-chat": {"": (64, 5e6, "none", "interleaved")},
-    "answerdotai/ModernBERT-base": {
-        "full_attention": (64, 160000.0, "none", "halves"),
-        "sliding_attention": (64, 1e4, "none", "halves"),
-    },
-    "tiiuae/falcon-rw-1b": {"": ("alibi", 32)},
-    "bigscience/bloom": {"": ("alibi", 112)},
-    "bigscience/bloom-560m": {"": ("alibi", 16)},
-    "mosaicml/mpt-7b": {"": ("alibi", 32)},
-    "openai-community/gpt2": {"": ("learned", 1024, 768)},
-    "google-bert/bert-base-uncased": {"": ("learned", 512, 768)},
-    "google/vit-base-patch16-224": {"": ("learned", 14 * 14 + 1, 768)},
-    "openai/clip-vit-base-patch32": {"": ("learned", 77, 512), "vision": ("learned", 7 * 7 + 1, 768)},
-    "openai/whisper-tiny": {"encoder": ("sinusoidal", 1500, 384), "decoder": ("learned", 448, 384)},
-}
+KNOWN = stored("tables.json")["known"]
 
 
 def test_well_known_models_are_what_their_papers_and_cards_say() -> None:
-    assert {name: by_layer(model["config"]) for name, model in MODELS.items()} == KNOWN
+    found = {name: by_layer(model["config"]) for name, model in MODELS.items()}
+    assert {name: {layer: [*row] for layer, row in rows.items()} for name, rows in found.items()} == KNOWN
     biased = {
         name: one(MODELS[name]["config"]).parameters for name, rows in KNOWN.items() if "alibi" in rows.get("", ())
     }

@@ -28,14 +28,11 @@ def test_what_presets_and_unknown_classes_say() -> None:
     assert one(spelled).parameters == one(config).parameters
 
 
-def test_llama_4_scout_scales_by_a_step() -> None:
+def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
     found = one({"model_type": "llama4", "text_config": SCOUT})
     plain = [5e5 ** (-i / 64) for i in range(64)]
     expected = [value / 16 if 2 * math.pi / value > 8192 else value for value in plain]
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-
-
-def test_llama_4_names_its_layers_without_rope() -> None:
     for flags in (None, [], [int((k + 1) % 4 != 0) for k in range(48)]):
         model = load_config({**SCOUT, "no_rope_layers": flags})
         assert model.one().extra["nope_layers"] == [*range(3, 48, 4)]

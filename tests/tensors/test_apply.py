@@ -62,16 +62,13 @@ def test_sums() -> None:
     assert np.array_equal(pecli.apply(scores, pecli.Alibi(2)), expected)
 
 
-def test_heads_are_not_taken_for_positions() -> None:
+def test_heads_are_no_positions_and_a_recipe_counts() -> None:
     heads = np.zeros((1, 6, 32, 128), np.float32)
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
         pecli.apply(heads, "llama-2-7b")
     assert pecli.apply(heads, "llama-2-7b", seq_axis=-2).shape == heads.shape  # who says so means it
     assert pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape  # the same at all positions
-
-
-def test_a_recipe_counts() -> None:
-    """Angles rounded to float32 are off by up to 2**-24 of the position."""
+    # Angles rounded to float32 are off by up to 2**-24 of the position.
     far = {"offset": 10**6}
     exact, rounded = (pecli.apply(Q, pecli.Rope(6, 128, recipe=recipe), **far) for recipe in ("exact", "float32"))
     assert 1e-4 < np.abs(exact - rounded).max() < 1

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 import pecli
 from pecli.errors import ParameterError
 from pecli.tensors.convert import Converted, convert, converted
-from pecli.tensors.head_layout import Heads, Weight, projection
+from pecli.tensors.head_layout import Heads, projection, weight_of
 
 RNG = np.random.default_rng(7)
 HEADS, KV, DIM, INPUTS = 4, 2, 8, 16
@@ -102,7 +102,7 @@ def test_scores_that_are_no_measure(value: float, change: float) -> None:
 
 
 def moved(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
-    move = layout.move(Weight(name, weight), *TO_HALVES)
+    move = layout.move(weight_of(name, weight), *TO_HALVES)
     return np.take(weight, move.order, axis=move.axis)
 
 

@@ -151,7 +151,6 @@ def rotated(heads: np.ndarray, rotary: int, pairing: str) -> np.ndarray:
 
 
 def scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
-    """q · k of every head between every two positions."""
     width = int(family.config.get("hidden_size", HIDDEN))
     inputs = np.random.default_rng(1).standard_normal((width, len(POSITIONS)))
 
@@ -175,7 +174,6 @@ def scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Family], Weights]:
-    """A family's model in the current folder."""
     monkeypatch.chdir(tmp_path)
 
     def write(family: Family) -> Weights:
@@ -273,7 +271,7 @@ def test_a_check_says_whose_heads_it_proves(pecli_cli, model) -> None:
 QKV = {"self_attn.qkv_proj.weight": (64, 3)}
 TOWER = {f"{at}.{name}_proj.weight": (32, 32) for at in ("visual.blocks.0.attn", LLAMA) for name in "qk"}
 REFUSED = [
-    ("gpt_neox", "falcon-7b", "", "(96); config.json has 6 q, k and v heads of 8, that is 48 rows"),
+    ("gpt_neox", "falcon-7b", "", "(96,); config.json has 6 q, k and v heads of 8, that is 48 rows"),
     ("falcon-7b", "gpt_neox", "", "(48, 32); config.json has 12 q, k and v heads of 8, that is 96 rows"),
     ("phi3", "phi3", "--kv-heads 1 --head-dim 8", "config.json has 6 q, k and v heads of 8"),
     ({"l.0.attn.qkv_proj.weight": (64, 3)}, "llama", "", "in an order that neither its name nor config.json tells"),
@@ -290,13 +288,9 @@ REFUSED = [
         )
         for rows in (50, 24, 8)
     ),
-    (
-        {"a.kv_a_proj_with_mqa.weight": (16, 3)},
-        None,
-        "--head-dim 4 --kv-heads 1",
-        "keeps its rotary key in its last rows",
-    ),
-]
+    ({"a.kv_a_proj_with_mqa.weight": (16, 3)}, None, "--head-dim 4 --kv-heads 1",
+        "keeps its rotary key in its last rows"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pecli.engine.schemes.rope import Rope
-from pecli.tensors.apply import Rotation, RowPositions
+from pecli.tensors.apply import RowPositions, RowRotation
 from pecli.tensors.inputs import Input
 from tests import oracle
 from tests.oracle import bits, rational, rounded
@@ -21,7 +21,7 @@ LAYOUTS = ("halves", "interleaved", "deepseek")
 
 def turned(x: np.ndarray, rope: Rope, offset: int = 0, ids=None, **options) -> np.ndarray:
     rows = RowPositions(offset, None if ids is None else np.asarray(ids, np.int64))
-    return Rotation(rope, rows, **options).apply(Input(x, "x of a test"))
+    return RowRotation(rope, rows, **options).apply(Input(x, "x of a test"))
 
 
 def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:

@@ -276,7 +276,6 @@ def mistakes_of(case: Any) -> Sequence[Mistake]:
 
 
 def stored(parts: Sequence[Array], storage: str, shape: str) -> tuple[Array, ...]:
-    """The values that a file keeps, as float64."""
     kind = np.float32 if shape == "complex" else STORAGES[storage][0]
     if isinstance(kind, int):
         return tuple(np.round(part, kind).astype(np.float32).astype(np.float64) for part in parts)
@@ -353,7 +352,6 @@ DOORS: Mapping[str, Callable[[Dump, bool], Any]] = {
 
 
 def verdict_problem(dump: Dump) -> str:
-    """What is wrong with a verdict; nothing where it is right, or the numbers are too close to the tolerance to say."""
     errors = dump.errors()
     undecided = any(abs(error - dump.atol) < 1e-9 + 0.02 * dump.atol for error in errors)
     if undecided or (errors[0] <= dump.atol) != (errors[1] <= dump.atol):
@@ -364,7 +362,6 @@ def verdict_problem(dump: Dump) -> str:
 
 
 def search_problem(dump: Dump) -> str:
-    """What is wrong with the reasons for a failure."""
     if dump.errors()[0] <= 3 * max(dump.atol, STORAGES[dump.storage][1]):
         return ""
     start = time.process_time()

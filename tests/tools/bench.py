@@ -58,7 +58,6 @@ def cpu_time() -> float:
 
 
 def run(*words: object, check: bool = True) -> Work:
-    """A command, its output thrown away."""
     return lambda: subprocess.run([*map(str, words)], check=check, stdout=subprocess.DEVNULL)
 
 
@@ -76,7 +75,6 @@ def best(works: Works, turns: int) -> list[Row]:
 
 
 def plain_table(library: Any, dtype: str, kept: str = "float32") -> object:
-    """As one would write it with NumPy or torch."""
     dtype, kept = getattr(library, dtype), getattr(library, kept)
     positions = library.arange(ROWS, dtype=dtype)[:, None]
     angles = positions * library.exp(library.arange(0, DIM, 2, dtype=dtype) * (-math.log(10000.0) / DIM))
@@ -228,7 +226,6 @@ def start_up(folder: Path) -> Iterator[Works]:
 
 
 def peak_memory(folder: Path) -> list[Row]:
-    """The largest resident size of whole commands."""
     rows = []
     for label, length in (("4 MiB", 1024), ("4 GiB", 1024 * 1024)):
         output = folder / "large.npy"
@@ -266,7 +263,6 @@ def text_of(figures: dict[str, list[Row]]) -> str:
 
 
 def table_of(figures: dict[str, list[Row]]) -> str:
-    """The README's table."""
     times = {label: value for rows in figures.values() for label, value, _ in rows}
     lines = ["| | pecli | instead | | × |", "|---|---|---|---|---|"]
     for row in SUMMARY.strip().splitlines():

@@ -61,7 +61,6 @@ class Fault(NamedTuple):
 
 
 def prepare(folder: Path) -> None:
-    """The inputs of the writers."""
     rng = np.random.default_rng(0)
     np.savez(folder / "in.npz", q=rng.normal(size=(6, 8)).astype(np.float32))
     weight = {f"model.layers.0.self_attn.{name}_proj.weight": rng.normal(size=(8, 8)) for name in "qkv"}
@@ -84,12 +83,10 @@ def traced(words: Sequence[str], folder: Path, *options: str) -> subprocess.Comp
 
 
 def output_of(writer: str) -> str:
-    """The name of the file that a writer writes."""
     return re.findall(r"out\.\w+", WRITERS[writer])[0]
 
 
 def new_folder(root: Path, writer: str) -> Path:
-    """A copy of the inputs, with an old output."""
     folder = root / "work"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(root / "inputs", folder)
@@ -108,7 +105,6 @@ def faults(root: Path, writer: str) -> Iterator[Fault]:
 
 
 def problems(root: Path, fault: Fault, complete: bytes, usual: int) -> list[str]:
-    """What is wrong after the fault; nothing where all is as it must be."""
     folder = new_folder(root, fault.writer)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     option = f"inject={fault.call}:error={fault.error}:when={fault.number}"

@@ -59,7 +59,6 @@ PARTIAL_SETTINGS = ("moonshine_streaming", "nemotron3_5_transcribe_asr_audio")
 
 
 def classes(kind: str) -> Iterator[Any]:
-    """The classes in the files of one kind of all models."""
     import transformers.models
 
     for module in pkgutil.iter_modules(transformers.models.__path__):
@@ -78,7 +77,6 @@ def sizes(config: Any) -> dict[str, Any]:
 
 
 def settings(config: Any) -> dict[str, Any]:
-    """The rotary settings that a class fills in."""
     try:
         found = getattr(config(), "rope_parameters", None) or {}
     except (AttributeError, ImportError, TypeError, ValueError):  # of classes that need arguments, or other packages
@@ -113,7 +111,6 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def rotary_modules() -> dict[str, Any]:
-    """The rotary modules of all models, by the name of the configuration class that their constructor takes."""
     found: dict[str, Any] = {}
     for each in classes("modeling"):
         if inspect.isclass(each) and each.__name__.endswith("RotaryEmbedding"):
@@ -124,7 +121,6 @@ def rotary_modules() -> dict[str, Any]:
 
 
 def frequencies(config: Any, module: Any, given: dict[str, Any]) -> list[list[float]] | None:
-    """The frequencies of a module; None where it cannot be made."""
     try:
         made = module(config=config.from_dict({"model_type": config.model_type, **copy.deepcopy(given)}))
     except Exception:  # whatever a class has against it
@@ -199,7 +195,6 @@ def models() -> Iterator[tuple[str, Any]]:
 
 
 def rule(shape: list[int], config: Any) -> list[Any] | None:
-    """Which keys say how many rows and columns a table has."""
     rows, columns = shape
     names = [name for name in (*ROWS.split(), *DIMS.split()) if name not in config.attribute_map]  # as files have them
     given = {name: getattr(config, name, None) for name in names}
@@ -219,7 +214,6 @@ def rule(shape: list[int], config: Any) -> list[Any] | None:
 
 
 def tables(model: Any) -> list[list[Any]]:
-    """The rows of a model."""
     found: dict[str, Any] = {}
     for name, each in (*model.named_parameters(), *model.named_buffers()):
         found.setdefault(re.sub(r"\.\d+\.", ".N.", name), each)  # the first layer stands for all

@@ -23,7 +23,6 @@ LLAMA3 = {
 
 
 def rotary(config: Any) -> tuple[Any, Any]:
-    """The file of a model in transformers, and its rotary module."""
     family = config.model_type.removesuffix("_text")
     file = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
     name = next(name for name in dir(file) if name.endswith("RotaryEmbedding") and "Vision" not in name)
@@ -291,7 +290,6 @@ def tiny_llama() -> None:
 
 
 def torch_powers() -> None:
-    """Powers as PyTorch computes them in float32."""
     import torch
 
     bases, dims = (0.5, 7.7, 25000.3, 77123.25, 150000.0, 1e20), (6, 64, 80, 256)

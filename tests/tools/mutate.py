@@ -189,7 +189,6 @@ class Tests:
 
 
 def failing(tree: Path, tests: list[str], seconds: float) -> str:
-    """The first test that fails; nothing if none does."""
     (tree / "names").write_text("\n".join(tests), encoding="utf-8")
     settings: Any = {"cwd": tree, "env": environment(tree), "capture_output": True, "text": True}
     try:
@@ -201,7 +200,6 @@ def failing(tree: Path, tests: list[str], seconds: float) -> str:
 
 
 def killer(mutant: Mutant, tree: Path, tests: Tests, wider: list[str]) -> str:
-    """The test that fails with the mutant; nothing if none does."""
     path = tree / mutant.file
     source = path.read_bytes()
     write(path, source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
@@ -221,7 +219,6 @@ def write(path: Path, source: bytes) -> None:
 
 
 def chosen(only: str, count: int, seed: int) -> list[Mutant]:
-    """So many mutants of different lines."""
     lines: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
     for mutant in (mutant for path in sorted(ROOT.glob("pecli/**/*.py")) for mutant in mutants_of(path)):
         if mutant.file.startswith(only):

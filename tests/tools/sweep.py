@@ -28,7 +28,6 @@ PAIRS = 2048
 
 
 def exactness(seed: int) -> tuple[str, str]:
-    """The dtype and where the positions are; the first of the misrounded elements."""
     rng = np.random.default_rng(seed)
     dtype, region = str(rng.choice(DTYPES)), str(rng.choice([*REGIONS]))
     base, dim = float(rng.choice(BASES)), int(rng.choice(DIMS))

@@ -106,7 +106,6 @@ def alibi(draw: Draw) -> pecli.Scheme:
 
 
 def random_scheme(draw: Draw) -> pecli.Scheme:
-    """A scheme with random parameters that fit together."""
     while True:
         with contextlib.suppress(ParameterError):
             scheme: pecli.Scheme = draw.one(sinusoidal, sinusoidal, rope, rope, rope, rope, alibi)(draw)

@@ -16,7 +16,6 @@ class Terminal(io.StringIO):
         return True
 
     def plain(self) -> list[str]:
-        """The lines that it was shown, without their colours."""
         return re.sub(r"\x1b\[[0-9;]*m", "", self.getvalue()).splitlines()
 
 

@@ -33,9 +33,6 @@ def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
     made = audit_picture({"": audit(pecli.Alibi(12, 64), ("exact", "float16-table"), 0.0)})
     shown = {"alibi, 12 heads: largest error by distance", "distance", "float16-table", "exact (no error)"}
     assert shown <= set(assert_readable(made))
-
-
-def test_where_no_recipe_has_an_error_there_are_no_axes() -> None:
     made = audit_picture({"": audit(pecli.Alibi(8, 64), None, 5e-324)})  # all slopes are powers of two
     assert not made.axes
     assert "no error to draw: " in " ".join(assert_readable(made))

@@ -11,15 +11,11 @@ import pytest
 CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
     "gpt2": ({"model_type": "gpt2", "n_positions": 64, "n_embd": 32, "n_head": 4}, {"learned-init.npy": (64, 32)}),
     "bloom": ({"model_type": "bloom", "n_head": 12, "hidden_size": 768}, {"alibi.npy": (12, 1, 512)}),
-    "whisper": (
-        {"model_type": "whisper", "max_source_positions": 150, "max_target_positions": 44, "d_model": 32},
-        {"sinusoidal.npy": (150, 32), "learned-init.npy": (44, 32)},
-    ),
-    "speech": (
-        {"model_type": "speech_to_text", "max_source_positions": 60, "max_target_positions": 10, "d_model": 8},
-        {"sinusoidal-encoder.npy": (60, 8), "sinusoidal-decoder.npy": (10, 8)},
-    ),
-}
+    "whisper": ({"model_type": "whisper", "max_source_positions": 150, "max_target_positions": 44, "d_model": 32},
+        {"sinusoidal.npy": (150, 32), "learned-init.npy": (44, 32)}),
+    "speech": ({"model_type": "speech_to_text", "max_source_positions": 60, "max_target_positions": 10, "d_model": 8},
+        {"sinusoidal-encoder.npy": (60, 8), "sinusoidal-decoder.npy": (10, 8)}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONFIGS)

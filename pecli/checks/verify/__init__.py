@@ -81,8 +81,7 @@ def verify(
 
 
 def _own_config(given: Given) -> str | None:
-    """The configuration in a folder of tensors, beside an index of them, or in the header of a .gguf file; None for
-    anything else."""
+    """The configuration in a folder of tensors, beside an index of them, or in the header of a .gguf file, if any."""
     path = split_name(os.fspath(given))[0] if isinstance(given, (str, os.PathLike)) else ""
     if not (os.path.isdir(path) or path.lower().endswith((INDEX, ".gguf"))):
         return None
@@ -122,8 +121,7 @@ def _verify_scheme(
     tensors = file.tensors
 
     def own_names(tensor: str, present: Collection[str]) -> list[str]:
-        """What the scheme calls a tensor: its very name, or what that means and no other tensor has as its name; of a
-        bundle, also whose part it is."""
+        """What the scheme calls a tensor: its name, or what that means if no other has it; whose part, of a bundle."""
         if tensor in names:
             return [tensor]
         parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]

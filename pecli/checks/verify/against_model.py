@@ -147,14 +147,14 @@ class _Search:
     def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
         read, tolerance = self._found(), tolerance.against_model()
         checked = [self._checked(name, reading, tolerance) for name, reading in read]
-        known = [reading for _, reading in read if reading is not None and reading.encoding is not None]
+        known = [(reading, reading.target.encoding) for _, reading in read if reading is not None]
         ways: dict[str, set[str]] = {}  # in which columns are doubled, by layers
-        for each in known:
-            if each.encoding and each.name in PLURALS and each.form.doubled and each.is_plausible:
-                ways.setdefault(each.encoding.layer_type, set()).add(DOUBLINGS[each.form.doubled])
+        for each, encoding in known:
+            if encoding and each.name in PLURALS and each.form.doubled and each.is_plausible:
+                ways.setdefault(encoding.layer_type, set()).add(DOUBLINGS[each.form.doubled])
         both = "cos and sin are doubled in two ways: no rotation takes both"
         problems = [f"{layers} {both}".strip() for layers, found in ways.items() if len(found) > 1]
-        encodings = [each.encoding for each in known if each.encoding] or self.encodings
+        encodings = [encoding for _, encoding in known if encoding] or self.encodings
         scheme = ", ".join(sorted({each.scheme for each in encodings}))
         answer = conclusion(self.path, scheme, checked, tolerance, problems, self.tensors, reasons=reasons)
         if answer.passed or answer.explanations or not any(map(self._may_be_rotated, self.tensors.values())):
@@ -173,7 +173,7 @@ class _Search:
             return Checked(name, Comparison.of_shape(name, shape, shapes), *self._likeliest(name))
         label = reading.name if name == ARRAY_NAME else name
         several = len({encoding.layer_type for encoding in self.encodings}) > 1
-        layers = reading.encoding.layer_type if several and reading.encoding else ""
+        layers = reading.target.encoding.layer_type if several and reading.target.encoding else ""
         named = self._named(name)
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
         fits = f"{layers} layers{'' if named else ', which it fits best'}" if layers else ""

@@ -44,14 +44,13 @@ PLACES: Mapping[str, Parameter] = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is read, and how it was computed: the position of its first row, the length that dynamic scalings
-    go by, the recipe or the runtime, and how columns are meant to be doubled."""
+    """Where a table is read, and how it was computed."""
 
-    offset: int | None = None
-    length: int | None = None
+    offset: int | None = None  #: the position of its first row
+    length: int | None = None  #: what dynamic scalings go by
     recipe: str = "exact"
     runtime: str = "none"
-    layout: str | None = None
+    layout: str | None = None  #: how columns are meant to be doubled
     ends: tuple[int, ...] = ()  #: where tables in the same file end, which frequencies may have been read at, too
     own: Mapping[str, Any] = field(default_factory=dict)
     """Positions that are no range: `positions`, or `grid` and what belongs to it."""
@@ -102,8 +101,7 @@ def _wave_targets(
 
 
 def model_targets(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
-    """Every table of an encoding that a tensor of this role can be, the likelier ones first; without a role, it can be
-    anything."""
+    """Every table of an encoding that a tensor of this role, or of any, can be, the likelier ones first."""
     kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned, "relative": _relative}
     if role == "rows" and encoding.is_rotary:
         role = None  # it says that it is a table, not of what
@@ -121,8 +119,7 @@ def real_dtype(array: AnyArray) -> str:
 
 
 def _dtype(array: AnyArray, *, relative: bool = False) -> str:
-    """That of the expected table: the file's own, where a table can have it; frequencies and slopes are not expected
-    in half precision."""
+    """That of the expected table: the file's own, where a table can have it; no half precision where it is relative."""
     name = real_dtype(array)
     return name if name in (("float64",) if relative else SIGNIFICAND_BITS) else "float32"
 

@@ -267,8 +267,7 @@ def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: To
 
 
 def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, *, few: bool) -> float:
-    """Infinite where some rows, a few or many, tell two schemes apart, else the largest error relative to one that does
-    no harm."""
+    """The largest error, as a multiple of one that does no harm; infinite where rows, a few or many, tell of it."""
     tables, others, error = tables_of(right), tables_of(wrong), 0.0
     for name in names:
         one, other = tables[name], others.get(name)

@@ -25,7 +25,7 @@ _RULE = Choice(
     "how slopes are chosen; naive is wrong for heads that are not a power of two", options=("paper", "naive")
 )
 _FORM = Choice(
-    "−m·|i−j|; the same with −inf above the diagonal; +m·j; m·(j−(L−1))",
+    "the bias is −m·|i−j|; the same, −inf above the diagonal; +m·j; or m·(j−(L−1))",
     options=("symmetric", "causal", "key", "key-last"),
 )
 _RELATIVE_ERROR = 2.0**-100  #: of a slope times a distance in 106 bits, with a margin

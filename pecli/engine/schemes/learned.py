@@ -25,7 +25,7 @@ _DRAWN = frozenset({"std", "seed"})
 _INERT = {"xavier-uniform": frozenset({"std"}), "zeros": _DRAWN, "sinusoidal": _DRAWN}
 """What makes no difference to some ways to begin."""
 _INIT = Choice(
-    "trunc-normal is cut at ±2 std; uniform has that std; the last three have none",
+    "distribution; trunc-normal is cut at ±2 std, the last three have no std",
     options=("normal", "trunc-normal", "uniform", "xavier-uniform", "zeros", "sinusoidal"),
 )
 _SLICE = 1 << 14  #: elements drawn at once, so that intermediate arrays stay in the cache

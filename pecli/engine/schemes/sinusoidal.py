@@ -54,7 +54,9 @@ GRID_STYLES = (
 )  # fmt: skip
 """Styles of tables on grids, which `grid_styles.ADDED` describes."""
 
-_LAYOUT = Choice("sin,cos,sin,cos,… or all sin, then all cos", default="interleaved", options=("interleaved", "halves"))
+_LAYOUT = Choice(
+    "sin and cos in turn, or all sin, then all cos", default="interleaved", options=("interleaved", "halves")
+)
 _RELATIVE = Flag("positions L−1, …, −(L−1), L being --seq-len", panel="Positions", omitted_default=False)
 STYLE = Choice(
     "another project's conventions; options given beside it win", options=(*STYLES, *GRID_STYLES), omitted_default=None
@@ -80,7 +82,7 @@ class Sinusoidal(Positioned):
 
     layout: Annotated[str, _LAYOUT] = UNSET
     cos_first: Annotated[bool, Flag("cos before sin", default=False)] = UNSET
-    freq_shift: Annotated[float, Real("taken from D/2 in the exponent", default=0.0)] = UNSET
+    freq_shift: Annotated[float, Real("subtracted from D/2 in the exponent", default=0.0)] = UNSET
     offset: Annotated[int, Whole("position of the first row", default=0, low=0)] = UNSET
     scale: Annotated[float, Real("multiplies the positions", default=1.0, above=0)] = UNSET
     amplitude: Annotated[float, Real("multiplies the values", default=1.0, above=1e-30, up_to=1e30)] = UNSET

@@ -31,15 +31,12 @@ def test_bfloat16_beyond_the_first_positions() -> None:
     }
 
 
-def test_a_cosine_alone_tells_round_factors() -> None:
+def test_llama3_and_yarn_are_told_from_few_rows() -> None:
     cosine = dumped(Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048)["cos"]
     found: Any = pecli.identify(cosine).matches[0].scheme
     assert (found.base, found.scaling, found.factor) == (500000.0, "llama3", 16.0)
     assert (found.original_max_position_embeddings, found.layout, found.offset) == (8192, "halves", 0)
-
-
-def test_yarn_between_other_rotations_is_still_truncated() -> None:
-    """64 channels, limits at 64 rotations and 1: no line of a coarse grid."""
+    # 64 channels, limits at 64 rotations and 1: no line of a coarse grid.
     tables = dumped(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
     found: Any = pecli.identify(tables).matches[0].scheme
     assert (found.base, found.scaling, found.factor, found.truncate) == (10000.0, "yarn", 4.0, None)
@@ -83,14 +80,11 @@ def test_draws_of_unknown_seeds_are_described(words: str) -> None:
     assert (found.identified, "independent draws" in text, words in text) == (False, True, True)
 
 
-def test_trained_tables_are_not_called_draws() -> None:
+def test_draws_are_told_from_trained_tables() -> None:
     """Rows that have moved towards their neighbours, as training moves them."""
     table = np.random.default_rng(5).normal(0, 0.02, (512, 64))
     table[1:] += 0.5 * table[:-1]
     assert "independent" not in "\n".join(pecli.identify(table.astype(np.float32)).description)
-
-
-def test_normal_draws_are_told_by_the_distribution_function() -> None:
-    """The engine's own quantiles, evenly spaced, are as normal as numbers can be."""
+    # The engine's own quantiles, evenly spaced, are as normal as numbers can be.
     even = learned.normal((np.arange(4096) + 0.5) / 4096)
     assert distribution(np.random.default_rng(1).permutation(even).reshape(64, 64)).startswith("normal, std 0.99")

@@ -207,22 +207,16 @@ def test_what_a_mask_hides_is_not_passed() -> None:
     assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3)
 
 
-def test_positions_one_too_far_beside_padding() -> None:
+def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     result = pecli.verify(rotated(q, COUNTED + MASK), config(), before=q, attention_mask=MASK, atol=1e-4)
     assert len(result.diagnosis) == 2
     assert all("all 1 too far" in line for line in result.diagnosis)
-
-
-def test_the_layout_that_is_given_is_the_one_expected() -> None:
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
     for layout, other in (("halves", "interleaved"), ("interleaved", "halves")):
         options = {"before": q, "layout": layout, "atol": 1e-6}
         assert pecli.verify(rotated(q, PLAIN, layout), config(), **options)
         assert not pecli.verify(rotated(q, PLAIN, other), config(), **options)
-
-
-def test_as_many_tokens_as_heads() -> None:
     q = np.random.default_rng(2).normal(size=(2, 3, HEADS, DIM))
     mask = np.array([[0] + [1] * (HEADS - 1), [1] * HEADS])
     places = np.maximum(mask.cumsum(-1) - 1, 0)

@@ -20,7 +20,6 @@ DEEPSEEK = Waves(64, 10000.0, {"type": "yarn", "factor": 40.0, "original_max_pos
 
 
 def changed(given: Waves, **scaling: Any) -> dict[str, np.ndarray]:
-    """Cosines and sines with other parameters, at 2048 positions."""
     return waves(2048, Waves(given.dim, given.base, {**given.scaling, **scaling}).frequencies()[0])
 
 

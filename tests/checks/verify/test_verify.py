@@ -69,14 +69,11 @@ def test_the_command_line_takes_the_files_dtype_unless_one_is_given(pecli_cli, t
     assert pecli_cli(*words).code == 1
 
 
-def test_a_bundle_goes_by_layer_and_name() -> None:
+def test_bundles_and_text_files_go_by_name_and_element(tmp_path) -> None:
     bundle = Bundle((("full", pecli.Rope(6, 8)), ("sliding", pecli.Rope(6, 8, base=100.0))))
     tensors = {f"{layers}_{name}": array for layers in ("full", "sliding") for name, array in BOTH.items()}
     result = pecli.verify(tensors, bundle)
     assert {tensor.name: tensor.passed for tensor in result.tensors} == {name: "full" in name for name in tensors}
-
-
-def test_a_text_file_is_held_against_its_spec_element_by_element(tmp_path) -> None:
     pecli.save(tmp_path / "t.json", pecli.Rope(3, 4))
     assert pecli.verify(tmp_path / "t.json").passed
     text = (tmp_path / "t.json").read_text()

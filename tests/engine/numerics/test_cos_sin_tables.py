@@ -107,7 +107,6 @@ def name_of(case: dict) -> str:
 
 
 def truth(case: dict) -> int:
-    """The bits that the element must have."""
     sine = np.array([case["part"] == "sin"])
     place = (case["base"], oracle.Fraction(case["dim"], 2), [case["position"]], [case["wave"]])
     return int(oracle.wave_bits(case["dtype"], sine, *place, amplitude=case["amplitude"])[0])
@@ -143,7 +142,6 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
 
 @pytest.fixture
 def by_integers(monkeypatch):
-    """The elements that reach the last resort."""
     reached, compute = [], phases._by_integers
     monkeypatch.setattr(phases, "_by_integers", lambda *args: reached.append(args[1:4]) or compute(*args))
     return reached

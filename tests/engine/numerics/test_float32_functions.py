@@ -44,7 +44,6 @@ def test_cos_sin_in_106_bits(base):
 def _errors(
     base: float, column: np.ndarray, position: np.ndarray, cosines: DoubleDouble, sines: DoubleDouble
 ) -> tuple[float, float]:
-    """The largest error, and the largest in relation to the value."""
     absolute, relative = 0.0, 0.0
     with ctx.workprec(1500):
         for k, (i, p) in enumerate(zip(column.tolist(), position.tolist(), strict=True)):

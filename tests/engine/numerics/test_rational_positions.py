@@ -29,8 +29,6 @@ def rotation(positions: Sequence[int | Fraction], *, in_turns: bool = False, amp
 
 
 def expected(positions: Sequence[int | Fraction], dtype: str, part: str, *, amplitude: float = 1.0) -> np.ndarray:
-    """The bits of sin or cos of position · base^(−i/20)."""
-
     def row(position: int | Fraction) -> np.ndarray:
         def compute() -> np.ndarray:
             angle = rational(position)
@@ -129,9 +127,7 @@ def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
 
     axes = [k % 2 for k in range(DIM // 2)]
     made = AxisRotation(
-        lambda unit: Waves.of(frequencies, scale=unit),
-        axes,
-        Coordinates((rows, columns), 12000, index),
+        lambda unit: Waves.of(frequencies, scale=unit), axes, Coordinates((rows, columns), 12000, index)
     )
     whole = np.empty((12000, DIM), np.float32)
     made.fill("sin,cos", 0, whole, "float32")

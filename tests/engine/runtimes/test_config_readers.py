@@ -16,12 +16,9 @@ YARN: dict[str, Any] = {"scaling": "yarn", "factor": 4.0, "original_max_position
 BETAS: dict[str, Any] = {"beta_fast": 32.0, "beta_slow": 1.0}
 SHORT, LONG = np.linspace(1, 2, 32), np.linspace(1, 8, 32)
 LONGROPE: dict[str, Any] = {
-    "scaling": "longrope",
-    "original_max_position_embeddings": 4096,
-    "max_position_embeddings": 131072,
-    "short_factor": SHORT.tolist(),
-    "long_factor": LONG.tolist(),
-}
+    "scaling": "longrope", "original_max_position_embeddings": 4096, "max_position_embeddings": 131072,
+    "short_factor": SHORT.tolist(), "long_factor": LONG.tolist(),
+}  # fmt: skip
 G4 = 1 + 0.1 * np.log(4)
 
 
@@ -35,42 +32,18 @@ def yarn(
 
 
 CASES: dict[str, tuple[str, dict[str, Any], np.ndarray, float, str]] = {
-    "SGLang's dynamic NTK is that of f² − f + 1": (
-        "sglang",
+    "SGLang's dynamic NTK is that of f² − f + 1": ("sglang",
         {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 4096, "length": 4096},
-        (BASE * 3 ** (DIM / (DIM - 2))) ** (-np.arange(0, DIM, 2) / DIM),
-        1.0,
-        "NTK with factor 3",
-    ),
-    "exllamav3 takes YaRN's factor from the context": (
-        "exllamav3",
-        {**YARN, "max_position_embeddings": 40960},
-        yarn(1.25),
-        1 + 0.1 * np.log(1.25),
-        "1.25; it ignores factor, 4",
-    ),
-    "exllamav3 takes the long factors from position 0 on": (
-        "exllamav3",
-        {**LONGROPE, "length": 2048},
-        PLAIN / LONG,
-        np.sqrt(1 + np.log(32) / np.log(4096)),
-        "the long factors from position 0 on",
-    ),
+        (BASE * 3 ** (DIM / (DIM - 2))) ** (-np.arange(0, DIM, 2) / DIM), 1.0, "NTK with factor 3"),
+    "exllamav3 takes YaRN's factor from the context": ("exllamav3", {**YARN, "max_position_embeddings": 40960},
+        yarn(1.25), 1 + 0.1 * np.log(1.25), "1.25; it ignores factor, 4"),
+    "exllamav3 takes the long factors from position 0 on": ("exllamav3", {**LONGROPE, "length": 2048}, PLAIN / LONG,
+        np.sqrt(1 + np.log(32) / np.log(4096)), "the long factors from position 0 on"),
     "ONNX Runtime GenAI knows YaRN by beta_fast": ("onnxruntime-genai", YARN, PLAIN, 1.0, "nothing is scaled"),
-    "ONNX Runtime GenAI rounds nothing": (
-        "onnxruntime-genai",
-        {**YARN, **BETAS, "attention_factor": 2.0},
-        yarn(round_limits=False),
-        G4,
-        "does not round YaRN's limits",
-    ),
-    "ONNX Runtime GenAI multiplies by a lone mscale": (
-        "onnxruntime-genai",
-        {**YARN, **BETAS, "truncate": False, "mscale": 0.7},
-        yarn(round_limits=False),
-        0.7,
-        "attention factor 0.7",
-    ),
+    "ONNX Runtime GenAI rounds nothing": ("onnxruntime-genai", {**YARN, **BETAS, "attention_factor": 2.0},
+        yarn(round_limits=False), G4, "does not round YaRN's limits"),
+    "ONNX Runtime GenAI multiplies by a lone mscale": ("onnxruntime-genai",
+        {**YARN, **BETAS, "truncate": False, "mscale": 0.7}, yarn(round_limits=False), 0.7, "attention factor 0.7"),
     "candle multiplies by LongRoPE's factors": (
         "candle",
         {**LONGROPE, "length": 8192},
@@ -78,22 +51,13 @@ CASES: dict[str, tuple[str, dict[str, Any], np.ndarray, float, str]] = {
         1.0,
         "those of positions from 4,096 on by the long ones",
     ),
-    "ONNX Runtime GenAI computes limits over the head": (
-        "onnxruntime-genai",
+    "ONNX Runtime GenAI computes limits over the head": ("onnxruntime-genai",
         {**YARN, **BETAS, "dim": 2 * DIM, "partial_rotary_factor": 0.5, "truncate": False},
-        yarn(round_limits=False, head=2 * DIM),
-        G4,
-        "over the head size, 128, not the rotary dimension, 64",
-    ),
-    "TensorRT-LLM always rounds": (
-        "tensorrt-llm",
-        {**YARN, "truncate": False, "attention_factor": 2.0},
-        yarn(),
-        G4,
-        "rounds YaRN's limits",
-    ),
+        yarn(round_limits=False, head=2 * DIM), G4, "over the head size, 128, not the rotary dimension, 64"),
+    "TensorRT-LLM always rounds": ("tensorrt-llm", {**YARN, "truncate": False, "attention_factor": 2.0}, yarn(), G4,
+        "rounds YaRN's limits"),
     "litgpt's ramp is inverted": ("litgpt", YARN, yarn(fast=1, slow=32), 1.0, "ramp is inverted"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -20,12 +20,9 @@ ULP = 2.0**-23
 
 YARN: dict[str, Any] = {"scaling": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
 LONGROPE: dict[str, Any] = {
-    "scaling": "longrope",
-    "original_max_position_embeddings": 64,
-    "max_position_embeddings": 1024,
-    "short_factor": [1.0] * 4,
-    "long_factor": [2.0] * 4,
-}
+    "scaling": "longrope", "original_max_position_embeddings": 64, "max_position_embeddings": 1024,
+    "short_factor": [1.0] * 4, "long_factor": [2.0] * 4,
+}  # fmt: skip
 
 
 def scheme(case: str, runtime: str) -> Rope:

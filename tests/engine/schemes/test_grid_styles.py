@@ -110,40 +110,28 @@ def pixtral(h: int, w: int) -> list[float]:
 
 
 ADDED: dict[str, tuple[dict, Callable[..., list[float]]]] = {
-    "mae": (
-        {"grid": (2, 3), "dim": 8, "base": 500.0, "keep": 2},
-        lambda h, w: halves(angles(w, 4, 500.0)) + halves(angles(h, 4, 500.0)),
-    ),
-    "sd3": (
-        {"grid": (6, 9), "dim": 16, "grid_base": (4,), "grid_scale": (0.3,)},
-        lambda h, w: halves(angles(w / (9 / 4) / 0.3, 8)) + halves(angles(h / (6 / 4) / 0.3, 8)),
-    ),
-    "cogvideox": (
-        {"grid": (2, 3, 5), "dim": 32, "grid_scale": (1.0, 1.875, 1.875)},
-        lambda t, h, w: halves(angles(t, 8)) + halves(angles(w / 1.875, 12)) + halves(angles(h / 1.875, 12)),
-    ),
-    "detr": (
-        {"grid": (3, 8), "dim": 24},
-        lambda h, w: interleaved(angles(detr(h, 3), 12)) + interleaved(angles(detr(w, 8), 12)),
-    ),
+    "mae": ({"grid": (2, 3), "dim": 8, "base": 500.0, "keep": 2},
+        lambda h, w: halves(angles(w, 4, 500.0)) + halves(angles(h, 4, 500.0))),
+    "sd3": ({"grid": (6, 9), "dim": 16, "grid_base": (4,), "grid_scale": (0.3,)},
+        lambda h, w: halves(angles(w / (9 / 4) / 0.3, 8)) + halves(angles(h / (6 / 4) / 0.3, 8))),
+    "cogvideox": ({"grid": (2, 3, 5), "dim": 32, "grid_scale": (1.0, 1.875, 1.875)},
+        lambda t, h, w: halves(angles(t, 8)) + halves(angles(w / 1.875, 12)) + halves(angles(h / 1.875, 12))),
+    "detr": ({"grid": (3, 8), "dim": 24},
+        lambda h, w: interleaved(angles(detr(h, 3), 12)) + interleaved(angles(detr(w, 8), 12))),
     "timm": ({"grid": (3, 4), "dim": 16}, lambda h, w: halves(angles(h, 8) + angles(w, 8))),
-}
+}  # fmt: skip
 ROTARY: dict[str, tuple[dict, Callable[..., list[float]]]] = {
     "flux": ({"grid": (2, 3), "dim": 64}, lambda h, w: angles(0, 8) + angles(h, 28) + angles(w, 28)),
-    "hunyuan-video": (
-        {"grid": (2, 3, 2), "dim": 32},
-        lambda t, h, w: angles(t, 4, 256.0) + angles(h, 14, 256.0) + angles(w, 14, 256.0),
-    ),
+    "hunyuan-video": ({"grid": (2, 3, 2), "dim": 32},
+        lambda t, h, w: angles(t, 4, 256.0) + angles(h, 14, 256.0) + angles(w, 14, 256.0)),
     "wan": ({"grid": (2, 3, 4), "dim": 128}, lambda t, h, w: angles(t, 44) + angles(h, 42) + angles(w, 42)),
     "llama4-vision": ({"grid": (3, 2), "dim": 16}, lambda h, w: angles(w + 1, 8) + angles(h + 1, 8)),
     "dinov3": ({"grid": (3, 4), "dim": 16}, dinov3),
     "pixtral": ({"grid": (2, 5), "dim": 16, "base": 777.0}, pixtral),
-    "eva": (
-        {"grid": (3, 2), "dim": 8, "grid_base": (16.0,)},
-        lambda h, w: angles(h * 16 / 3, 4) + angles(w * 16 / 2, 4),
-    ),
+    "eva": ({"grid": (3, 2), "dim": 8, "grid_base": (16.0,)},
+        lambda h, w: angles(h * 16 / 3, 4) + angles(w * 16 / 2, 4)),
     "qwen2-vl": ({"grid": (2, 4, 6), "dim": 8}, lambda t, a, b, c, d: angles(2 * a + c, 4) + angles(2 * b + d, 4)),
-}
+}  # fmt: skip
 """What the tables of other projects leave open: other sizes, bases and scales, and styles of which there is none."""
 
 
@@ -245,10 +233,7 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
     )
     assert not result
     known = {"glm-image": "style is sam2", "positional-encodings-2d": "style is mae"}  # whose axes are w and h
-    known |= {
-        "torchtune": "rows are in another order",
-        "sam2": "style is eva",
-    }  # square tiles; h and w
+    known |= {"torchtune": "rows are in another order", "sam2": "style is eva"}  # square tiles; h and w
     assert re.search(known.get(name, "positions are those of the axes (t,)?w,h"), " ".join(result.diagnosis))
 
 

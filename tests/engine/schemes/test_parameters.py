@@ -34,20 +34,15 @@ TAKEN = {
 }
 NINES = "9" * 37 + "…"
 TEXTS_REFUSED = {
-    COUNT: [
-        *((text, text) for text in ("0", "-1", str(2**63))),
+    COUNT: [*((text, text) for text in ("0", "-1", str(2**63))),
         *((text, repr(text)) for text in ("4.0", "", "four", "0x10")),
-        *((text, NINES) for text in ("9" * 41, "9" * 10**6)),
-    ],
+        *((text, NINES) for text in ("9" * 41, "9" * 10**6))],
     EVEN: [("7", "7")],
-    SIZE: [
-        *((text, text) for text in ("nan", "inf", "-inf", "0", "257")),
-        ("1e999", "inf"),
-        ("x" * 99, repr("x" * 40)),
-    ],
+    SIZE: [*((text, text) for text in ("nan", "inf", "-inf", "0", "257")), ("1e999", "inf"),
+        ("x" * 99, repr("x" * 40))],
     ANY: [("", "''")],
     WORD: [("halve", "'halve'")],
-}
+}  # fmt: skip
 RULES = {
     COUNT: "it must be a whole number from 1 to 2^40",
     EVEN: "it must be an even whole number from 2 to 65,536",

@@ -79,38 +79,20 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
     ("found", "spec", "words"),
     [
         (Sinusoidal(grid=(6, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 6), dim=32, style="mae"), "grid is 6x4"),
-        (
-            Sinusoidal(grid=(4, 6), dim=32, style="vit-mae"),
-            Sinusoidal(grid=(4, 6), dim=32, style="mae"),
-            "style is vit-mae (the spec says mae)",
-        ),
-        (
-            Sinusoidal(grid=(4, 4), dim=32, style="mae"),
-            Sinusoidal(grid=(4, 4), dim=32, style="mae", keep=1),
-            "keep is 0 (the spec says 1)",
-        ),
-        (
-            Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(4.0,)),
-            Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(8.0,)),
-            "grid_base is 4 (the spec says 8)",
-        ),
-        (
-            Rope(positions=PLACES[[0, 2, 1]], **MROPE),
-            Rope(positions=PLACES, **MROPE),
-            "positions are those of the axes t,w,h (the spec says t,h,w)",
-        ),
-        (
-            Rope(positions=PLACES, **{**MROPE, "mrope_section": (24, 24, 16)}),
-            Rope(positions=PLACES, **MROPE),
-            "mrope_section is 24,24,16 (the spec says 16,24,24)",
-        ),
-        (
-            Rope(positions=PLACES, **MROPE, mrope_interleaved=True),
-            Rope(positions=PLACES, **MROPE),
-            "mrope_interleaved is true",
-        ),
+        (Sinusoidal(grid=(4, 6), dim=32, style="vit-mae"), Sinusoidal(grid=(4, 6), dim=32, style="mae"),
+            "style is vit-mae (the spec says mae)"),
+        (Sinusoidal(grid=(4, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 4), dim=32, style="mae", keep=1),
+            "keep is 0 (the spec says 1)"),
+        (Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(4.0,)),
+            Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(8.0,)), "grid_base is 4 (the spec says 8)"),
+        (Rope(positions=PLACES[[0, 2, 1]], **MROPE), Rope(positions=PLACES, **MROPE),
+            "positions are those of the axes t,w,h (the spec says t,h,w)"),
+        (Rope(positions=PLACES, **{**MROPE, "mrope_section": (24, 24, 16)}), Rope(positions=PLACES, **MROPE),
+            "mrope_section is 24,24,16 (the spec says 16,24,24)"),
+        (Rope(positions=PLACES, **MROPE, mrope_interleaved=True), Rope(positions=PLACES, **MROPE),
+            "mrope_interleaved is true"),
     ],
-)
+)  # fmt: skip
 def test_known_mistakes_are_named(found: Scheme, spec: Scheme, words: str) -> None:
     assert words in said(found, spec)
 
@@ -154,11 +136,8 @@ HALVES = {name: np.tile(flipped(LARGE, 16, 16)[name], 2) for name in LARGE}
         (HALVES, replace(LARGE_SAM2, layout="halves"), "channels are in reverse order along each axis"),
         (flipped(LARGE, 32), LARGE_SAM2, "channels are in reverse order"),
         (on_axes((LARGE_W, 32), (LARGE_H, 32), base=500.0), LARGE_SAM2, "base is 500 (the spec says 10000)"),
-        (
-            flipped(on_axes((0 * H, 16), (H, 56), (W, 56)), 8, 28, 28),
-            FLUX,
-            "channels are in reverse order along each axis",
-        ),
+        (flipped(on_axes((0 * H, 16), (H, 56), (W, 56)), 8, 28, 28), FLUX,
+            "channels are in reverse order along each axis"),
         (on_axes((0 * H, 16), (W, 56), (H, 56)), FLUX, "positions are those of the axes t,w,h (the spec says t,h,w)"),
         (on_axes((0 * H, 16), (H, 56), (W + 1, 56)), FLUX, "positions along w are off by 1"),
         (on_axes((0 * H + 1, 16), (H, 56), (W, 56)), FLUX, "positions along t are off by 1"),
@@ -168,19 +147,13 @@ HALVES = {name: np.tile(flipped(LARGE, 16, 16)[name], 2) for name in LARGE}
         (on_axes((ROWS, 32), (ROWS, 32)), SAM2, "positions are 0, 1, 2, …, not those of the grid"),
         (on_axes((0 * H, 16), (ROWS, 56), (ROWS, 56)), FLUX, "positions are 0, 1, 2, …, not those of the grid"),
         (on_axes((W, 32), (H, 32), over=64), SAM2, "frequencies are over 64 channels (the spec says 32)"),
-        (
-            on_axes((0 * H, 32), (H, 48), (W, 48), over=128),
-            AXES,
-            "frequencies are over 128 channels (the spec says 32,48,48)",
-        ),
+        (on_axes((0 * H, 32), (H, 48), (W, 48), over=128), AXES,
+            "frequencies are over 128 channels (the spec says 32,48,48)"),
         (on_axes((0 * H, 32), (H, 48), (W, 48), base=1e6), AXES, "base is 1000000 (the spec says 10000)"),
-        (
-            on_axes((0 * H, 16), (H, 56), (W, 56)),
-            Rope(grid=(8, 12), dim=128, style="flux", grid_scale=(2.0,)),
-            "grid_scale is none (the spec says 2)",
-        ),
+        (on_axes((0 * H, 16), (H, 56), (W, 56)), Rope(grid=(8, 12), dim=128, style="flux", grid_scale=(2.0,)),
+            "grid_scale is none (the spec says 2)"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.sample(5)
 def test_positions_along_the_axes_of_a_grid(tables: dict[str, np.ndarray], spec: Scheme, words: str) -> None:
     reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]

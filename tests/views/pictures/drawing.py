@@ -37,12 +37,10 @@ TERMINALS = {
 
 
 def made(kind: str, *schemes: pecli.Scheme, request: PlotRequest | None = None, titled: bool = False) -> Picture:
-    """A picture of some schemes."""
     subjects = labelled([subject for scheme in schemes for subject in of_scheme(scheme)])
     picture = kinds.picture(kind, subjects, request or PlotRequest(300, 300))
     return Picture(title_of(subjects, picture.title), *list(vars(picture).values())[1:]) if titled else picture
 
 
 def plain(lines: list[str]) -> list[str]:
-    """Lines without their colours."""
     return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]

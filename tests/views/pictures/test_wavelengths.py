@@ -114,15 +114,12 @@ def test_of_dynamic_scaling_both_lengths_are_drawn() -> None:
     np.testing.assert_allclose(beyond.y, 2 * math.pi * base ** (np.arange(32) / 32), rtol=1e-9)
 
 
-def test_a_curve_is_marked_only_where_it_reaches_a_context() -> None:
+def test_curves_are_marked_and_stretched_only_where_they_reach() -> None:
     """Gemma 4's full layers rotate a quarter of their pairs, the slowest of which turns within 200 positions."""
     (chart,) = of_models("gemma-4-e4b", "llama-3-8b", "qwen3-8b").panels  # no pair is stretched
     full = next(curve for curve in chart.curves if "full" in curve.label)
     assert full.y[np.isfinite(full.y)].max() < 200
     assert not full.marks
-
-
-def test_pairs_that_do_not_rotate_have_no_stretch() -> None:
     rope = pecli.Rope(8, 8, scaling="proportional", partial_rotary_factor=0.25)
     (chart,) = made("wavelengths", rope).panels
     assert np.isfinite(chart.curves[0].y).tolist() == [True, False, False, False]
