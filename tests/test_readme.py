@@ -50,10 +50,18 @@ def test_every_command_is_in_the_readme(command: str) -> None:
     assert f"pecli {command}" in REFERENCE.read_text(encoding="utf-8")
 
 
-def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_example_and_examples_in_docstrings_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.S | re.M)
     exec(code.replace("10_000_000", "10_000"), {})
+    shown = 0
+    for path in sorted(ROOT.glob("pecli/**/*.py")):
+        if ">>> " in path.read_text(encoding="utf-8"):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            failed, tried = doctest.testmod(importlib.import_module(name))
+            assert failed == 0, name
+            shown += tried
+    assert shown > 20
 
 
 SAMPLES = sorted(path for path in (ROOT / "samples").glob("*") if path.suffix in (".sh", ".py"))
@@ -66,17 +74,6 @@ def test_every_sample_runs(sample: Path, tmp_path: Path, tmp_path_factory: pytes
     result = subprocess.run(words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     assert result.stdout
-
-
-def test_examples_in_docstrings_run() -> None:
-    shown = 0
-    for path in sorted(ROOT.glob("pecli/**/*.py")):
-        if ">>> " in path.read_text(encoding="utf-8"):
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            failed, tried = doctest.testmod(importlib.import_module(name))
-            assert failed == 0, name
-            shown += tried
-    assert shown > 20
 
 
 GALLERY = README.parent / "samples" / "gallery"

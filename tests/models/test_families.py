@@ -1,7 +1,5 @@
 """What configurations of families mean, and what families imply where a configuration is silent."""
 
-from typing import Any
-
 import pytest
 
 from pecli.errors import ParameterError
@@ -42,16 +40,7 @@ def test_sections_of_time_rows_and_columns() -> None:
         assert agrees(one({**config, "head_dim": 64}), {"mrope_section": None})  # a head that they do not fit
 
 
-NOTHING: list[tuple[dict[str, Any], str]] = [
-    *(({"model_type": name}, "") for name in ("jamba", "mamba", "longt5", "wibble")),
-    ({**LLAMA, "model_type": "kimi_linear", "qk_rope_head_dim": 64}, "no positional encoding"),
-    ({**LLAMA, "model_type": "glm5_next_text", "head_dim": 0, "qk_rope_head_dim": 0}, "qk_rope_head_dim is 0"),
-    (
-        {"model_type": "wav2vec2-bert", "rotary_embedding_base": 10000, "position_embeddings_type": "relative_key"},
-        "relative positions of its own kind",
-    ),
-    ({**LLAMA, "model_type": "kimi", "qk_rope_head_dim": 64, "mla_use_nope": True}, "no positional encoding"),
-]
+NOTHING = stored("tables.json")["nothing"]
 
 
 def test_no_encoding_at_all_is_said() -> None:

@@ -12,6 +12,7 @@ from pecli.cli.options import preset_names
 from pecli.errors import FileError, PecliError
 from pecli.models.find import load_config, load_model, named_model
 from pecli.models.presets import _by_key, _key, advice, find, presets
+from tests.models.facts import stored
 
 
 def test_files_and_folders(tmp_path: Path) -> None:
@@ -135,19 +136,7 @@ def test_no_two_presets_share_a_name() -> None:
     assert len(_by_key()) >= len(seen) >= len(presets()) >= 80
 
 
-NAMES = {
-    "llama3.1": "llama-3.1-8b",
-    "llama3.1:8b": "llama-3.1-8b",
-    "Llama-3.1-8B-Instruct": "llama-3.1-8b",
-    "META-LLAMA/LLAMA-3.3-70B-INSTRUCT": "llama-3.3-70b",
-    "Qwen/Qwen3-Next-80B-A3B-Thinking": "qwen3-next-80b-a3b",
-    "qwen3_0.6b": "qwen3-0.6b",
-    "gpt-oss": "gpt-oss-20b",
-    "phi4": "phi-4",
-    "command-r+": "command-r-plus",
-    "CohereForAI/c4ai-command-r-v01": "command-r",
-    "flux.1-schnell": "flux.1-dev",
-}
+NAMES = stored("tables.json")["names"]
 
 
 def test_names_are_found_offered_and_completed() -> None:

@@ -6,13 +6,12 @@ import math
 import os
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import pecli
 from pecli.models.find import load_model
-from tests.models.facts import agrees, by_layer, gguf, one
+from tests.models.facts import agrees, by_layer, gguf, one, stored
 
 QWEN = {"context_length": 131072, "embedding_length": 3584, "attention.head_count": 28, "rope.freq_base": 1e6,
         "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
@@ -81,43 +80,15 @@ def test_yarn_and_linear(tmp_path: Path) -> None:
     assert found.inverse_frequencies() == pytest.approx([1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14)
 
 
-UNTYPED = {name: item for name, item in GEMMA.items() if name != "rope.scaling.type"}
-
-
-def sliding(*row: Any) -> dict[str, tuple[Any, ...]]:
-    return {"full_attention": (256, 1e6, "linear", "halves"), "sliding_attention": (*row, "halves")}
-
-
-LAYERS = {  # what llama.cpp's source has for sliding layers: a base, scaling
-    "gemma3": (GEMMA, sliding(256, 1e4, "none")),
-    "gemma3 with a base": ({**GEMMA, "rope.freq_base_swa": 2e4}, sliding(256, 2e4, "none")),
-    "gemma4 with a smaller head": (
-        {**GEMMA, "rope.dimension_count_swa": 128, "attention.key_length_swa": 128},
-        sliding(128, 1e4, "none"),
-    ),
-    "olmo2": (GEMMA, sliding(256, 1e6, "none")),
-    "gpt-oss with a base": ({**GEMMA, "rope.freq_base_swa": 2e4}, sliding(256, 2e4, "linear")),
-    "gpt-oss": (GEMMA, {"": (256, 1e6, "linear", "halves")}),
-    "gemma3 without a window": ({**GEMMA, "attention.sliding_window": 0}, {"": (256, 1e6, "linear", "halves")}),
-    "llama, a factor without a type": (UNTYPED, {"": (256, 1e6, "linear", "interleaved")}),
-    "llama, a factor of 0": ({**UNTYPED, "rope.scaling.factor": 0.0}, {"": (256, 1e6, "none", "interleaved")}),
-    "bloom": ({"attention.head_count": 16, "attention.max_alibi_bias": 8.0}, {"": ("alibi", 16)}),
-    "bloom without a key": (SIZES, {"": ("alibi", 8)}),
-    "jina-bert-v2": (SIZES, {"": ("alibi", 8)}),
-    "refact": (SIZES, {"": ("alibi", 8)}),
-    "baichuan of 40 blocks": ({**SIZES, "block_count": 40}, {"": ("alibi", 8)}),
-    "baichuan of 32 blocks": ({**SIZES, "block_count": 32}, {"": (64, 1e4, "none", "interleaved")}),
-    "mpt": (SIZES, {"": ("learned", 2048, 512)}),
-    "gpt2": (SIZES, {"": ("learned", 2048, 512)}),
-    "mamba": (SIZES, {}),
-}
+LAYERS = stored("tables.json")["gguf"]
+"""Of an architecture: what llama.cpp's source has for sliding layers, a base and scaling, where the file is silent."""
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_of_an_architecture(tmp_path: Path, name: str) -> None:
     values, expected = LAYERS[name]
     path = gguf(tmp_path / "m.gguf", name.partition(" ")[0].rstrip(","), values)
-    assert by_layer(path) == expected
+    assert {layer: [*row] for layer, row in by_layer(path).items()} == expected
     assert {each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"} <= {8.0}
 
 
@@ -231,13 +202,7 @@ def test_hostile_values(tmp_path: Path) -> None:
         pecli.load_config(path)
 
 
-MISSING: list[tuple[str, dict[str, Any], str]] = [
-    ("", {}, "has no general.architecture"),
-    ("llama", {}, "has no rope.dimension_count"),
-    ("bloom", {}, "has no number of attention heads"),
-    ("gpt2", {"embedding_length": 512}, "has no number of positions"),
-    ("gpt2", {"context_length": 512}, "has no width"),
-]
+MISSING = stored("tables.json")["gguf without"]
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

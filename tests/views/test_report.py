@@ -147,12 +147,14 @@ def test_models_without_rope_show_what_they_have(pictures: list[Picture], model:
     assert page.count("<figure") == len(pictures) == (model == "whisper-tiny")
 
 
-def test_several_models_are_on_one_chart(pictures: list[Picture]) -> None:
+def test_several_models_are_on_one_chart_and_tables_are_identified(pictures: list[Picture]) -> None:
     for name in ("one", "other"):
         Path(name).mkdir()
         Path(name, "config.json").write_text(json.dumps(CONFIG))
     assert "Wavelengths of all models</h2>" in report("one", "other")
     assert [curve.label for curve in pictures[-1].panels[0].curves] == ["one, 8,192 → 65,536", "other, 8,192 → 65,536"]
+    np.save("pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
+    assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")
 
 
 def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, pictures: list[Picture]) -> None:
@@ -194,8 +196,3 @@ def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
     Page(page)
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
-
-
-def test_a_table_without_a_spec_is_identified(pictures: list[Picture]) -> None:
-    np.save("pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
-    assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")

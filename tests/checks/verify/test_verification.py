@@ -173,12 +173,17 @@ def test_a_failed_result_is_false() -> None:
     assert (bool(found), repr(found)[:27]) == (found.agree, "<RuntimeComparison passed: ")
 
 
-def test_raise_if_failed_says_what_the_command_prints() -> None:
+def test_raise_if_failed_and_repr_say_why() -> None:
     pecli.verify(ROPE.tables(), ROPE).raise_if_failed()
     with pytest.raises(CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"):
         pecli.verify(ROPE.tables(), OTHER).raise_if_failed()
     with pytest.raises(AssertionError, match="DIFFERENT"):
         pecli.diff(ROPE.tables(), OTHER.tables()).raise_if_failed()
+    failed = repr(pecli.verify(ROPE.tables(), OTHER))
+    assert failed.startswith("<Verification failed: rope; ")
+    assert "base is 10000" in failed
+    assert "None" not in failed
+    assert repr(pecli.diff(ROPE.tables(), ROPE.tables())) == "<Difference passed>"
 
 
 def test_a_printed_result_is_what_the_command_prints(pecli_cli: Any, tmp_path: Path) -> None:
@@ -192,11 +197,3 @@ def test_a_printed_result_is_what_the_command_prints(pecli_cli: Any, tmp_path: P
     audit = pecli.audit(ROPE, recipes=("float32",))
     assert "float32" in str(audit)
     assert len(repr(audit)) < 200
-
-
-def test_a_repr_is_short_and_says_why() -> None:
-    failed = repr(pecli.verify(ROPE.tables(), OTHER))
-    assert failed.startswith("<Verification failed: rope; ")
-    assert "base is 10000" in failed
-    assert "None" not in failed
-    assert repr(pecli.diff(ROPE.tables(), ROPE.tables())) == "<Difference passed>"
