@@ -18,9 +18,6 @@ QWEN = {"context_length": 131072, "embedding_length": 3584, "attention.head_coun
         "rope.scaling.original_context_length": 32768}  # fmt: skip
 PHI = {"rope.dimension_count": 4, "rope.scaling.type": "longrope", "rope.scaling.original_context_length": 4096,
        "rope.scaling.attn_factor": 1.25}  # fmt: skip
-GEMMA = {"context_length": 131072, "embedding_length": 2560, "attention.head_count": 8, "attention.key_length": 256,
-         "attention.sliding_window": 1024, "rope.freq_base": 1e6, "rope.scaling.type": "linear",
-         "rope.scaling.factor": 8.0}  # fmt: skip
 LLAMA_3_1 = {"context_length": 131072, "embedding_length": 4096, "attention.head_count": 32,
              "rope.dimension_count": 128, "rope.freq_base": 500000.0}  # fmt: skip
 SIZES = {"embedding_length": 512, "attention.head_count": 8, "context_length": 2048}
