@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks import plain, plain_fields
-from pecli.checks.tolerance import DRIFT
+from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.engine.arrays import Array, Floats, Indices, Positions, as_dtype, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition, results_in_order
@@ -131,7 +131,7 @@ def audit(
         raise KindError("recipes", repr(recipes), "it must be the name of a recipe, or several")
     exact = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
     tables = {recipe: _computed(scheme, recipe, scheme.dtype) for recipe in chosen}
-    return measure(scheme, exact, tables, tolerance, on_block=on_block)
+    return measure(scheme, exact, tables, ERROR.check("tolerance", tolerance), on_block=on_block)
 
 
 def _computed(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:

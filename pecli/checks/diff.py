@@ -230,10 +230,11 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
     if ours.shape == theirs.shape and (not waves or (ours.dtype.kind in "iu") == (theirs.dtype.kind in "iu")):
         theirs = np.asarray(theirs, order="C")
         part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs), name=name)
-        straight: Reading | None = Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None)
-        if role_of(name) in PLURALS and straight and not straight.is_near:  # as many frequencies as positions
+        straight = Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None)
+        if role_of(name) in PLURALS and not straight.is_near:  # perhaps as many frequencies as positions
             turned = best_reading(theirs, _targets(name, ours, waves, lines), lines=lines)
-            straight = turned if turned is not None and turned.is_near else straight
+            if turned is not None and turned.transposed and turned.is_near:
+                return replace(fit, reading=turned)
         return replace(fit, reading=straight)
     sides = [(False, ours, theirs), (True, theirs, ours)]
     for reads_a, expected, found in sorted(sides, key=lambda side: side[1].dtype.kind in "iu"):

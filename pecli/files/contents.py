@@ -167,23 +167,22 @@ class LoadedFile:
         return replace(self, tensors={**self.tensors, **rounded})
 
 
-class JsonError(ValueError):
-    """What is wrong with a text that should be JSON, as words that follow its name."""
-
-
-def parsed_json(data: bytes | str, *, finite: bool = True, max_depth: int | None = None) -> Any:
-    """JSON in which no object has a key twice and, unless said, numbers are finite; a JsonError where it is none."""
+def parsed_json(
+    data: bytes | str, error: Callable[[str], FileError], *, finite: bool = True, max_depth: int | None = None
+) -> Any:
+    """JSON in which no object has a key twice and, unless said, numbers are finite. `error` makes that of another text:
+    of what is wrong with it, in words that follow its name."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entries = dict(pairs)
         if len(entries) < len(pairs):
             names = sorted(name for name, _ in pairs)
-            raise JsonError(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
+            raise error(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
         return entries
 
     def number(literal: str) -> float:
         if not math.isfinite(value := float(literal)):
-            raise JsonError(f"holds {quoted(literal)}, a number out of range")
+            raise error(f"holds {quoted(literal)}, a number out of range")
         return value
 
     hooks: Any = {"parse_float": number, "parse_constant": number} if finite else {}
@@ -192,18 +191,16 @@ def parsed_json(data: bytes | str, *, finite: bool = True, max_depth: int | None
         if max_depth is not None:  # brackets in texts count, too
             steps = ({"{": 1, "[": 1, "}": -1, "]": -1}.get(letter, 0) for letter in text)
             if max(accumulate(steps), default=0) > max_depth:
-                raise JsonError(f"is nested more than {max_depth} levels deep")
+                raise error(f"is nested more than {max_depth} levels deep")
         return json.loads(text, object_pairs_hook=unique, **hooks)
-    except JsonError:
-        raise
     except RecursionError:
-        raise JsonError("is nested too deeply") from None
+        raise error("is nested too deeply") from None
     except json.JSONDecodeError as problem:
-        raise JsonError(f"is not JSON: {problem.msg} in line {problem.lineno}") from None
+        raise error(f"is not JSON: {problem.msg} in line {problem.lineno}") from None
     except UnicodeDecodeError:
-        raise JsonError("is not UTF-8 text") from None
+        raise error("is not UTF-8 text") from None
     except ValueError:  # thousands of digits
-        raise JsonError("is not JSON that can be read") from None
+        raise error("is not JSON that can be read") from None
 
 
 _OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
@@ -248,10 +245,7 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | Non
     """The spec in a file's metadata, if there is one: scheme, parameters, version and sha256."""
     if KEY not in metadata:
         return None
-    try:
-        spec = parsed_json(metadata[KEY], max_depth=MAX_DEPTH)
-    except JsonError as problem:
-        raise FileError(path, f"its pecli metadata {problem}") from None
+    spec = parsed_json(metadata[KEY], lambda said: FileError(path, f"its pecli metadata {said}"), max_depth=MAX_DEPTH)
     if not isinstance(spec, dict) or not isinstance(spec.get("parameters", {}), dict):
         part = "the parameters in " if isinstance(spec, dict) else ""
         raise FileError(path, f"{part}its pecli metadata are not a JSON object")

@@ -13,7 +13,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, ArrayLike, numbers
 from pecli.errors import FileError, KindError, failure, listed, path_of, quoted
-from pecli.files.contents import INDEX, JSON_FORM, START, JsonError, LoadedFile, parsed_json, read_contents
+from pecli.files.contents import INDEX, JSON_FORM, START, LoadedFile, parsed_json, read_contents
 from pecli.files.npy import ARRAY_NAME
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | ArrayLike | Any
@@ -144,11 +144,7 @@ def _indexed(path: str) -> Shards:
     contents = read_contents(path)
     too_large = f"is larger than {MAX_INDEX >> 20} MB, too large for an index"
     contents.refuse_if(len(contents.data) > MAX_INDEX, too_large)
-    try:
-        index = parsed_json(bytes(contents.data))
-    except JsonError as problem:
-        raise contents.error(str(problem)) from None
-    match index:
+    match parsed_json(bytes(contents.data), contents.error):
         case {"weight_map": dict(weights)} if {*map(type, weights.values())} == {str}:
             by_file: dict[str, list[str]] = {}
         case _:
@@ -208,7 +204,10 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
         return path, open_tensors(path)
-    named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
+    try:
+        named = dict(given.items()) if isinstance(given, Mapping) else {ARRAY_NAME: given}
+    except Exception as problem:  # of whoever wrote that mapping
+        raise KindError("arrays", f"a {type(given).__name__}", "its items cannot be had") from problem
     for name in named:
         if not isinstance(name, str):
             raise KindError("name", quoted(name), "the names of arrays must be texts")

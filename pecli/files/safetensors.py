@@ -9,7 +9,7 @@ from typing import Any
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents, JsonError, LoadedFile, parsed_json
+from pecli.files.contents import Contents, LoadedFile, parsed_json
 from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, file_order, is_text, provenance, write_blocks
 
 ALIGNMENT = 8
@@ -90,10 +90,7 @@ def read(contents: Contents) -> LoadedFile:
     text = bytes(contents.data[8 : 8 + length])
     contents.refuse_if(len(text) < length, f"is truncated: its header should have {length} bytes")
     contents.refuse_if(text.count(b'"') > MAX_QUOTES, f"has more than {MAX_TENSORS} tensors and texts in its header")
-    try:
-        entries = parsed_json(text)
-    except JsonError as problem:
-        raise contents.error(f"has a broken header, which {problem}") from None
+    entries = parsed_json(text, lambda said: contents.error(f"has a broken header, which {said}"))
     metadata = entries.pop(METADATA, {}) if isinstance(entries, dict) else None
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise contents.error("has a broken header: it is no JSON object, or its metadata are not texts by name")

@@ -23,7 +23,7 @@ import numpy as np
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
 from pecli.engine.table import Table, results_in_order
 from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import CHUNK, JSON_FORM, Contents, JsonError, LoadedFile, parsed_json
+from pecli.files.contents import CHUNK, JSON_FORM, Contents, LoadedFile, parsed_json
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, compact, is_text
 
@@ -316,10 +316,7 @@ def read_json(contents: Contents) -> LoadedFile:
     text = _whole_text(contents)
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
     contents.refuse_if(count > MAX_LISTS, f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
-    try:
-        value = parsed_json(text, finite=False)
-    except JsonError as problem:
-        raise contents.error(str(problem), JSON_FORM) from None
+    value = parsed_json(text, lambda said: contents.error(said, JSON_FORM), finite=False)
     match value:
         case {"tensors": dict(tensors)}:
             contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, JsonError, parsed_json
+from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, parsed_json
 from pecli.models import presets
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -178,11 +178,12 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
     if len(data) > MAX_CONFIG_BYTES:
         raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
     kind = "YAML" if path.lower().endswith((".yaml", ".yml")) else "JSON"
-    try:  # infinities are read, which hybrid models have in time_step_limit, and refused where such a key matters here
-        found = _parse_yaml(path, data) if kind == "YAML" else parsed_json(data, finite=False, max_depth=MAX_DEPTH)
-    except JsonError as problem:
-        advice = "a config.json is wanted" if str(problem).startswith("is not ") else ""
-        raise FileError(path, str(problem), advice) from None
+
+    def error(said: str) -> FileError:
+        return FileError(path, said, "a config.json is wanted" if said.startswith("is not ") else "")
+
+    # infinities are read, which hybrid models have in time_step_limit, and refused where such a key matters here
+    found = _parse_yaml(path, data) if kind == "YAML" else parsed_json(data, error, finite=False, max_depth=MAX_DEPTH)
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise FileError(path, f"is {kind}, but not an object", "a config.json is wanted")
     return found

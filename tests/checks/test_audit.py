@@ -124,3 +124,9 @@ def test_progress_adds_up():
     audit(scheme, ["bfloat16-positions", "float16-table"], on_block=seen.append)
     assert len(seen) > 1
     assert sum(seen) == 20000
+
+
+@pytest.mark.parametrize("tolerance", ["x", float("nan"), -1])
+def test_a_tolerance_of_an_audit_is_a_number(tolerance):
+    with pytest.raises(ValueError, match="a finite number of at least 0"):
+        audit(Rope(8, 8), tolerance=tolerance)

@@ -66,6 +66,11 @@ def test_a_mistake_is_named(mistake) -> None:
     assert result.as_json()["explanations"][0]["text"] in result.diagnosis
 
 
+def test_columns_that_are_doubled_otherwise_are_named_by_the_files() -> None:
+    (found,) = differ({"cos": joined(COS, COS)}, {"cos": woven(COS, COS)}).explanations
+    assert found.edits == (edits.Layout("halves", "interleaved"),)
+
+
 def test_two_mistakes_are_named() -> None:
     layout = edits.Layout("interleaved", "halves")
     for b, both in ((joined(COS, SIN), {layout, edits.Swapped()}), (-joined(SIN, COS), {layout, edits.Negated("all")})):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.checks import identify as identification
 from pecli.engine.table import table_of
 from pecli.explain.edits import Mask, Negated, Repeated, RowsWrong
 from pecli.files import save_tables
@@ -338,3 +339,21 @@ def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
     assert pecli.identify(batch).identified
     batch[1, 0, 0, 7] += 1
     assert not pecli.identify(batch).identified
+
+
+def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered = []
+    limit = identification.time_limit
+    monkeypatch.setattr(identification, "time_limit", lambda: entered.append(1) or limit())
+    noise = np.random.default_rng(3).normal(size=(2, 64, 32)).astype(np.float32)
+    assert not pecli.identify({"cos": noise[0], "sin": noise[1]})
+    assert len(entered) == 1
+
+
+def test_a_mapping_whose_items_cannot_be_had_is_refused() -> None:
+    class Broken(dict[str, Any]):
+        def items(self) -> Any:
+            raise OSError("the device is gone")
+
+    with pytest.raises(TypeError, match="a Broken; its items cannot be had"):
+        pecli.identify(Broken(cos=np.ones((2, 2))))
