@@ -163,6 +163,24 @@ def _unscaled(encoding: Encoding) -> dict[str, Any]:
     return {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
 
 
+def _trained_length(found: ModelEncodings, encoding: Encoding, length: int) -> int:
+    """How many positions a model has without any scaling; refuses a length that it has as it is."""
+    own, stated = encoding.parameters["scaling"], encoding.parameters.get("original_max_position_embeddings")
+    if stated is None and found.context is not None:  # which counts the stretched positions of a linear scaling
+        stated = found.context / (encoding.parameters["factor"] if own == "linear" else 1)
+    if stated is None:
+        rule = "it does not say for how many positions it was trained"
+        raise ParameterError("model", "without max_position_embeddings", rule, "add that key to its config")
+    original = int(stated)
+    stretched = original * float(encoding.parameters["factor"]) if own in ("yarn", "linear", "llama3") else original
+    longest = int(max(original, stretched, found.context or 0))
+    if length <= longest:
+        scaled = "" if own == "none" else f", with its own {own} scaling"
+        rule = f"{found.file} has {longest:,} positions as it is{scaled}"
+        raise ParameterError("to", length, rule, "name a longer context")
+    return original
+
+
 def extend(model: Model, to: int, method: str | None = None, *, layer_type: str | None = None) -> Extension:
     """The settings that stretch a model's context to `to` positions, and what runtimes make of them.
 
@@ -176,20 +194,7 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     length = TO.check("to", to)
     ropes = rotary_layers(found, layer_type, "it has no rotary encoding to stretch")
     encoding = max(ropes, key=lambda each: float(each.parameters["base"]))  # whose layers see the whole context
-    own = encoding.parameters["scaling"]
-    stated = encoding.parameters.get("original_max_position_embeddings")
-    if stated is None and found.context is not None:  # which counts the stretched positions of a linear scaling
-        stated = found.context / (encoding.parameters["factor"] if own == "linear" else 1)
-    if stated is None:
-        rule = "it does not say for how many positions it was trained"
-        raise ParameterError("model", "without max_position_embeddings", rule, "add that key to its config")
-    original = int(stated)
-    stretched = original * float(encoding.parameters["factor"]) if own in ("yarn", "linear", "llama3") else original
-    longest = int(max(original, stretched, found.context or 0))
-    if length <= longest:
-        scaled = "" if own == "none" else f", with its own {own} scaling"
-        rule = f"{found.file} has {longest:,} positions as it is{scaled}"
-        raise ParameterError("to", length, rule, "name a longer context")
+    own, original = encoding.parameters["scaling"], _trained_length(found, encoding, length)
     factor = length / original
     recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
     chosen = recommended if method is None else METHOD.check("method", method)
