@@ -163,9 +163,48 @@ def _unscaled(encoding: Encoding) -> dict[str, Any]:
     return {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
 
 
-def _trained_length(found: ModelEncodings, encoding: Encoding, length: int) -> int:
-    """How many positions a model has without any scaling; refuses a length that it has as it is."""
+def extend(model: Model, to: int, method: str | None = None, *, layer_type: str | None = None) -> Extension:
+    """The settings that stretch a model's context to `to` positions, and what runtimes make of them.
+
+    Without a method: the one that the family's makers use, else yarn.
+
+    >>> import pecli
+    >>> pecli.extend("qwen2.5-7b", 131072).rope_scaling
+    {'rope_type': 'yarn', 'factor': 4.0, 'original_max_position_embeddings': 32768}
+    """
+    found = find_model(None, model)
+    length = TO.check("to", to)
+    ropes = rotary_layers(found, layer_type, "it has no rotary encoding to stretch")
+    encoding = max(ropes, key=lambda each: float(each.parameters["base"]))  # whose layers see the whole context
+    own, original = encoding.parameters["scaling"], _original(found, encoding, length)
+    recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
+    chosen = recommended if method is None else METHOD.check("method", method)
+    reason = "" if method is not None else source or "yarn, which needs the least fine-tuning; the makers name none"
+    if method is not None and source and chosen != recommended:
+        reason = f"as asked; the makers use {recommended} ({source})"
+    family = family_of(found.model_type)
+    if family is not None and family.renamed[0] == "yarn" and chosen != "ntk":
+        rule = f"config.json of {family.name} takes no scaling but longrope, whose factors are searched for"
+        raise ParameterError("method", chosen, rule, "take ntk, which changes the base alone")
+    notes = [SHORT_PROMPTS[chosen].format(original=original)]
+    if own != "none":
+        notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
+    if own in FACTOR_TENSORS:
+        tensor = FACTOR_TENSORS[own]
+        notes.append(f"a .gguf of the model keeps its {own} factors in {tensor}, whatever llama.cpp's flags say")
+    lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
+    after = _stretched(encoding, chosen, original, length / original)
+    measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
+    settings = (original, length / original, encoding, after, measured, tuple(notes), lengths)
+    return Extension(found.file, length, chosen, reason, *settings)
+
+
+def _original(found: ModelEncodings, encoding: Encoding, length: int) -> int:
+    """How many positions the model has without any scaling; refuses a model that cannot be stretched to the length."""
     own, stated = encoding.parameters["scaling"], encoding.parameters.get("original_max_position_embeddings")
+    if own == "proportional":
+        rule = "no other scaling has its proportional frequencies, of which a part rotates"
+        raise ParameterError("model", found.file, rule)
     if stated is None and found.context is not None:  # which counts the stretched positions of a linear scaling
         stated = found.context / (encoding.parameters["factor"] if own == "linear" else 1)
     if stated is None:
@@ -181,54 +220,15 @@ def _trained_length(found: ModelEncodings, encoding: Encoding, length: int) -> i
     return original
 
 
-def extend(model: Model, to: int, method: str | None = None, *, layer_type: str | None = None) -> Extension:
-    """The settings that stretch a model's context to `to` positions, and what runtimes make of them.
-
-    Without a method: the one that the family's makers use, else yarn.
-
-    >>> import pecli
-    >>> pecli.extend("qwen2.5-7b", 131072).rope_scaling
-    {'rope_type': 'yarn', 'factor': 4.0, 'original_max_position_embeddings': 32768}
-    """
-    found = find_model(None, model)
-    length = TO.check("to", to)
-    ropes = rotary_layers(found, layer_type, "it has no rotary encoding to stretch")
-    encoding = max(ropes, key=lambda each: float(each.parameters["base"]))  # whose layers see the whole context
-    own, original = encoding.parameters["scaling"], _trained_length(found, encoding, length)
-    factor = length / original
-    recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
-    chosen = recommended if method is None else METHOD.check("method", method)
-    reason = "" if method is not None else source or "yarn, which needs the least fine-tuning; the makers name none"
-    if method is not None and source and chosen != recommended:
-        reason = f"as asked; the makers use {recommended} ({source})"
-    notes = [SHORT_PROMPTS[chosen].format(original=original)]
-    if own != "none":
-        notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
-    if own in FACTOR_TENSORS:
-        said = (
-            f"a .gguf of the model has its {own} factors in {FACTOR_TENSORS[own]}, which no flag of llama.cpp removes"
-        )
-        notes.append(f"{said}: convert the model again, with the new config")
-    lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
-    reads = family_of(found.model_type)
-    if reads is not None and reads.renamed[0] == "yarn" and chosen != "ntk":
-        rule = f"config.json of {reads.name} takes no scaling but longrope, whose factors are searched for"
-        raise ParameterError("method", chosen, rule, "take ntk, which changes the base alone")
-    if own == "proportional":
-        raise ParameterError(
-            "model", found.file, "no other scaling has its proportional frequencies, of which a part rotates"
-        )
-    plain = _unscaled(encoding)
-    kept = {name: encoding.parameters[name] for name in KEPT if encoding.sources.get(name, "default") != "default"}
+def _stretched(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
+    plain, own = _unscaled(encoding), encoding.parameters
+    given = [name for name in KEPT if own["scaling"] == "yarn" and encoding.sources.get(name, "default") != "default"]
     dim = Rope(1, **plain).rotary_dim
     scalings: dict[str, dict[str, Any]] = {
-        "yarn": {"factor": factor, "original_max_position_embeddings": original, **(kept if own == "yarn" else {})},
-        "linear": {"factor": factor},
-        "ntk": {"scaling": "none", "base": plain["base"] * factor ** (dim / (dim - 2))},
-        "dynamic": {"factor": factor, "max_position_embeddings": original},
+        "yarn": {"original_max_position_embeddings": original, **{name: own[name] for name in given}},
+        "linear": {},
+        "ntk": {"scaling": "none", "factor": None, "base": plain["base"] * factor ** (dim / (dim - 2))},
+        "dynamic": {"max_position_embeddings": original},
     }
-    after = replace(encoding, parameters={**plain, "scaling": chosen, **scalings[chosen]})
-    measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
-    return Extension(
-        found.file, length, chosen, reason, original, factor, encoding, after, measured, tuple(notes), lengths
-    )
+    parameters = {**plain, "scaling": method, "factor": factor, **scalings[method]}
+    return replace(encoding, parameters={name: value for name, value in parameters.items() if value is not None})

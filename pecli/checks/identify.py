@@ -19,7 +19,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
-from pecli.explain.search import recognise
+from pecli.explain.search import finished, recognise
 from pecli.explain.sinusoid_readings import groups
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import command_of, describe, lacking
@@ -32,9 +32,6 @@ FIRST_ROWS = 64  #: of a table of many, searched before all are
 MIN_ELEMENTS = 1 << 17  #: of a table for which that is worth it
 MEASURED_ROWS = 256  #: whose rounding errors are measured; those of all others are alike
 MAX_VECTOR = 1 << 13  #: elements of a vector that may be frequencies or slopes: no model has as many
-MAX_BEND = 1e-2  #: how far angles may be from multiples of the row, relative to the largest: bfloat16 rounds that much
-MIN_ANGLE = 2.0
-"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 MAX_TENSORS = 256  #: tensors that are looked at in one file
 _POSITIONAL = re.compile(
     r"(^|[^a-z])(pos|pe|wpe|rope|rotary|alibi|slopes?|inv_?freqs?|freqs?|cos|sin|relative|time_?embed\w*)([^a-z]|$)"
@@ -188,14 +185,10 @@ def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
         if reading.has_equal_copies:
             (_, cos), (_, sin) = reading.pairs().values()
             yield Layout("compact", "complex" if is_complex else reading.form.name), (cos, sin)
-    if array.ndim != 2 or len(array) < 3 or is_complex:
-        return
-    angles = widened(array)  # of which nobody has taken the cosine and the sine yet: lines, from row to row
-    with np.errstate(all="ignore"):
-        steps, largest = angles[1] - angles[0], np.abs(angles).max()
-        bent = np.abs(angles - angles[0] - np.arange(len(angles))[:, None] * steps).max()
-        if bent <= MAX_BEND * largest and steps.all() and largest > MIN_ANGLE:
-            yield Incomplete("angles"), (np.cos(angles), np.sin(angles))
+    angles = [sample(name, array, whole=True) for name in ("cos", "sin") if array.ndim == 2]  # of lines, row to row
+    taken = [one.values for each in angles for one in finished("angles", each)]
+    if len(taken) == 2:
+        yield Incomplete("angles"), (taken[0], taken[1])
 
 
 def _by_first_rows(name: str, array: Array) -> Match | None:

@@ -143,12 +143,7 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
 
 
 def _grid_parameters(
-    style: GridStyle,
-    grids: Sequence[tuple[int, ...]],
-    blocks: Sequence[AxisBlock],
-    waves: Complex,
-    keep: int,
-    limit: float,
+    style: GridStyle, grids: Sequence[Any], blocks: Sequence[AxisBlock], waves: Complex, keep: int, limit: float
 ) -> Iterator[dict[str, Any]]:
     """Those grids whose equal places have equal rows (points, pairs), with the numbers that may go with it."""
     steps = np.abs(np.diff(waves, axis=0))  # along a slow axis, rows are equal until the next place

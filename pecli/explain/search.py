@@ -91,9 +91,9 @@ def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], ato
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
     waves = [samples[name] for name in ("cos", "sin") if name in samples]
     for edit in map(kinds.Incomplete, kinds.INCOMPLETE if waves else ()):
-        done = {one.name: one for wave in waves for one in _finished(edit.found, wave)}
+        done = {one.name: one for wave in waves for one in finished(edit.found, wave)}
         whole = (sample(name, arrays[name], whole=True) for name in done)
-        tables = {one.name: one.values for wave in whole for one in _finished(edit.found, wave)}
+        tables = {one.name: one.values for wave in whole for one in finished(edit.found, wave)}
         if len(tables) < len(waves):
             continue
         size = max(1.0, *(float(np.abs(one.values).max()) for one in waves))  # of angles, say
@@ -105,7 +105,7 @@ def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], ato
             return
 
 
-def _finished(step: str, one: Sample) -> Iterator[Sample]:
+def finished(step: str, one: Sample) -> Iterator[Sample]:
     """The table after the step that is missing, if that is what it lacks."""
     values = one.values
     if values.ndim < 2 or np.iscomplexobj(values) or not np.isfinite(values).all():

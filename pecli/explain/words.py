@@ -55,7 +55,8 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
             return not hasattr(scheme, "cos_first")
         if isinstance(edit, Parameter):
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
-            return bool(factor or edit.name in ("position_axis", "inv_freq", "distance", "scheme", "slopes"))
+            before = edit.name == "offset" and scheme.first_position != edit.found  # positions below 0
+            return bool(factor or before or edit.name in ("position_axis", "inv_freq", "distance", "scheme", "slopes"))
         return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
     return tuple(edit for edit in edits if lacks(edit))

@@ -56,14 +56,3 @@ def test_a_model_with_two_kinds_of_layers(pecli_cli) -> None:
     single = pecli_cli(*words, "--layer-type", "sliding_attention", "--json").json
     assert single["recipes"] == found["layers"]["sliding_attention"]["recipes"]
     assert pecli_cli(*words, "-q").out == ""
-
-
-def test_tables_on_a_terminal(pecli_cli, monkeypatch) -> None:
-    """As wide as 80 characters, and nothing is cut."""
-    words = ("audit", "rope", "--seq-len", 3000, "--dim", 128, "--offset", 1046000, "--details")
-    plain = pecli_cli(*words)
-    monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
-    outcome = pecli_cli(*words)
-    assert outcome.code == 0
-    assert max(map(len, outcome.out.splitlines())) <= 80
-    assert outcome.out.replace("─", " ").split() == plain.out.split()

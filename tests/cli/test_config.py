@@ -42,13 +42,10 @@ def test_seq_len_reads_dynamic_scaling_there(pecli_cli) -> None:
     assert beyond[-1] == pytest.approx(at[-1] / 5)  # 4·256/128 − 3
 
 
-def test_the_worst_exit_code_counts_and_the_others_are_shown(pecli_cli) -> None:
+def test_several_models_are_shown_and_what_differs(pecli_cli) -> None:
     outcome = pecli_cli("config", "none.json", config(), config("b.json", head_dim=15), config("c.json"), "--json")
     assert (outcome.code, len(outcome.err.splitlines())) == (3, 2)
     assert [json.loads(line)["file"] for line in outcome.out.splitlines()] == ["config.json", "c.json"]
-
-
-def test_two_models_side_by_side_show_what_differs(pecli_cli) -> None:
     _, differences = pecli_cli("config", config("a.json"), config("b.json", rope_theta=1e4)).out.split("differences\n")
     assert ["base", "500000", "10000"] in [line.split() for line in differences.splitlines()]
     assert "head_dim" not in differences

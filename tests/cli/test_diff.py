@@ -59,13 +59,3 @@ def test_the_errors_are_drawn_when_asked_for(pecli_cli) -> None:
     outcome = pecli_cli("diff", "a.csv", "b.npz", "--plot", "-o", "x.svg")
     assert (outcome.code, outcome.err, "|A − B| of cos_sin" in outcome.out) == (1, "", True)
     assert Path("x.svg").read_bytes().startswith(b"<?xml")
-
-
-def test_rotated_keys_that_were_moved(pecli_cli) -> None:
-    keys = np.random.default_rng(0).normal(size=(8, 128)).astype(np.float32)
-    np.save("k.npy", pecli.apply(keys, "llama-2-7b"))
-    np.save("moved.npy", pecli.apply(keys, "llama-2-7b", offset=5))
-    words = ("diff", "k.npy", "moved.npy", "--model", "llama-2-7b", "--atol", "1e-3")
-    moved = pecli_cli(*words, "--plot", "-o", "x.svg")
-    assert (moved.code, "5" in moved.out, Path("x.svg").exists()) == (1, True, True)
-    assert pecli_cli(*words[:2], "k.npy", *words[3:]).code == 0

@@ -214,8 +214,3 @@ def test_help_in_a_pipe_is_as_wide_as_columns(pecli_cli, monkeypatch) -> None:
     start = next(k for k, line in enumerate(lines) if "[defaults]" in line)
     manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))
     assert [check["file"] for check in manifest["check"]] == ["dumps/cos.npy", "dumps/pe.npy", "rope.safetensors"]
-
-
-def test_what_cannot_fit_is_refused_before_it_is_begun(pecli_cli, here) -> None:
-    result = pecli_cli("sinusoidal", "--seq-len", 2**40, "--dim", 65536, "-o", "t.npy")
-    assert (result.code, "the disk has" in result.err, list(here.iterdir())) == (3, True, [])

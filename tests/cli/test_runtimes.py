@@ -14,16 +14,6 @@ def written(case: str) -> str:
     return "config.json"
 
 
-def test_json_and_a_picture(pecli_cli) -> None:
-    path = "drift.png"
-    found = pecli_cli("runtimes", "gpt-oss-20b", "--length", 256, "--json", "-o", path).json
-    assert Path(path).read_bytes()[:4] == b"\x89PNG"
-    assert (found["model"], found["length"], found["agree"]) == ("gpt-oss-20b", 256, False)
-    by_name = {each["runtime"]: each for each in found["layers"][0]["runtimes"]}
-    assert by_name["llama.cpp"]["first_beyond_tolerance"] == 4
-    assert by_name["vllm"]["departs"] is False
-
-
 def test_a_table_that_carries_its_runtime(pecli_cli) -> None:
     """The numbers are the runtime's own; the file verifies by itself, against the model, and against the options."""
     path, model = "rope.safetensors", ("--config", written("gpt-oss-20b"))

@@ -168,6 +168,7 @@ def test_the_reason_of_a_mistake(name: str) -> None:
 
 
 COMMANDS = [
+    (of_angles(np.outer(np.arange(1 - SHORT, 1), INV_FREQ)), BRIEF, "positions start at -255 (the spec says 0)", ""),
     ({"cos": brief()["sin"], "sin": brief()["cos"]}, BRIEF, "sin and cos are swapped", ""),
     (at_position(0), BRIEF, "all rows are at position 0", ""),
     (at_position(7), BRIEF, "all rows are at position 7", ""),

@@ -82,6 +82,7 @@ class TestRotaryApply:
         near(new_q, rotated(q, [2]))
         near(new_k, rotated(k, range(2, 6)))
         assert (new_q.dtype, new_k.dtype) == (np.float64, BF16)
+        near(RotaryPosEmbedding().apply(q, k)[0], rotated(q, [0]))
 
     @both_layouts
     def test_gradients(self, interleaved):

@@ -196,10 +196,11 @@ def models() -> Iterator[tuple[str, Any]]:
 
 def rule(shape: list[int], config: Any) -> list[Any] | None:
     rows, columns = shape
-    given = {name: getattr(config, name, None) for name in (*ROWS.split(), *DIMS.split())}
-    dim = next((name for name in DIMS.split() if given[name] == columns), None)
+    names = [name for name in (*ROWS.split(), *DIMS.split()) if name not in config.attribute_map]  # as files have them
+    given = {name: getattr(config, name, None) for name in names}
+    dim = next((name for name in DIMS.split() if given.get(name) == columns), None)
     for name in ROWS.split():
-        if dim and isinstance(given[name], int) and 0 <= rows - given[name] <= 2:
+        if dim and isinstance(given.get(name), int) and 0 <= rows - given[name] <= 2:
             return [name, rows - given[name], dim]
     image, patch = getattr(config, "image_size", None), getattr(config, "patch_size", None)
     (height, width), (tall, wide) = (

@@ -264,8 +264,8 @@ def test_a_cache_that_was_moved_against_another(pecli_cli, tmp_path) -> None:
     np.save(tmp_path / "b.npy", rotated(cache, np.full(LENGTH, 4)).astype(np.float32))
     (tmp_path / "config.json").write_text(json.dumps(config()))
     words = ("--model", tmp_path / "config.json", "--atol", "1e-4")
-    moved = pecli_cli("diff", tmp_path / "a.npy", tmp_path / "b.npy", *words)
-    assert (moved.code, "B is A moved by 4 positions" in moved.out) == (1, True)
+    moved = pecli_cli("diff", tmp_path / "a.npy", tmp_path / "b.npy", *words, "--plot", "-o", tmp_path / "x.svg")
+    assert (moved.code, "B is A moved by 4 positions" in moved.out, (tmp_path / "x.svg").exists()) == (1, True, True)
     assert pecli_cli("diff", tmp_path / "a.npy", tmp_path / "a.npy", *words).code == 0
 
 

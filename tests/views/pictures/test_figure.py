@@ -305,12 +305,9 @@ def test_pairs_turn_in_a_gif(scheme: pecli.Rope, pairs: tuple[int, ...] | None, 
                 assert np.angle(turned) == pytest.approx(0, abs=0.01)
 
 
-def test_text_in_vector_figures_is_text(tmp_path: Path) -> None:
+def test_text_stays_text_and_charts_of_the_same_points_have_the_same_ends(tmp_path: Path) -> None:
     assert b">costs $5 and $6 \xe4\xbd\x8d\xe7\xbd\xae" in drawn(tmp_path, "x.svg")
     assert b"/Type /Font" in drawn(tmp_path, "x.pdf")
-
-
-def test_charts_of_the_same_points_have_the_same_ends_gaps_or_not() -> None:
     curves = [Curve("", X, X + 1), Curve("", X, np.where(X > 9, X, np.nan))]
     one, other = render(Picture("", [Chart("", [curve]) for curve in curves], 2)).axes
     assert one.get_xlim() == other.get_xlim() == pytest.approx((-0.49, 49.49))
