@@ -246,8 +246,9 @@ class _Errors:
             self._fail(off.reshape(shape), start)
 
     def _screen(self, ours: Array, theirs: Array, start: int, off: Array, places: Array) -> Array:
-        """Set what is out of tolerance, and return the places whose errors may be the largest so far, or are not
-        finite. Floats that are n units of p bits apart have a relative error of more than n / (2^p + n).
+        """Set what is out of tolerance, and return the places to look at one by one: where that is a matter of units,
+        where errors may be the largest so far, or are not finite. Floats that are n units of p bits apart have a
+        relative error of more than n / (2^p + n).
         """
         tolerance, result = self.tolerance, self.result
         size = widened(ours)
@@ -256,7 +257,7 @@ class _Errors:
             return places
         np.abs(size, out=size)
         np.greater(error, tolerance.atol + tolerance.rtol * size if tolerance.rtol else tolerance.atol, out=off)
-        if tolerance.max_ulp and off.any():
+        if off.any() and (tolerance.max_ulp or ours.dtype != theirs.dtype):  # they may be as near as the dtype has them
             return places
         units = (result.max_ulp_error or 0) + (ours.dtype == theirs.dtype)  # else what is expected is rounded first
         ratio = np.divide(error, size, out=size)
@@ -285,7 +286,7 @@ class _Errors:
             if largest > known or (largest == known > 0 and self.worst is not None and place < self.worst):
                 self.worst, result.max_abs_error = place, largest
                 result.worst_ulp = None if ulps is None else int(ulps[at])
-                result.expected, result.found = ours[at].item(), theirs[at].item()
+                result.expected, result.found = +ours[at].item(), +theirs[at].item()  # booleans are counted
             result.max_rel_error = max(result.max_rel_error or 0.0, relative)
             result.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
             result.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))

@@ -20,7 +20,7 @@ from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import PecliError, bracketed
+from pecli.errors import FileError, PecliError, bracketed
 from pecli.explain.forms import Form, halved
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.load import Given, opened
@@ -84,7 +84,15 @@ def diff(
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
     if (forms := diff_forms(a, b, allowed)) is not None:
         return Difference(str(a), str(b), **forms)
-    (one, ours), (other, theirs) = opened(a), opened(b)
+    try:
+        one, ours = opened(a)
+    except FileError as problem:  # which the other file may have, too
+        try:
+            opened(b)
+        except FileError as second:
+            raise FileError(problem.path, f"{problem.problem}; {second}") from None
+        raise
+    other, theirs = opened(b)
     fits = _fits(ours, theirs)
     loose = allowed != EXACT  # within a tolerance, another dtype is none of the differences
     tensors = tuple(fit.compared(allowed, any_dtype=loose) for fit in fits)

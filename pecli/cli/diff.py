@@ -39,15 +39,18 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     """
     named = {name: allowed.pop(name) for name in ("config", "model", "layer_type")}
     tolerance = options.tolerance(allowed)
+    reasons = json or not quiet or output is not None
     if options.names_model(named):
         from pecli.checks.verify import verify
 
-        result: Any = verify(b, options.one_model(named["config"], named["model"]), tolerance, before=a, shift=0)
+        model = options.one_model(named["config"], named["model"])
+        more = {"before": a, "shift": 0, "layer_type": named["layer_type"]}
+        result: Any = verify(b, model, tolerance, reasons=reasons, **more)
         show: Any = check_results.show_verification
     else:
         if a.split(":")[0] == b.split(":")[0] == "-":
             raise ParameterError("A and B", "- and -", "standard input can be read once only")
-        reasons, show = json or not quiet or output is not None, check_results.show_difference
+        show = check_results.show_difference
         result = compare(a, b, tolerance, reasons=reasons)
     if output is not None:
         mistakes.save(output, [result], made_by(["diff", a, b], {**named, **allowed}))

@@ -117,7 +117,7 @@ def ulps_apart(a: Array, b: Array) -> AnyArray:
 
 def _ordinals(a: Array) -> AnyArray:
     """Floats numbered from zero, negative below; without branches, which random signs would make slow."""
-    bits = a.view(f"i{a.dtype.itemsize}")
+    bits = a.astype(a.dtype.newbyteorder("="), copy=False).view(f"i{a.dtype.itemsize}")
     below = bits >> (8 * a.dtype.itemsize - 1)  # −1 where negative, or else 0
     return np.asarray(((bits & np.iinfo(bits.dtype).max) ^ below) - below)
 
@@ -202,7 +202,11 @@ def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyA
     array = as_numpy(name, values)
     if dtype_name(array.dtype) not in dtypes:
         rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
-        advice = f"convert it first, as with {name}.astype('float32')" if name.isidentifier() else ""
+        advice = (
+            f"convert it first, as with {name}.astype('float32')"
+            if name.isidentifier() and array.dtype.kind != "c"
+            else ""
+        )
         raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice)
     return array
 

@@ -242,6 +242,20 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     assert {name: result[name] for name in wanted} == wanted
 
 
+def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> None:
+    monkeypatch.setattr("pecli.checks.compare.PIECE_BYTES", 1024)
+    expected = np.linspace(1, 2, 4096, dtype=np.float32).reshape(64, 64)
+    found = expected.astype(np.float16)
+    found[:, 3] = np.nextafter(found[:, 3], np.float16(3))
+    result = compare_arrays(expected, found, Tolerance(atol=1e-6), name="t", any_dtype=True)
+    assert (result.mismatched, result.max_ulp_error, result.where["columns"]) == (64, 1, [(3, 3)])
+
+
+def test_units_are_counted_in_any_byte_order() -> None:
+    expected = np.linspace(-1, 1, 100, dtype=">f4")
+    assert compared(expected, np.nextafter(expected, np.float32(2)).astype(">f4")).max_ulp_error == 1
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.bool_, np.complex64, np.complex128])
 @pytest.mark.parametrize("few", [1, 3, 900])
 def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:

@@ -54,6 +54,13 @@ class TestRotary:
         for dtype in (np.uint16, np.int32, np.uint64):
             same_bits(layer(x, np.array(ids, dtype)), layer(x, ids))
 
+    def test_position_ids_choose_rows_of_a_grid(self):
+        rope, ids = Rope(dim=128, grid=(256, 256), axes=(64, 64)), [0, 60000]
+        expected = RotaryPosEmbedding(rope=rope)(np.ones((65536, 128)))[ids]
+        np.testing.assert_array_equal(RotaryPosEmbedding(rope=rope)(np.ones((2, 128)), ids), expected)
+        closed = rotated(np.ones((1, 64)), [60000 // 256], interleaved=False)[0, 0]  # the first pair of the rows' axis
+        assert expected[1, 0] == pytest.approx(closed)
+
     def test_the_last_position(self):
         x = random(2, 4)
         by_id, by_offset = RotaryPosEmbedding()(x, [2**40 - 1, 2**40]), RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -68,9 +69,11 @@ def verify_rotated(
         is_guessed = reasons and seq_axis is None and len(shape) > 2 and not checks[-1].tokens
         if is_guessed and not passed and not checks[-1].reasons:  # a shard has fewer heads
             other, number = {-2: -3, -3: -2}[axis], every.index(checks[-1])
-            turned = _RotatedCheck(sides, likely[number], found.file, other, place, tokens, tolerance, reasons)
-            edit = Parameter("position_axis", axis, other)
-            checks[-1].reasons = [replace(each, edits=(edit, *each.edits)) for each in turned.reasons]
+            edit, back = Parameter("position_axis", axis, other), Parameter("position_axis", other, axis)
+            with suppress(PecliError):  # so many positions may be more than there are
+                turned = _RotatedCheck(sides, likely[number], found.file, other, place, tokens, tolerance, reasons)
+                why = [each for each in turned.reasons if back not in each.edits]
+                checks[-1].reasons = [replace(each, edits=(edit, *each.edits)) for each in why]
     results = tuple(each.result for each in checks)
     why = [reason for each in checks for reason in each.reasons]
     lines = diagnosis([replace(each, scheme=None) for each in why], results, tolerance)

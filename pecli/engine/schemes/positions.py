@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Array, numpy_dtype
+from pecli.engine.arrays import Array, Indices, numpy_dtype
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
@@ -286,6 +286,10 @@ class Positioned(Scheme):
         """The functions of a wave, in the order of their channels."""
         return ("cos", "sin")
 
+    def padding_rows(self, first: int, count: int) -> Indices:
+        """Which of so many rows are zeros."""
+        return np.empty(0, np.intp)
+
     def by_position(self) -> ByPosition:
         """Both functions of each wave side by side: layouts only arrange them."""
         frequencies = (self.computed_as("exact").inverse_frequencies() or [])[: self.rotating_pairs]
@@ -295,6 +299,7 @@ class Positioned(Scheme):
         def read(start: int, stop: int) -> Array:
             out = np.empty((stop - start, len(groups)), numpy_dtype(self.dtype))
             filler.fill(",".join(self.parts), self.first_position + start, out, self.dtype)
+            out[self.padding_rows(self.first_position + start, len(out))] = 0
             return out
 
         names = (self.parts * len(frequencies))[: len(groups)]

@@ -188,6 +188,10 @@ class Rope(RotaryParameters):
         else:
             first, stop = 0, int(positions.max(initial=-1)) + 1
             coordinates = listed_coordinates(positions.reshape(len(positions), -1).T.tolist())
+            if not self.is_range:
+                own = self.coordinates()
+                index = own.index(0, own.rows)[:, positions]
+                coordinates = replace(own, rows=len(positions), index=lambda start, stop: index[:, start:stop])
         self.check_rows(stop)
         factors = np.ones((len(positions), self.rotary_dim // 2), np.complex128)
         pairs = factors.view(np.float64)[:, : 2 * self.rotating_pairs]

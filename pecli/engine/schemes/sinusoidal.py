@@ -196,8 +196,7 @@ class Sinusoidal(Positioned):
                     filler.fill(part, first, pairs, self.dtype)
                     out[:, np.r_[columns]] = pairs
             out[: max(0, (self.keep or 0) - start)] = 0
-            if self.padding_idx is not None:
-                out[self._padding_rows(first, len(out))] = 0
+            out[self.padding_rows(first, len(out))] = 0
 
         return (Table("pe", self.dtype, (self.rows, self.dim), fill),)
 
@@ -213,7 +212,9 @@ class Sinusoidal(Positioned):
         blocks = zip(accumulate((2 * size for size in pairs), initial=0), pairs, strict=False)
         return [(slice(start, start + size), slice(start + size, start + 2 * size)) for start, size in blocks]
 
-    def _padding_rows(self, first: int, count: int) -> Indices:
+    def padding_rows(self, first: int, count: int) -> Indices:
+        if self.padding_idx is None:
+            return super().padding_rows(first, count)
         if self.is_range:
             return np.flatnonzero(np.arange(first, first + count) == self.padding_idx)
         coordinates = self.coordinates()

@@ -174,6 +174,12 @@ def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     assert "verify with --seq-axis 2" in found.diagnosis[1]
 
 
+def test_an_axis_is_not_turned_there_and_back() -> None:
+    q = queries(1, 24, 32, 128)
+    after = halves(q, *(each[:, None] for each in turns(24)))  # right, but for how float32 rounds
+    assert pecli.verify(after, LLAMA, before=q, recipe="float32").diagnosis == ()
+
+
 def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_path) -> None:
     before = {"q": queries(1, 4, 24, 128), "k": queries(1, 2, 24, 128)}
     rotation = turns(24)
