@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from pecli.checks import plain_fields
@@ -19,7 +20,7 @@ from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
-from pecli.models.layer_types import THETAS
+from pecli.models.layer_types import SETTINGS, THETAS
 
 _QWEN3 = ("yarn", "Qwen3's model card: yarn, factor 4, original 32768")
 _GEMMA3 = ("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
@@ -91,17 +92,24 @@ class Extension:
         settings: dict[str, Any] = {"rope_scaling": self.rope_scaling}
         if self.method == "ntk":
             replaced = {"rope_scaling": {"rope_type": "default"}} if self.before.parameters["scaling"] != "none" else {}
-            settings = {key if key in THETAS else "rope_theta": self.theta, **replaced}
+            settings = {key if key in THETAS and self.is_hugging_face else "rope_theta": self.theta, **replaced}
         return self.newer_config if "rope_parameters" in self.place else self._within({**settings, **self.lengths})
 
     @property
+    def is_hugging_face(self) -> bool:
+        """Whether the config is not another project's, whose families are none of Hugging Face's."""
+        return not self.before.family or family_of(self.before.family) is not None
+
+    @property
     def place(self) -> list[str]:
-        """The keys under which the config has the base: a part of the model, `rope_parameters`, a kind of layers."""
+        """The keys under which the config has the base, or would: a part of the model, `rope_parameters`, layers."""
         *parents, key = self.before.sources.get("base", "").split(".")
-        return parents if key in THETAS else []
+        if not self.is_hugging_face:
+            return []
+        return parents if key in THETAS else self.before.prefix.split(".")[:-1]
 
     def _within(self, settings: dict[str, Any]) -> dict[str, Any]:
-        for name in reversed([name for name in self.place if name.endswith("_config")]):
+        for name in reversed([*takewhile(lambda name: name not in SETTINGS, self.place)]):
             settings = {name: settings}
         return settings
 

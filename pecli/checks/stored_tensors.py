@@ -58,7 +58,8 @@ class Stored(NamedTuple):
             yield name, self
             return
         for number, array in enumerate(self.array):
-            yield f"{stem}{stacked}{number}.{suffix}", Stored(self.kind, self.shape[1:], array)
+            others = tuple(each[number] for each in self.others)
+            yield f"{stem}{stacked}{number}.{suffix}", Stored(self.kind, self.shape[1:], array, others)
 
     def fitted(self, shape: tuple[int, ...]) -> Stored:
         """Shards as one tensor, along the axis that gives it the shape (those of a norm are all the same), and axes of

@@ -247,8 +247,8 @@ def _row_order(order: Indices, count: int) -> kinds.Rows | None:
         kinds.Rows("padded at the end", lost): np.where(here < len(order) - lost, here, -1),
         kinds.Rows("constant", first): np.full(len(order), first),
         kinds.Rows("shifted", first): here + first,
-        kinds.Rows("reversed"): count - 1 - here,
-        kinds.Rows("wrapped", period): first + here % period,
+        kinds.Rows("reversed"): here[::-1] if len(order) == count else here[:0],
+        kinds.Rows("wrapped", period): max(first, 0) + here % period,
         kinds.Rows("permuted"): order if not lost and len(np.unique(order)) == len(order) else here[:0],
     }
     found = next((rows for rows, places in named.items() if np.array_equal(order, places)), None)

@@ -32,6 +32,7 @@ class Encoding:
     trailing: bool = False  #: Whether the rotary channels are the last of a head, as with latent attention
     tables_in_halves: bool = False  #: Whether tables may be doubled as halves, though interleaved channels rotate
     family: str = ""
+    prefix: str = ""  #: In front of the names of the keys that ask for it, such as `text_config.`
     alpha: float | None = None  #: of dynamic scaling, where the family's own code does not read it
     no_table: str = ""
     """Why no table over positions 0, 1, 2, … is what the model uses; its frequencies are right all the same."""

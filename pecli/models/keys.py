@@ -5,7 +5,6 @@ looks like positions and was read by nobody is named, with the nearest key that 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from pecli.errors import FileError, nearest, quoted
 
 MAX_WHOLE = 2**40
+MAX_NUMBER = 1e30  #: products of a few such numbers are finite, too
 
 
 @cache
@@ -70,11 +70,8 @@ def _whole(value: Any, low: int = 1) -> int | None:
 
 
 def _number(value: Any) -> float | None:
-    try:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:
-        return None
-    return float(value) if is_number else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) <= MAX_NUMBER else None
 
 
 def _numbers(value: Any) -> list[float] | None:
@@ -164,10 +161,10 @@ class Keys:
         return self._read(names, partial(_whole, low=low), f"it must be a whole number from {low} to 2^40")
 
     def number(self, *names: str) -> Value | None:
-        return self._read(names, _number, "it must be a finite number")
+        return self._read(names, _number, "it must be a finite number, up to 1e+30")
 
     def numbers(self, *names: str) -> Value | None:
-        return self._read(names, _numbers, "it must be a list of finite numbers")
+        return self._read(names, _numbers, "it must be a list of finite numbers, up to 1e+30")
 
     def pair(self, name: str) -> Value:
         """Two whole numbers, or one that stands for both, such as a height and a width."""

@@ -82,6 +82,7 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
         tables_in_halves=family.tables_in_halves,
         family=family.name,
+        prefix=layer.keys.prefix,
         alpha=unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None,
         no_table=family.no_table,
     ).checked(own.path)

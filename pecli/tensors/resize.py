@@ -85,9 +85,10 @@ def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) 
 
 def _grid(name: str, given: Any) -> Grid:
     sides = _CROSS.split(given.strip()) if isinstance(given, str) else given
-    if not isinstance(sides, (tuple, list)) or len(sides) != 2:
+    digits = sides is given or all(side.isascii() and side.isdigit() for side in sides)
+    if not isinstance(sides, (tuple, list)) or len(sides) != 2 or not digits:
         raise ParameterError(name, repr(given), "it must be rows x columns, such as 14x14, or (rows, columns)")
-    rows, columns = (_SIDE.parse(name, side) if isinstance(side, str) else _SIDE.check(name, side) for side in sides)
+    rows, columns = (_SIDE.check(name, side) if sides is given else _SIDE.parse(name, side) for side in sides)
     return rows, columns
 
 

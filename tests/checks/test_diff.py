@@ -27,6 +27,7 @@ COS, SIN = waves(LENGTH, powers(10000.0, DIM)).values()
 TABLE = woven(SIN, COS)
 SHUFFLED = np.random.default_rng(5).permutation(DIM)
 ROWS = np.random.default_rng(6).permutation(len(TABLE))
+DRAWN = np.random.default_rng(7).standard_normal((40, DIM))
 MISTAKES = {
     "interleaved read as halves": (TABLE, joined(SIN, COS), edits.Layout("interleaved", "halves")),
     "halves read as interleaved": (joined(SIN, COS), TABLE, edits.Layout("halves", "interleaved")),
@@ -42,6 +43,7 @@ MISTAKES = {
     "permuted": (TABLE, TABLE[:, SHUFFLED], edits.Channels(tuple(SHUFFLED.tolist()))),
     "reversed": (TABLE, TABLE[:, ::-1], edits.Channels("reversed")),
     "rows reversed": (TABLE, TABLE[::-1], edits.Rows("reversed")),
+    "last rows, reversed": (DRAWN, DRAWN[:9:-1], edits.Rows("permuted")),
     "rows shuffled": (TABLE, TABLE[ROWS], edits.Rows("permuted")),
     "one row late": (TABLE[1:], TABLE[:-1], None),
     "two rows early": (TABLE[:-2], TABLE[2:], edits.Parameter("offset", 0, 2)),
@@ -69,6 +71,12 @@ def test_a_mistake_is_named(mistake) -> None:
 def test_columns_that_are_doubled_otherwise_are_named_by_the_files() -> None:
     (found,) = differ({"cos": joined(COS, COS)}, {"cos": woven(COS, COS)}).explanations
     assert found.edits == (edits.Layout("halves", "interleaved"),)
+
+
+@pytest.mark.parametrize("order", [[*range(-1, 7)] * 5, [*range(39, -2, -1)]])
+def test_rows_without_a_source_neither_wrap_nor_are_reversed(order: list[int]) -> None:
+    b = np.where(np.array(order)[:, None] < 0, 0.0, DRAWN[order])
+    assert differ(DRAWN, b).explanations == ()
 
 
 def test_two_mistakes_are_named() -> None:

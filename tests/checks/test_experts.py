@@ -16,6 +16,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import pecli
+from pecli.checks.stored_tensors import Stored
 from tests.checks.test_model_forms import (
     ATTENTION,
     COMMON,
@@ -142,6 +143,13 @@ def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
         "B: ffn_gate_exps (expert 2) of layer 2 is ffn_gate_exps.1 of A",
         f"B: ffn_up_exps (experts 0–{EXPERTS - 1}) of layer 1 is missing in B",
     ]
+
+
+def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
+    whole = made_of_rows((EXPERTS, INNER, HIDDEN), 1)
+    shards = Stored.of(whole[:, :96], [whole[:, 96:]])
+    found = [each.fitted(whole.shape[1:]).array for _, each in shards.by_expert("blk.0.ffn_up_exps.weight")]
+    assert np.array_equal(found, whole)
 
 
 def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from pecli.models.presets import presets
 
 MODELS = "llama-2-7b mistral-7b-v0.3 qwen2.5-7b qwen3-8b llama-3-8b gemma-2-9b olmo-2-7b tinyllama-1.1b smollm2-1.7b"
 MODELS += " llama-3.1-8b gpt-neox-20b gpt-oss-20b deepseek-v3"
-NESTED = "qwen3-vl-2b devstral-small-2-24b qwen2.5-vl-7b gemma-3-4b ministral-3-3b voxtral-mini-3b"
+BARE = {"model_type": "llava", "text_config": {"model_type": "llama", "max_position_embeddings": 4096}}  # no base
+NESTED = "bare qwen3-vl-2b devstral-small-2-24b qwen2.5-vl-7b gemma-3-4b ministral-3-3b voxtral-mini-3b"
 LENGTH = 262144
 EXTENDED = np.load(Path(__file__).parent / "data" / "extended.npz")
 
@@ -46,6 +47,16 @@ def test_extend_printed_config_has_the_frequencies_of_transformers(name: str, me
 
 
 @pytest.mark.usefixtures("unmeasured")
+def test_extend_prints_keys_of_hugging_face_for_configs_of_others() -> None:
+    """The base times the factor to the power of d / (d − 2), under a name that goes with `rope_scaling`."""
+    litgpt = {"n_embd": 256, "n_head": 4, "rotary_percentage": 1.0, "rope_base": 500, "rope_condense_ratio": 2}
+    config = pecli.extend({**litgpt, "max_position_embeddings": 4096}, 16384, "ntk").config
+    assert config == {"rope_theta": pytest.approx(500 * 8 ** (64 / 62)), "rope_scaling": {"rope_type": "default"}}
+    gguf = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
+    assert pecli.extend(str(gguf), LENGTH, "linear").config.keys() == {"rope_scaling"}
+
+
+@pytest.mark.usefixtures("unmeasured")
 def test_extend_takes_what_the_makers_use() -> None:
     found = pecli.extend("qwen2.5-7b", 131072)
     assert found.rope_scaling == {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
@@ -71,9 +82,10 @@ def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.sample(12)
 def test_extend_settings_are_printed_where_the_config_has_its_own(name: str, method: str) -> None:
     """In the part of the language model, as rope_parameters where these are in use, with M-RoPE's sections."""
-    found = pecli.extend(name, 2**23, method)
-    before = pecli.load_model(name).one(found.before.layer_type)
-    read = pecli.load_config(pasted(presets()[name].config, found.config)).one(found.before.layer_type)
+    config = BARE if name == "bare" else presets()[name].config
+    found = pecli.extend(config, 2**23, method)
+    before = pecli.load_config(config).one(found.before.layer_type)
+    read = pecli.load_config(pasted(config, found.config)).one(found.before.layer_type)
     assert (
         read.inverse_frequencies(2**23) == found.after.inverse_frequencies(2**23) != before.inverse_frequencies(2**23)
     )

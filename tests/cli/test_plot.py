@@ -68,6 +68,7 @@ def test_characters_without_a_picture_are_named_in_one_line(pecli_cli, suffix: s
     lines = result.err.splitlines()
     assert (result.code, len(lines), all("no 字漢; boxes" in line for line in lines)) == (0, said, True)
     assert suffix != "png" or pecli_cli("plot", *SMALL, "--title", "漢", "-q", "-o", "x.png").err == ""
+    assert pecli_cli("plot", *SMALL, "--title", "two\nlines").out.startswith("two\nlines\n")
 
 
 EXTREMES = {

@@ -142,9 +142,9 @@ NAMES = stored("tables.json")["names"]
 def test_names_are_found_offered_and_completed() -> None:
     assert {word: find(word).name for word in NAMES} == NAMES
     assert advice("lama-3.1-8b") == "did you mean 'llama-3.1-8b'?"
-    assert advice("Qwen/Qwen3-VL") == "these have it: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b"
+    assert advice("Qwen/Qwen3-VL") == "it could be: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b"
     assert advice("tiiuae/Falcon-H1-7B-Instruct") == "did you mean 'falcon-h1-0.5b'?"
-    assert advice("minimax") == "these have it: minimax-text-01, minimax-m1, minimax-m2"
+    assert advice("minimax") == "it could be: minimax-text-01, minimax-m1, minimax-m2"
     assert advice("xyzzy") == ""
     assert preset_names("llama-3.1") == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
     assert preset_names("Whisper") == ["whisper-tiny", "whisper-large-v3"]

@@ -94,6 +94,12 @@ def test_mutations_never_raise_anything_else() -> None:
         for name in scaling
         for value in JUNK
     ]
+    mutations += [
+        {**config, name: value}
+        for _, config, *_ in stored("configurations.jsonl")
+        for name in config
+        for value in (None, "8", [1], 1e308)
+    ]
     for config in mutations:
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(config).as_json()

@@ -63,9 +63,10 @@ def verify_tables(
     place = replace(Place.of(places), own={"positions": positions})
     search = _Search(label, LoadedFile(NO_FILE, "arrays", tokens), found, layer_type, place, notes)
     answer = search.answer(tolerance, reasons)
-    if answer.passed or not reasons or not notes:
+    rotary = found.ropes() if layer_type is None else [found.one(layer_type)]
+    if answer.passed or not reasons or not notes or len(rotary) != 1:  # of which the tables are is then unsaid
         return answer
-    solved = _solved_positions(tables, rows, model, found.one(layer_type), tolerance)
+    solved = _solved_positions(tables, rows, model, rotary[0], tolerance)
     if solved is None:
         return answer
     return replace(answer, diagnosis=solved.diagnosis, explanations=solved.explanations)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 
-from pecli.errors import FileError
+from pecli.errors import FileError, quoted
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.own_code import (
     Settings,
@@ -24,9 +25,17 @@ from pecli.models.non_rotary import PROJECTS, Biased, Learned
 from pecli.models.rope import ORIGINAL
 
 
-def _plain(keys: Keys) -> Keys:
+def _plain(keys: Keys, warnings: list[str]) -> Keys:
     """The same with underscores in all names, which may have hyphens, in front, too."""
-    names = {name.lstrip("-").replace("-", "_"): name for name in keys.data}
+    names: dict[str, str] = {}
+    for full, value in keys.data.items():
+        name = full.lstrip("-").replace("-", "_")
+        other = names.get(name, full)
+        names[name] = full
+        if keys.data[other] != value:
+            keys.mark(other)
+            both = [f"{keys.full_name(each)} is {quoted(keys.data[each])}" for each in (other, full)]
+            warnings.append(f"{' and '.join(both)}, which are one key: the last one counts")
     places = {name: keys.full_name(full) for name, full in names.items()}
     return replace(keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=places)
 
@@ -60,7 +69,7 @@ PARTIALS = {"megatron_griffin": 0.5}
 def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Arguments of Megatron and NeMo, in objects of files; other encodings than rope are Hugging Face's."""
     within = keys.part("model") or keys.part("MODEL_ARGS")
-    own = _plain(within if within and "num_attention_heads" not in keys else keys)
+    own = _plain(within if within and "num_attention_heads" not in keys else keys, warnings)
     kind = own.word("position_embedding_type")
     if own.is_true("multi_latent_attention"):
         return _latent(own, warnings)
@@ -87,8 +96,8 @@ def _latent(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if kind == "yarn":
         names = f"rope_type factor=rotary_scaling_factor {ORIGINAL} beta_fast beta_slow mscale mscale_all_dim"
         settings = named(keys, names)
-        factor, mscale, other = settings["factor"], keys.number("mscale"), keys.number("mscale_all_dim")
-        ratio = magnitude(factor, mscale) / magnitude(factor, other)
+        factor, mscale, other = map(keys.number, ("rotary_scaling_factor", "mscale", "mscale_all_dim"))
+        ratio = magnitude(factor, mscale) / (magnitude(factor, other) or math.inf)
         settings["attention_factor"] = Value(ratio, "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1")
     others = named(keys, "rope_theta=rotary_base qk_rope_head_dim=qk_pos_emb_head_dim qk_nope_head_dim=qk_head_dim")
     if kind == "rope":
@@ -100,7 +109,8 @@ def maxtext(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """MaxText's configs/models/*.yml, over the defaults of its base.yml. A name that starts with llama3.1 is enough for
     that scaling, whose pairs are interleaved; the name of a model is that of its file."""
     keys = with_defaults(keys, "MaxText's base.yml")
-    if keys.data.get("trainable_position_size", -1) > 0:
+    learned = keys.number("trainable_position_size")
+    if learned and learned.value > 0:
         return Learned(rows=("trainable_position_size",), dim=("base_emb_dim",)).encodings(keys)
     kind = keys.needed(keys.word("rope_type"), "rope_type")
     name = str(keys.data.get("model_name") or os.path.basename(keys.path))
@@ -203,7 +213,7 @@ NEOX = PROJECTS["gpt-neox"]
 
 def neox(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """GPT-NeoX's own configurations (YAML): `pos_emb`, with hyphens or underscores in all names."""
-    keys = _plain(keys)
+    keys = _plain(keys, warnings)
     given = keys.word("pos_emb") or Value("learned", "default of GPT-NeoX")
     kind = known_kind(keys, given, *NEOX, "rotary", "none")
     if kind == "rotary":

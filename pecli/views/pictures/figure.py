@@ -119,7 +119,8 @@ def _shown(text: str) -> str:
 
 
 def _fitted(text: str, letters: float, lines: int) -> str:
-    return "\n".join(fitted(_shown(text), letters, lines))
+    given = text.split("\n", lines - 1)
+    return "\n".join(line for each in given for line in fitted(_shown(each), letters, lines // len(given)))
 
 
 def _is_alone(row: Sequence[Panel]) -> bool:

@@ -51,7 +51,7 @@ def show(picture: Picture) -> None:
 def lines(picture: Picture, terminal: Terminal) -> list[str]:
     """The lines of a picture; below heatmaps, which share their colours, one that tells what axes and colours mean."""
     picture = replace(picture, panels=[panel for panel in picture.panels if panel.share == 1])
-    shown = [line for text in (picture.title, picture.subtitle) for line in _fitted(text, terminal, 3)]
+    shown = [line for text in (*picture.title.split("\n", 2), picture.subtitle) for line in _fitted(text, terminal, 3)]
     heats = picture.heatmaps
     room = terminal.lines - 1 - len(shown) - bool(heats)
     least = MIN_HEATMAP_LINES if len(heats) == len(picture.panels) else MIN_CHART_LINES

@@ -186,6 +186,9 @@ def test_tables_per_batch(pecli_cli, tmp_path) -> None:
     ignored = tables(np.stack([PLAIN] * 2))
     result = pecli.verify(ignored, config(), attention_mask=MASK, atol=1e-6)
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
+    gemma = config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
+    for names in (["cos"], ["cos", "sin"]):  # whose layers are of two types, of which none is named
+        assert not pecli.verify({name: ignored[name] for name in names}, gemma, positions=COUNTED, atol=1e-6)
     np.savez(tmp_path / "dump.npz", **ignored)
     np.save(tmp_path / "mask.npy", MASK)
     words = ("verify", tmp_path / "dump.npz", "--model", "llama-2-7b", "--attention-mask", tmp_path / "mask.npy")

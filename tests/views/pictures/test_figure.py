@@ -84,6 +84,7 @@ def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
     shown = ["".join(text.split()) for text in assert_readable(render(Picture("many", heats, across=3)))]
     for name in names:
         assert name in shown or any(text.startswith(name[:7]) and "…" in text for text in shown)
+    assert "two\nlines" in assert_readable(render(Picture("two\nlines", heats[:1])))
     curves = [Curve(name * 3, np.arange(9.0), np.arange(9.0) + k) for k, name in enumerate(names)]
     legend = assert_readable(render(Picture("legend", [Chart("", curves)])))
     assert {name * 3 for name in names} <= {"".join(text.split()) for text in legend}

@@ -297,6 +297,11 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
     for name, arrays, expected in (
         ("rope.npz", {"cos": rope["cos"], "sin": rope["sin"]}, ("position", "pair", 7)),
         ("pe.npz", {"x": pecli.Sinusoidal(64, 16, offset=3).tables()["pe"]}, ("position", "channel", 3)),
+        (
+            "layers.npz",
+            {f"{n}.{name}": rope[name] for n in "01" for name in ("cos", "sin")},
+            ("position", "channel", 0),
+        ),
         ("noise.npz", {"x": np.random.default_rng(0).normal(size=(64, 16))}, ("position", "channel", 0)),
     ):
         subjects = of_file(name, opened(arrays)[1])

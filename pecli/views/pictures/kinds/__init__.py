@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from pecli.engine.arrays import widened
 from pecli.errors import ParameterError, nearest, spelled
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Picture, PlotRequest, Subject
 from pecli.views.pictures.subjects import title_of
 
-MAX_IDENTIFIED = 1 << 20  #: Elements of tables that are identified for the sake of their axes alone
+MAX_TABLES = 4  #: That are identified for the sake of their axes alone: cosines, sines, what a grid's also have
+MAX_ELEMENTS, MAX_SECONDS = 1 << 19, 1.0  #: Of these tables, and for them
+MAX_SHORT = 1 << 12  #: Elements of tables that are searched whatever they look like
 
 
 class Kind(NamedTuple):
@@ -72,22 +76,37 @@ def fitting(kind: str | None, subjects: Sequence[Subject]) -> list[Subject]:
 
 def _identified(subject: Subject, kind: str | None) -> Subject:
     """Tables with the axes of the scheme that made them; where the kind asks for more, the scheme's own tables."""
-    from pecli.checks.identify import identify_tensors  # which imports all searches
+    from pecli.explain.time_limit import time_limit
 
     drawn_as_it_is = kind is None or kind in subject.picture_kinds
-    if drawn_as_it_is and sum(table.size for table in subject.tables) > MAX_IDENTIFIED:
+    if drawn_as_it_is and not _is_worth_a_search(subject):
         return subject
+    from pecli.checks.identify import identify_tensors  # which imports all searches
+
     arrays = {table.name: table.array() for table in subject.tables}
-    for match in identify_tensors(subject.label, arrays).matches[:1]:
+    with time_limit(MAX_SECONDS if drawn_as_it_is else math.inf):
+        matches = identify_tensors(subject.label, arrays).matches
+    for match in matches[:1]:
         tables, own = match.scheme.tensors(), subject.tables
         if not drawn_as_it_is:
             return Subject(f"{subject.label} (identified: {match.scheme.name})", tables, match.scheme)
         names = [tables[0].name] if len(own) == len(tables) == 1 else [each.name.rpartition(".")[2] for each in own]
         own = tuple(replace(table, name=name) for table, name in zip(own, names, strict=True))
-        shapes = {table.name: table.shape for table in tables if table.name != "inv_freq"}
-        if shapes.items() <= {table.name: table.shape for table in own}.items():
+        named, wanted = (sorted((t.name, t.shape) for t in every if t.name != "inv_freq") for every in (own, tables))
+        if named == wanted:  # and not those of several layers, say
             return Subject(subject.label, own, match.scheme)
     return subject
+
+
+def _is_worth_a_search(subject: Subject) -> bool:
+    """Whether the tables are few and small, and waves, lines, or as short as slopes."""
+    from pecli.checks.statistics import has_waves
+
+    if len(subject.tables) > MAX_TABLES or sum(table.size for table in subject.tables) > MAX_ELEMENTS:
+        return False
+    return all(
+        table.size <= MAX_SHORT or has_waves(widened(table.read(0, min(64, table.rows)))) for table in subject.tables
+    )
 
 
 def check(kind: str, subjects: Sequence[Subject] = ()) -> None:
