@@ -419,3 +419,13 @@ def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite
             assert near <= 2 * limits["float32"], name
             assert far <= limits["float32_arithmetic"], name
             assert far > limits["float32"], name  # float32 arithmetic shows
+
+
+def test_a_plain_float64_port_keeps_the_float64_tolerance(suite: Path) -> None:
+    positions = np.array([0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000], np.float64)
+    name = "table-theta-500000"
+    spelled = tensors(suite, name)["cos"]
+    exact = np.array(spelled["decimal"]).reshape(spelled["shape"])
+    pairs = exact.shape[1]
+    found = np.cos(np.outer(positions, 500000.0 ** -(np.arange(pairs) / pairs)))
+    assert 1e-13 < np.abs(found - exact).max() <= entries(suite)[name]["tolerances"]["float64"] < 1e-9
