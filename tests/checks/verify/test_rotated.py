@@ -179,12 +179,12 @@ def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     along_heads = halves(q, *turns(32))
     found = pecli.verify(along_heads, LLAMA, before=q, atol=1e-5)
     assert not found.passed
-    assert found.diagnosis[0].startswith("after: the axis of positions is -2 (the spec says -3)")
+    assert found.diagnosis[0].startswith("after: positions are along axis -2, not -3; ")
     assert "verify with --seq-axis 2" in found.diagnosis[1]
     assert pecli.verify(along_heads, LLAMA, before=q, seq_axis=2, atol=1e-5).passed
     late = (each[1:] for each in turns(33))  # of a shard of 4 heads, one position too far
     found = pecli.verify(halves(q, *late), LLAMA, before=q, atol=1e-5)
-    assert "is -2 (the spec says -3), and positions start at 1 (the spec says 0)" in found.diagnosis[0]
+    assert "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)" in found.diagnosis[0]
     assert "verify with --seq-axis 2" in found.diagnosis[1]
 
 
