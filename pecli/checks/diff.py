@@ -241,7 +241,7 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
         theirs = np.asarray(theirs, order="C")
         part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs), name=name)
         straight = Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None)
-        if role_of(name) in PLURALS and not straight.is_near:  # perhaps as many frequencies as positions
+        if role_of(name) in PLURALS and ours.ndim > 1 and not straight.is_near:  # frequencies, then positions?
             turned = best_reading(theirs, _targets(name, ours, waves, lines), lines=lines)
             if turned is not None and turned.transposed and turned.is_near:
                 return replace(fit, reading=turned)
