@@ -85,8 +85,7 @@ def _stored_frequencies(folder: str, model: ModelEncodings) -> Iterator[str]:
 
 
 @command(
-    options.argument("words", "WORD…", "Only models that have all words.", several=True, default=None),
-    options.JSON,
+    options.argument("words", "WORD…", "Only models that have all words.", several=True, default=None), options.JSON
 )
 def models(words: list[str] | None, json: bool) -> int:
     """List the presets that --model takes, by family; --json says where their settings were read.

@@ -10,10 +10,7 @@ from pecli.views import check_results, screen
 _FILES = "Files, or FILE:NAME for one tensor; - is a .npy on standard input."
 
 
-@command(
-    options.argument("files", "FILE…", _FILES, several=True),
-    *options.ANSWER,
-)
+@command(options.argument("files", "FILE…", _FILES, several=True), *options.ANSWER)
 def identify(files: list[str], json: bool, quiet: bool) -> int:
     """Say which scheme made a table, with every parameter, and the command that makes it again.
 

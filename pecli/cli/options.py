@@ -238,10 +238,7 @@ def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind; a model has either rotary encodings or a table of that scheme."""
     rotary, other = "--dim, --theta, --scaling, … from a model", "the parameters from a model that has such a table"
     what = rotary if kind.is_configured else other
-    return [
-        *model_options(f"Take {what}: {MODEL}. Options override it; --config is the same."),
-        *own_options(kind),
-    ]
+    return [*model_options(f"Take {what}: {MODEL}. Options override it; --config is the same."), *own_options(kind)]
 
 
 def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspect.Parameter]:

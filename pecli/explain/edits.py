@@ -53,11 +53,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-NAMES = {
-    "dim": "rotary dimension",
-    "attention_factor": "attention factor",
-    "exponent_dim": "dimension in the exponent",
-}
+NAMES = {"dim": "rotary dimension", "attention_factor": "attention factor", "exponent_dim": "dimension in the exponent"}
 _SPEC = "(the spec says {expected})"
 _PARAMETERS: Mapping[Any, str] = {
     "scale": f"positions are multiplied by {{found}} {_SPEC}",
