@@ -275,6 +275,10 @@ def test_golden_command(pecli_cli, tmp_path: Path) -> None:
     outcome = pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json")
     assert outcome.json["cases"] == ["frequencies-llama-3.1-8b", "model-llama-3.1-8b"]
     assert {path.suffix for path in (tmp_path / "suite").iterdir()} == {".json", ".safetensors", ".h"}
+    assert outcome.json["others"] == []
+    again = pecli_cli("golden", "qwen2.5-7b", "-o", tmp_path / "suite").out
+    assert "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, " in again
+    assert (tmp_path / "suite" / "model-llama-3.1-8b.h").exists()
     assert pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code in (2, 3)
     assert not (tmp_path / "y").exists()
 

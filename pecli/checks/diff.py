@@ -15,7 +15,7 @@ import numpy as np
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
 from pecli.checks.model_forms import diff_forms
-from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, wave_readings
+from pecli.checks.reading import PLURALS, Reading, Target, best_reading, doubling_problems, fixed, wave_readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -108,6 +108,8 @@ def diff(
         ]
         problems += [f"{name}: {words}" for name in alone]
     problems += problems_of(tensors)
+    read = [(fit.name.rpartition(".")[0], fit.reading) for fit in fits if fit.reading]
+    problems += doubling_problems((layers, each, each.form.doubled or each.target.layout) for layers, each in read)
     why: list[Explanation] = []
     if changed := [(found, fit.pairs) for fit, found in zip(fits, tensors, strict=True) if not found.passed]:
         from pecli.checks import diff_reasons

@@ -236,3 +236,8 @@ def test_the_command_names_the_model_and_runs(pecli_cli, tmp_path, monkeypatch) 
     assert command == "apply rope q.npy --model gpt-j-6b --layout halves -o again.npy"
     assert pecli_cli(*command.split()).code == 0
     assert np.array_equal(np.load("again.npy"), np.load("after.npy"))
+
+
+def test_what_is_there_before_alone_is_listed() -> None:
+    q = queries(2, 24, 128)
+    assert pecli.verify({"q": halves(q, *turns(24))}, LLAMA, before={"q": q, "k": q}, atol=1e-5).unchecked == ("k",)
