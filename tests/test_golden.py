@@ -275,6 +275,10 @@ def test_golden_command(pecli_cli, tmp_path: Path) -> None:
     outcome = pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json")
     assert outcome.json["cases"] == ["frequencies-llama-3.1-8b", "model-llama-3.1-8b"]
     assert {path.suffix for path in (tmp_path / "suite").iterdir()} == {".json", ".safetensors", ".h"}
+    assert outcome.json["others"] == []
+    again = pecli_cli("golden", "qwen2.5-7b", "-o", tmp_path / "suite").out
+    assert "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, " in again
+    assert (tmp_path / "suite" / "model-llama-3.1-8b.h").exists()
     assert pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code in (2, 3)
     assert not (tmp_path / "y").exists()
 
@@ -419,3 +423,13 @@ def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite
             assert near <= 2 * limits["float32"], name
             assert far <= limits["float32_arithmetic"], name
             assert far > limits["float32"], name  # float32 arithmetic shows
+
+
+def test_a_plain_float64_port_keeps_the_float64_tolerance(suite: Path) -> None:
+    positions = np.array([0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000], np.float64)
+    name = "table-theta-500000"
+    spelled = tensors(suite, name)["cos"]
+    exact = np.array(spelled["decimal"]).reshape(spelled["shape"])
+    pairs = exact.shape[1]
+    found = np.cos(np.outer(positions, 500000.0 ** -(np.arange(pairs) / pairs)))
+    assert 1e-13 < np.abs(found - exact).max() <= entries(suite)[name]["tolerances"]["float64"] < 1e-9

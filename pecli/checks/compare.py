@@ -162,7 +162,7 @@ def compare(
     first = parts[0]
     wanted, given = (dtype_name(dtype) for dtype in first.dtypes)
     kinds = {dtype.kind for dtype in first.dtypes}
-    alike = {wanted, given} <= {*SIGNIFICAND_BITS} or kinds <= {*"iu"} or bool(first.step)
+    alike = {wanted, given} <= {*SIGNIFICAND_BITS} or kinds <= {*"iu"} or kinds == {"c"} or bool(first.step)
     any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and alike
     single = any_dtype and is_relative(*names) and wanted != given
     result = Comparison(name, array.shape, array.size, wanted, given, allowed=tolerance.for_tensor(*names))

@@ -15,7 +15,7 @@ import numpy as np
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
 from pecli.checks.model_forms import diff_forms
-from pecli.checks.reading import PLURALS, Reading, Target, best_reading, fixed, wave_readings
+from pecli.checks.reading import PLURALS, Reading, Target, best_reading, doubling_problems, fixed, wave_readings
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -108,6 +108,8 @@ def diff(
         ]
         problems += [f"{name}: {words}" for name in alone]
     problems += problems_of(tensors)
+    read = [(fit.name.rpartition(".")[0], fit.reading) for fit in fits if fit.reading]
+    problems += doubling_problems((layers, each, each.form.doubled or each.target.layout) for layers, each in read)
     why: list[Explanation] = []
     if changed := [(found, fit.pairs) for fit, found in zip(fits, tensors, strict=True) if not found.passed]:
         from pecli.checks import diff_reasons
@@ -239,7 +241,7 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
         theirs = np.asarray(theirs, order="C")
         part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs), name=name)
         straight = Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None)
-        if role_of(name) in PLURALS and not straight.is_near:  # perhaps as many frequencies as positions
+        if role_of(name) in PLURALS and ours.ndim > 1 and not straight.is_near:  # frequencies, then positions?
             turned = best_reading(theirs, _targets(name, ours, waves, lines), lines=lines)
             if turned is not None and turned.transposed and turned.is_near:
                 return replace(fit, reading=turned)

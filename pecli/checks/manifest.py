@@ -7,7 +7,9 @@ atol = 1e-6
 name = "llama cos"        # optional
 file = "dumps/cos.npy"    # from the manifest's folder; FILE:NAME, a folder, and patterns such as dumps/*.npz
 model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length, recipe, runtime
-                          # before = "q.npy" if the file holds rotated queries or keys, with seq_axis
+                          # before = "q.npy" if the file holds rotated queries or keys, with seq_axis, shift,
+                          # positions or attention_mask (a list, or a file)
+                          # or table = "wpe.npy" whose rows were added to before = "x.npy"
                           # or scheme = "rope" with its parameters as keys
                           # or nothing: the spec that the file carries
 """
@@ -36,10 +38,12 @@ from pecli.files.contents import read_contents
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
+from pecli.tensors.apply import SHIFT
+from pecli.tensors.inputs import read_numbers
 
 TOLERANCES = ("max_ulp", "atol", "rtol")
 _COMMON = ("name", "file", *TOLERANCES)
-_TARGETS = ("model", "config", "scheme")
+_TARGETS = ("model", "config", "scheme", "table")
 MAX_DEPTH = 100  #: folders in a pattern: beyond, Python's recursion ends, and so do paths
 MAX_BYTES = 512 << 10
 """Of a manifest: enough for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
@@ -172,7 +176,8 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
         raise ParameterError(targets[1], f"beside {targets[0]}", rule)
     if targets == ["scheme"]:
         return partial(verify, spec=_scheme(given), any_dtype="dtype" not in given)
-    known, of_models = (*_COMMON, *_TARGETS), ("layer_type", "before", *PLACES)
+    rules = {**PLACES, "shift": SHIFT}
+    known, of_models = (*_COMMON, *_TARGETS), ("layer_type", "before", "attention_mask", *rules)
     if not targets:
         for key in given:
             if key in of_models or any(key in scheme_named(name).parameters() for name in SCHEMES):
@@ -181,9 +186,24 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
         return verify
     (kind,) = targets
     name = _text(given, kind)
-    _only_known(given, (*known, *of_models))
-    places = {key: rule.check(key, given[key]) for key, rule in PLACES.items() if key in given}
+    of_tables = ("before", "positions", "attention_mask", "offset")
+    _only_known(given, (*known, *(of_tables if kind == "table" else of_models)))
     layer_type, before = _text(given, "layer_type") or None, _text(given, "before")
+    names = ("table", "attention_mask", "positions") if before else ("table", "attention_mask")
+    arrays = {key: given[key] for key in names if key in given}
+    for key, value in arrays.items():
+        if not isinstance(value, (list, str)):
+            raise ParameterError(key, quoted(value), "it must be a list of numbers, or a file of them")
+        if isinstance(value, str):
+            arrays[key] = os.path.join(folder, _text(given, key))
+    places = {key: rule.check(key, given[key]) for key, rule in rules.items() if key in given and key not in arrays}
+    if before:
+        places["before"] = os.path.join(folder, before)
+    compare = partial(_with_arrays, arrays) if arrays else verify
+    if kind == "table":
+        if not before:
+            raise ParameterError(kind, name, "it was added to what is given as before", "give that, too")
+        return partial(compare, **places)
     path, model = models(kind, name)
     if isinstance(model, PecliError):
         if kind == "model":
@@ -191,9 +211,14 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
         return partial(_fail, model)
     if layer_type is not None:
         model.one(layer_type)
-    if not before:
-        return partial(verify, spec=model, layer_type=layer_type, **places)
-    return partial(verify, spec=path, before=os.path.join(folder, before), layer_type=layer_type, **places)
+    return partial(compare, spec=path if before else model, layer_type=layer_type, **places)
+
+
+def _with_arrays(arrays: Mapping[str, Any], file: str, **options: Any) -> Verification:
+    """Verify with arrays that are lists, or are read from files now; a table is what was added."""
+    for name, each in arrays.items():
+        options["spec" if name == "table" else name] = read_numbers(name, each) if isinstance(each, str) else each
+    return verify(file, **options)
 
 
 def _fail(problem: PecliError, file: str, **options: Any) -> Verification:

@@ -18,7 +18,7 @@ import numpy as np
 from pecli.checks.compare import Comparison, Part, compare, copy_axes
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.arrays import COMPLEX, AnyArray, Array, Indices, dtype_name, numpy_dtype, widest
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, Indices, dtype_name, numpy_dtype, widest
 from pecli.engine.table import Table
 from pecli.errors import bracketed
 from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, Form, columns, joined
@@ -182,6 +182,16 @@ class Reading:
         return self.target.encoding is None and not is_plain and not self.is_plausible
 
 
+def doubling_problems(readings: Iterable[tuple[str, Reading, str]]) -> list[str]:
+    """Which layers have cosines doubled in one way and sines in another; given are layers, and how columns are."""
+    ways: dict[str, set[str]] = {}
+    for layers, reading, doubled in readings:
+        if role_of(reading.name) in PLURALS and doubled and reading.is_plausible:
+            ways.setdefault(layers, set()).add(doubled)
+    both = "cos and sin are doubled in two ways: no rotation takes both"
+    return [f"{layers} {both}".strip() for layers, found in ways.items() if len(found) > 1]
+
+
 def _probes(shape: Shape) -> tuple[Indices, ...]:
     """Some places along each axis but the last."""
     if len(shape) < 2:
@@ -233,7 +243,7 @@ def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterato
     kind = dtype_name(array.dtype)
     real = np.asarray(array, order="C")
     if kind in COMPLEX:
-        real = real.reshape(*array.shape, 1).view(numpy_dtype(COMPLEX[kind]))
+        real = real.astype(kind, copy=False).reshape(*array.shape, 1).view(numpy_dtype(COMPLEX[kind]))
     for form in target.forms() if real.size else ():
         if kind in COMPLEX and form.arrangement != "pairs":
             continue
@@ -332,8 +342,8 @@ def _in_form(
         if found[0].shape[found[0].ndim - len(expected.shape) :] != expected.shape:
             continue
         whole = STEPS.get(dtype_name(real.dtype), ()) if target.quantised else ()
-        is_whole = (expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)) in STEPS
-        for step in (1 / count for count in whole) if whole and not is_whole else (0.0,):
+        wanted = expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)
+        for step in (1 / count for count in whole) if whole and wanted in SIGNIFICAND_BITS else (0.0,):
             parts = tuple(
                 Part(tables[name], values, view.negated, step, target.masked, name)
                 for name, values, view in zip(names, found, views, strict=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from pecli.cli import Exit, answer, command, options
 from pecli.engine.schemes import Choice
-from pecli.errors import ParameterError
-from pecli.golden import WRITERS, write
+from pecli.errors import ParameterError, listed
+from pecli.golden import INDEX, WRITERS, write
 from pecli.views import screen
 
 FORMAT = Choice(help="a format of the cases", options=(*WRITERS, "all"))
@@ -34,6 +36,9 @@ def golden(models: list[str] | None, output: str | None, format: str, json: bool
         raise ParameterError("output", "missing", "the suite is a folder of files", "-o golden")
     entries = write(output, models or (), tuple(WRITERS) if format == "all" else (format,))
     said = f"{output}: {screen.counted(len(entries), 'case')} and index.json"
-    about = {"output": output, "cases": [entry["name"] for entry in entries]}
+    others = sorted({*os.listdir(output)} - {INDEX, *(file for entry in entries for file in entry["files"])})
+    if others:
+        said += f"; beside them {screen.counted(len(others), 'file')} of no case: {listed(others, 3)}"
+    about = {"output": output, "cases": [entry["name"] for entry in entries], "others": others}
     answer(about, lambda _: screen.say(said), json, quiet)
     return Exit.DONE

@@ -28,6 +28,10 @@ file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional
 model = "llama-3.1-8b"    # or config = "config.json"
 recipe = "float32"        # also runtime, offset, length, layer_type
 [\[check]]
+file = "dumps/q_after.npy"
+before = "dumps/q.npy"    # also attention_mask, shift, seq_axis
+model = "llama-3.1-8b"    # or table = "wpe.npy"
+[\[check]]
 file = "dumps/pe.npy"
 scheme = "sinusoidal"     # with its parameters as keys
 seq_len = 512

@@ -171,8 +171,8 @@ def as_numpy(name: str, values: Any) -> AnyArray:
 
     Whatever an object raises while it is asked for its values becomes a KindError.
     """
-    masked: Any = sys.modules.get("numpy.ma")  # which takes its time to import
-    if masked is not None and isinstance(values, masked.MaskedArray) and np.any(values.mask):
+    mask = getattr(values, "mask", None) if isinstance(values, np.ndarray) else None  # numpy.ma takes time to import
+    if mask is not None and np.any(mask):
         raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")
     if isinstance(values, (list, tuple)):
         try:

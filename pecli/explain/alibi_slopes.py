@@ -134,6 +134,7 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
     if len(queries) != values.shape[1] or np.isnan(values).any() or (masked != masked[:1]).any():
         return
     distance = np.subtract.outer(queries, np.arange(values.shape[2])).astype(np.float64)
+    ends = [values[masked].min(), values[masked].max()] if masked.any() else []
     for mask, region, more in _regions(values, masked[0], distance):
         unmasked = values[:, ~region]
         size = rms(unmasked)
@@ -148,7 +149,8 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             left = unmasked - np.multiply.outer(slopes, steps)
             noise = rms(left)
             sign: tuple[Edit, ...] = (kinds.Negated("all"),) if np.median(slopes) < 0 else ()
-            slopes = -slopes if sign else slopes
+            sense = -1 if sign else 1
+            slopes = sense * slopes
             if slopes.min() <= -4 * noise / math.sqrt(power) or not noise <= MAX_NOISE * size:
                 continue
             relative = _relative(values)
@@ -159,7 +161,8 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
             errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
-            every = (*edits, *sign, *more, *extra)
+            masks = sorted({f"{sense * value:.2g}" for value in ends} - {"-inf"})
+            every = (*edits, *sign, *map(kinds.Mask, masks), *more, *extra)
             multiples = -steps if sign else steps
             yield Bias(slopes, errors, every, noise, unmasked, multiples, form, values.shape[2])
 
@@ -168,15 +171,13 @@ def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[
     """Where the mask is, as a word for the form it makes; and what is unusual about it."""
     above, below = distance < 0, distance > 0
     if masked.any():
-        value = -abs(float(values[0][masked][0]))  # whatever the sign of all
-        other: tuple[Edit, ...] = () if value == -np.inf else (kinds.Mask(f"{value:.2g}"),)
         places: tuple[tuple[Flags, tuple[Edit, ...]], ...] = (
             (above, ()),
             (~below, (kinds.Mask("the diagonal, too"),)),
             (below, (kinds.Transposed((0, 2, 1)),)),
             (masked, (kinds.Mask("at other places"),)),
         )
-        yield "causal", masked, (*other, *next(words for place, words in places if np.array_equal(masked, place)))
+        yield "causal", masked, next(words for place, words in places if np.array_equal(masked, place))
         return
     if len(distance) > 1 and not values[:, above].any() and values[:, below].any():
         yield "causal", above, (kinds.Mask("0"),)

@@ -57,7 +57,6 @@ NAMES = {
     "dim": "rotary dimension",
     "attention_factor": "attention factor",
     "exponent_dim": "dimension in the exponent",
-    "position_axis": "the axis of positions",
 }
 _SPEC = "(the spec says {expected})"
 _PARAMETERS: Mapping[Any, str] = {
@@ -74,6 +73,7 @@ _PARAMETERS: Mapping[Any, str] = {
     ("mrope_interleaved", True): "M-RoPE sections are interleaved, where the model has them one after the other",
     "padding_idx": "the row of position {found} is zeros",
     ("padding_idx", None): "the row of padding_idx is not zeros",
+    "position_axis": "positions are along axis {found}, not {expected}",
     "divisors": "{found} is used where {expected} belongs",
     ("divisors", "reversed"): "{expected} is in reverse order",
     ("divisors", "multiplied"): "frequencies are multiplied by {expected}, not divided",

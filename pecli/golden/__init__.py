@@ -40,6 +40,7 @@ POSITIONS = (0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000)
 FAR_AND_NEAR = (1, 4097, 131071)  #: positions at which models' own tables are written
 INDEX = "index.json"
 DTYPES = ("float64", "float32", "float16", "bfloat16")
+FLOAT64_ANGLE_ERROR = 2.0**-51  #: of an angle for each position: its product and the frequency are rounded, twice over
 TOLERANCES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
 """What a port may be off by that computes angles in float64 and rounds once, twice over; see `float32_arithmetic`."""
 FLOAT32_ANGLE_ERROR = 1.2e-7
@@ -64,6 +65,7 @@ class Case:
     def tolerances(self) -> dict[str, float]:
         size = max(float(np.abs(array[np.isfinite(array)]).max(initial=1.0)) for array in self.tensors.values())
         scaled = {name: tolerance * max(1.0, size) for name, tolerance in TOLERANCES.items()}
+        scaled["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * max(1.0, size)
         arithmetic = scaled["float32"] + FLOAT32_ANGLE_ERROR * self.largest_position
         return {**scaled, "float32_arithmetic": arithmetic}
 

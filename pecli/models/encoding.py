@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from pecli.errors import ParameterError, quoted
+from pecli.errors import KindError, ParameterError, quoted
 from pecli.models.keys import Value
 
 if TYPE_CHECKING:
@@ -194,6 +194,8 @@ class ModelEncodings:
     def one(self, layer_type: str | None = None) -> Encoding:
         """The encoding of a layer type; without a name, the only rotary one of the language model."""
         if layer_type is not None:
+            if not isinstance(layer_type, str):
+                raise KindError("layer_type", quoted(layer_type), "it must be a text")
             for encoding in self.encodings:
                 if encoding.layer_type == layer_type:
                     return encoding

@@ -101,7 +101,7 @@ def _kind(layer: Layer) -> tuple[str, str]:
         said = f"transformers 5 reads rope_type alone in {family.name}, and would leave it unscaled"
         layer.warnings.append(f"{source} is {kind}: {said}")
     name, meaning = family.renamed
-    if kind == name:
+    if name and kind == name:
         return meaning, f"{source} ({kind} means {meaning} in {family.name})"
     if kind not in KINDS:
         raise FileError(own.path, f"{source} is {found.value[:40]!r}", f"known are {', '.join(KINDS)}")

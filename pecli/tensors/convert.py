@@ -17,7 +17,7 @@ from pecli.engine.application import LAYOUTS, rotate
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, like, numbers, round_to, widened
 from pecli.engine.schemes import Choice, Dtype, Flag, Parameter, Whole
 from pecli.engine.table import Table, table_of
-from pecli.errors import ParameterError, listed, quoted
+from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.attention import attention_of
 from pecli.models.find import Model
 from pecli.tensors.head_layout import ORDERS, Heads, Move, move_in_columns, projection, weight_of
@@ -111,6 +111,7 @@ def converted(
     known = {name: value for name, value in known.items() if value is not False}
     heads = heads_of(model, layer_type, known)
     dtype = None if dtype is None else DTYPE.check("dtype", dtype)
+    patterns = _patterns(include)
     for name, layout in (("source", source), ("target", target)):
         if layout is not None:
             PAIRS.check(name, layout)
@@ -118,13 +119,13 @@ def converted(
         name = "from" if source is None else "to"
         raise ParameterError(name, "missing", "a conversion goes from one layout to another")
     if source is None or target is None:
-        if heads or known or include:
+        if heads or known or patterns:
             rule = "`heads`, `rotary_dim` and `include` say how pairs move, from where to where"
             raise ParameterError("from", "missing", rule)
         return Converted(arrays, {}, "", "", None, dtype)
     side = 0 if heads else 1  # DeepSeek's weights make interleaved channels, its tables have halves
     source, target = LAYOUTS[source][side], LAYOUTS[target][side]
-    chosen = _chosen([weight_of(name, array) for name, array in arrays.items()], label, heads, include)
+    chosen = _chosen([weight_of(name, array) for name, array in arrays.items()], label, heads, patterns)
     heads = heads and heads.completed(chosen)
     moves = {}
     for weight in chosen if source != target else ():
@@ -136,13 +137,24 @@ def converted(
     return Converted(arrays, moves, source, target, heads, dtype)
 
 
+def _patterns(include: Any) -> list[str]:
+    try:
+        patterns = [] if include is None else [*include]
+    except TypeError:
+        patterns = [include]
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise KindError("include", quoted(pattern), "patterns are texts")
+    return [*map(str, patterns)]
+
+
 def _chosen(weights: Sequence[Input], label: str, heads: Heads | None, include: Sequence[str]) -> Sequence[Input]:
     """The tensors to move: those that the patterns name, else queries and keys, or all tables."""
     if include:
         for pattern in include:
             if not any(fnmatchcase(weight.name, pattern) for weight in weights):
                 rule = f"{label} has no tensor of such a name; it has {_listed(weights)}"
-                raise ParameterError("include", repr(pattern), rule)
+                raise ParameterError("include", quoted(pattern), rule)
         return [weight for weight in weights if any(fnmatchcase(weight.name, pattern) for pattern in include)]
     projections = [weight for weight in weights if projection(weight.name)]
     if heads is None:

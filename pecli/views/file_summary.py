@@ -75,7 +75,7 @@ def show(found: dict[str, Any]) -> None:
         if "numbers" in tensor:
             _show_numbers(tensor["name"], tensor["numbers"])
     for match in found.get("matches", ()):
-        screen.say_wrapped(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
+        screen.say_wrapped(f"{', '.join(match['tensors'])}: as made by {match['command'].partition(' -o ')[0]}")
     for key, value in found["metadata"].items():
         screen.say_wrapped(f"{key}  {_line(value)}")
     if "sha256_holds" in found:
@@ -120,5 +120,6 @@ def _cell(value: Any) -> str:
 def _line(value: Any) -> str:
     if not isinstance(value, dict):
         return str(value)
-    flat = {**{k: v for k, v in value.items() if not isinstance(v, dict)}, **(value.get("parameters") or {})}
-    return "  ".join(f"{k}={brief(v)}" for k, v in flat.items() if v is not None)
+    flat = {k: v for k, v in value.items() if k != "parameters"} | (value.get("parameters") or {})
+    shown = {k: f"({_line(v)})" if isinstance(v, dict) else brief(v) for k, v in flat.items() if v is not None}
+    return "  ".join(f"{k}={text}" for k, text in shown.items())

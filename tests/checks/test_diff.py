@@ -171,6 +171,7 @@ def test_empty_and_tiny_tensors() -> None:
     assert differ(np.zeros((0, 4)), np.zeros((0, 4))).passed
     assert differ(np.zeros((0, 4)), np.zeros((4, 0))).explanations == ()
     assert differ(np.float32(1), np.float32(2)).explanations == ()
+    assert differ({"cos": np.float32(1)}, {"cos": np.float32(1)}).passed
     assert differ(np.array([1, 2]), np.array([2, 1])).explanations == ()
     for one, other in ((np.array(1), np.array(2j)), (np.array(1), np.array([2.5]))):
         assert differ({"a": one, "z": COS}, {"a": other, "z": COS}).explanations == ()
@@ -256,3 +257,14 @@ def test_numbers_that_are_none_are_no_swap() -> None:
     found = pecli.diff(wrong, right)
     assert not found.passed
     assert not any("swapped" in line for line in found.diagnosis)
+
+
+def test_complex_numbers_are_no_quantised_cosines_and_have_two_widths() -> None:
+    cos, sin = waves(64, powers(10000.0, 16)).values()
+    turns, steps = cos + 1j * sin, np.rint(cos * 127).astype(np.int8)
+    for a, b in ((turns, steps), (steps, turns)):
+        assert not pecli.diff({"freqs": a}, {"freqs": b}, atol=1e-3)
+    assert pecli.diff(turns.astype(np.complex64), turns, atol=1e-6)
+    mixed = {"cos": np.concatenate([cos, cos], -1), "sin": np.repeat(sin, 2, -1)}
+    assert not pecli.diff(mixed, {"cos": cos, "sin": sin}, atol=1e-3)
+    assert "doubled in two ways" in pecli.verify(mixed, pecli.Rope(64, 16), atol=1e-3).problems[0]

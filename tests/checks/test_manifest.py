@@ -99,6 +99,23 @@ def test_parameters_of_schemes_are_keys(manifest, tmp_path) -> None:
         read_manifest(manifest(check(**ROPE, theta=1, base=1)))
 
 
+def test_tokens_of_queries_and_tables_that_were_added(manifest, tmp_path) -> None:
+    folder, x, wpe = tmp_path / "sub", np.random.default_rng(0).normal(size=(2, 4, 6, 16)), np.eye(8, 16)
+    mask = [[1] * 6, [0, 0, 1, 1, 1, 1]]
+    padded = pecli.apply(x, str(folder / "config.json"), attention_mask=mask)
+    rows = x[:, 0] + wpe[[range(6), (0, 0, 0, 1, 2, 3)]] * np.array(mask)[..., None]
+    for name, array in {"x": x, "padded": padded, "x0": x[:, 0], "rows": rows, "wpe": wpe, "mask": mask}.items():
+        np.save(folder / f"{name}.npy", array)
+    np.save(folder / "moved.npy", pecli.apply(x, str(folder / "config.json"), shift=-3))
+    model, table = {"config": "config.json", "before": "x.npy"}, {"table": "wpe.npy", "before": "x0.npy"}
+    keys = [("padded", model), ("moved", model | {"shift": -3}), ("moved", model | {"shift": 3}), ("rows", table)]
+    for given in (mask, "mask.npy", "none.npy"):
+        keys += [("padded", model | {"attention_mask": given}), ("rows", table | {"attention_mask": given})]
+    keys += [("rows", table | {"positions": [[*range(6)], [0, 0, 0, 1, 2, 3]]})]  # padding was not added to
+    found = verdicts(manifest(*(check(f"{file}.npy", atol=1e-6, **each) for file, each in keys)))
+    assert found == [False, True, False, False, *[True] * 4, *[False] * 3]
+
+
 CHECK = '[[check]]\nfile = "cos.npy"\n'
 MALFORMED = json.loads(Path(__file__).with_name("malformed_manifests.json").read_text(encoding="utf-8")) | {
     f"[[check]]\nfile = 0x{'f' * 5000}": "check 1: file is a number of thousands of digits; it must be a text",

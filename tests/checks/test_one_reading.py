@@ -54,6 +54,7 @@ def cache(array: Array) -> dict[str, Array]:
 DUMPS: dict[str, tuple[dict[str, Array], bool]] = {
     "one column per frequency": (both(np.copy), True),
     "halves": (both(halves), True),
+    "big-endian complex": (cache((COS + 1j * SIN).astype(">c8")), True),
     "interleaved, where the model rotates halves": (both(interleaved), False),
     "transformers": (both(lambda x: halves(x)[None]), True),
     "a batch axis and a head axis": (both(lambda x: x[None, None]), True),

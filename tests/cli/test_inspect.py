@@ -90,7 +90,7 @@ def test_what_made_a_table_is_said_with_the_statistics(pecli_cli) -> None:
     assert "matches" not in pecli_cli("inspect", path, "--json").json
     (match,) = pecli_cli("inspect", path, "--stats", "--json").json["matches"]
     assert (match["scheme"], match["tensors"]) == ("rope", ["cos"])
-    assert "cos: made by pecli rope --seq-len 64 --dim 32\n" in pecli_cli("inspect", path, "--stats").out
+    assert "cos: as made by pecli rope --seq-len 64 --dim 32\n" in pecli_cli("inspect", path, "--stats").out
 
 
 def test_rows_without_columns_are_rows_still(pecli_cli) -> None:
@@ -104,3 +104,11 @@ def test_rows_without_columns_are_rows_still(pecli_cli) -> None:
     for words in (("inspect", "t.npy", "--rows", ":"), ("convert", "t.npy", "-o", "t.json")):
         outcome = pecli_cli(*words)
         assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+def test_specs_of_several_layer_types_leave_out_what_is_not_set(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "layers.safetensors"
+    pecli_cli("rope", "--model", "gemma-3-1b", "--seq-len", "4", "-o", path)
+    line = next(line for line in pecli_cli("inspect", path).out.splitlines() if line.startswith("pecli "))
+    assert "sliding_attention=(scheme=rope  base=10000  dim=256" in line
+    assert "None" not in line

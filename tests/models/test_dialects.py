@@ -47,6 +47,8 @@ def test_no_encoding_is_said_and_unknown_kinds_are_refused(config: dict[str, Any
     key = "pos_emb" if "pos_emb" in config else "positional_embedding"
     with pytest.raises(pecli.FileError, match="is 'wibble'; known are "):
         load_config({**config, key: "wibble"})
+    with pytest.raises(pecli.FileError, match="rope_type is ''; known are "):
+        load_config({"model_type": "llama", "head_dim": 64, "rope_scaling": {"rope_type": "", "factor": 8.0}})
 
 
 def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:

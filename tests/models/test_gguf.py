@@ -105,6 +105,23 @@ def test_doubts_are_told(tmp_path: Path) -> None:
     assert unread == "llama has rope.wibble (3), which nothing here reads"
     assert base.endswith("rope.freq_base is missing: llama.cpp then takes 10000")
     assert not load_model(gguf(tmp_path / "m.gguf", "llama", {**SIZES, "context_length": 16383})).warnings
+    (lost,) = load_model(gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1)).warnings
+    assert lost.endswith(
+        "are those of Llama 3.1, but its scaling (llama3, factor 8) is not given: rope_freqs.weight may have been lost"
+    )
+    unscaled = {**QWEN, "context_length": 32768}
+    (short,) = load_model(gguf(tmp_path / "m.gguf", "qwen2", unscaled)).warnings
+    assert "32768 positions make 131072, but the model says 32768 (context_length)" in short
+
+
+@pytest.mark.parametrize("names", ["llama qwen2 phi3 gemma2 gemma3 gpt-oss falcon olmo2 glm4moe", "gptj foobar"])
+def test_architectures_without_a_rope_type_of_ggml_are_warned_about(tmp_path: Path, names: str) -> None:
+    for arch in names.split():
+        model, is_known = load_model(gguf(tmp_path / "m.gguf", arch, SIZES)), "llama" in names
+        doubt = f"architecture '{arch}' is unknown: read by the general rules; check layout and defaults"
+        source = f"ggml's rope type of {arch}" if is_known else "of no known architecture"
+        assert model.warnings == (() if is_known else (doubt,))
+        assert model.encodings[0].sources["layout"] == f"family default ({source})"
 
 
 def llama3_factors(factor: float) -> list[float]:

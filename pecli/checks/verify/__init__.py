@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import Comparison, compare_arrays
-from pecli.checks.reading import Target, best_reading
+from pecli.checks.reading import Reading, Target, best_reading, doubling_problems
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.targets import Place, real_dtype, scheme_targets
@@ -134,13 +134,14 @@ def _verify_scheme(
             likely = [target for target in likely if target.name in own and target.names != ("sin", "cos")]
         reading = best_reading(array, likely, lines=file.format == "csv")
         if reading is not None:
+            read.append((reading.name.rpartition(".")[0], reading, reading.form.doubled))
             return Checked.of(name, label or reading.name, reading, tolerance, any_dtype=any_dtype)
         shape = bracketed([length or 0 for length in likely[0].shape])
         result = Comparison.of_shape(label or likely[0].name, array.shape, shape)
         return Checked(name, result, scheme, {likely[0].name: array})
 
     known = {name: own for name in tensors if (own := own_names(name, tensors))}
-    missing = []
+    missing, read = [], list[tuple[str, Reading, str]]()
     if len(tensors) == 1 and (named or not known):
         results = [checked(name, own_names(name, ()), "") for name in tensors]
     else:
@@ -151,7 +152,8 @@ def _verify_scheme(
         advice = f"the file has {begun(list(tensors), 8)}, and FILE:NAME checks one alone"
         absent = [table.name for table in scheme.tensors() if table.name not in there]
         missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
-    return conclusion(path, scheme.name, results, tolerance, missing, tensors, reasons=reasons)
+    problems = [*missing, *doubling_problems(read)]
+    return conclusion(path, scheme.name, results, tolerance, problems, tensors, reasons=reasons)
 
 
 def _verify_carried(

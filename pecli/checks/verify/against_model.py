@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import Comparison
-from pecli.checks.reading import PLURALS, Reading, best_reading
+from pecli.checks.reading import Reading, best_reading, doubling_problems
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.targets import PLACES, Place, model_targets
@@ -19,7 +19,7 @@ from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, ParameterError, begun, bracketed
-from pecli.explain.forms import DOUBLINGS, joined
+from pecli.explain.forms import joined
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -172,12 +172,7 @@ class _Search:
         read, tolerance = self._found(), tolerance.against_model()
         checked = [self._checked(name, reading, tolerance) for name, reading in read]
         known = [(reading, reading.target.encoding) for _, reading in read if reading is not None]
-        ways: dict[str, set[str]] = {}  # in which columns are doubled, by layers
-        for each, encoding in known:
-            if encoding and each.name in PLURALS and each.form.doubled and each.is_plausible:
-                ways.setdefault(encoding.layer_type, set()).add(DOUBLINGS[each.form.doubled])
-        both = "cos and sin are doubled in two ways: no rotation takes both"
-        problems = [f"{layers} {both}".strip() for layers, found in ways.items() if len(found) > 1]
+        problems = doubling_problems((own.layer_type, each, each.form.doubled) for each, own in known if own)
         encodings = [encoding for _, encoding in known if encoding] or self.encodings
         scheme = ", ".join(sorted({each.scheme for each in encodings}))
         answer = conclusion(self.path, scheme, checked, tolerance, problems, self.tensors, reasons=reasons)

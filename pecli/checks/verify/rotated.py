@@ -57,7 +57,7 @@ def verify_rotated(
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    label, pairs = both_sides(after, before)
+    label, pairs, rest = both_sides(after, before)
     checks = []
     for sides in pairs:
         shape = sides.after.shape
@@ -80,7 +80,7 @@ def verify_rotated(
     lines += [line for each in checks for line in each.advice()]
     weak = tuple(line for each in checks if each.result.passed for line in each.weak())
     readings = {each.sides.name: each.reading for each in checks if each.reading}
-    return Verification(label, "rope", results, problems_of(results), tuple(lines), readings, tuple(why), weak)
+    return Verification(label, "rope", results, problems_of(results), tuple(lines), readings, tuple(why), weak, rest)
 
 
 class Sides(NamedTuple):
@@ -95,8 +95,8 @@ class Sides(NamedTuple):
     several: bool  #: whether it is one of several
 
 
-def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
-    """Tensors that belong together: the only ones, or those of the same name."""
+def both_sides(after: Given, before: Given) -> tuple[str, list[Sides], tuple[str, ...]]:
+    """Tensors that belong together: the only ones, or those of the same name; and what is there before alone."""
     label, file = opened(after)
     place, source = opened(before)
     found = []
@@ -120,7 +120,7 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides]]:
         dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
         exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
         found.append(Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1))
-    return label, found
+    return label, found, tuple(name for name in there if name not in ours)
 
 
 def _position_axis(shape: tuple[int, ...], model: Model, layer_type: str | None, tokens: Mapping[str, Any]) -> int:
@@ -313,7 +313,7 @@ def verify_added(
     if values.dtype.kind == "c":
         raise ParameterError("table", f"of dtype {dtype_name(values.dtype)}", "rows that are added are real")
     weight, rows = np.asarray(widened(values)), row_positions(**tokens)
-    label, pairs = both_sides(after, before)
+    label, pairs, rest = both_sides(after, before)
     results: list[Comparison] = []
     why: list[Explanation] = []
     for sides in pairs:
@@ -334,7 +334,7 @@ def verify_added(
         if reasons and not results[-1].passed:
             why += _rows_added(sides, weight, places, seen, tolerance.atol)
     lines = diagnosis(why, results, tolerance)
-    return Verification(label, name, tuple(results), problems_of(results), tuple(lines), {}, tuple(why), ())
+    return Verification(label, name, tuple(results), problems_of(results), tuple(lines), {}, tuple(why), (), rest)
 
 
 def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol: float) -> Iterator[Explanation]:

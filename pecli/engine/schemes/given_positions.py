@@ -76,6 +76,7 @@ class GivenPositions(Parameter):
         if isinstance(value, PositionList):
             return value
         if hasattr(value, "tolist"):
+            value = as_numpy(name, value)
             said = f"of shape {bracketed(value.shape)}"
             if value.dtype.kind in "cbOSU":
                 raise KindError(name, f"{said} and dtype {value.dtype}", self.rule)

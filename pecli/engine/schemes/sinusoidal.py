@@ -100,7 +100,7 @@ class Sinusoidal(Positioned):
         if (on_grid := self.grid_style) is not None:
             self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
             return
-        self.refuse_if(self.grid and style, "style", f"on grids it must be one of {', '.join(GRID_STYLES)}")
+        self.refuse_if(self.grid is not None and style, "style", f"on grids it must be one of {', '.join(GRID_STYLES)}")
         self.refuse_if(style in EVEN_ONLY and dim % 2, "dim", f"the {style} style has even dims only")
         object.__setattr__(self, "style", None)
         preset = STYLES[style or "paper"].items()

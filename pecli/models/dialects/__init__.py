@@ -65,7 +65,7 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     parts = [keys, *(inner for name in (*TEXTS, *INSIDE) if (inner := keys.part(name)))]
     context = _first_positive(parts, CONTEXTS)
     windows = () if any(part.data.get("use_sliding_window") is False for part in parts) else WINDOWS
-    warnings += _inconsistencies(found, context, model_type)
+    warnings += inconsistencies(found, context, model_type)
     unread = unread_keys(keys, {each.scheme for each in found})
     if unread and not found:
         warnings = [each.replace("no key names one", "no key that is read here names one") for each in warnings]
@@ -84,7 +84,13 @@ def _first_positive(parts: Sequence[Keys], names: Iterable[str]) -> int | None:
     return found
 
 
-def _inconsistencies(encodings: Sequence[Encoding], context: int | None, model_type: str | None) -> Iterator[str]:
+def inconsistencies(
+    encodings: Sequence[Encoding],
+    context: int | None,
+    model_type: str | None,
+    length: str = "max_position_embeddings",
+    lost: str = "rope_scaling",
+) -> Iterator[str]:
     """Settings that do not fit one another, or that leave out what they seem to need."""
     for encoding in encodings:
         given = encoding.parameters
@@ -94,11 +100,10 @@ def _inconsistencies(encodings: Sequence[Encoding], context: int | None, model_t
         if scaling in ("yarn", "longrope") and factor and original and round(factor * original) != context:
             yield (
                 f"{encoding.sources.get('factor', 'factor')} {factor:g} × {original} positions make "
-                f"{factor * original:.12g}, but the model says {context} (max_position_embeddings): check which of "
-                "them is meant"
+                f"{factor * original:.12g}, but the model says {context} ({length}): check which of them is meant"
             )
         if scaling == "none" and given["base"] == LLAMA3_BASE and context == LLAMA3_CONTEXT and model_type == "llama":
             yield (
                 f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions are those of Llama 3.1, but its scaling (llama3, "
-                "factor 8) is not given: rope_scaling may have been lost"
+                f"factor 8) is not given: {lost} may have been lost"
             )

@@ -12,6 +12,7 @@ import numpy as np
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
 from pecli.files.gguf_file import Header, header_of, read_numbers
+from pecli.models.dialects import inconsistencies
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.keys import Account, Keys, Value, stored, unread_keys
@@ -21,9 +22,10 @@ from pecli.models.rope import ORIGINAL, rope_encodings
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 ARCHITECTURES = {kind: frozenset(names.split()) for kind, names in stored("dialects/gguf.json").items()}
-"""`neighbours`: whose pairs ggml takes as neighbours (NORMAL), without sections; the others rotate halves (NEOX).
-`mixed_sections`: that interleave M-RoPE sections (IMROPE). `own_sliding`: whose sliding layers have the base 10000 and
-no scaling, unless a key says otherwise. `unscaled_sliding`: whose sliding layers have the base of others, unscaled."""
+"""`neighbours`: whose pairs ggml takes as neighbours (NORMAL), without sections; all others rotate halves (NEOX), of
+which `halves` are those in no other row. `mixed_sections`: that interleave M-RoPE sections (IMROPE). `own_sliding`:
+whose sliding layers have the base 10000 and no scaling, unless a key says otherwise. `unscaled_sliding`: whose sliding
+layers have the base of others, unscaled."""
 ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
 """Architectures that llama.cpp gives ALiBi without a key for it; Baichuan with that many blocks only."""
 LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL)
@@ -55,8 +57,10 @@ def read(path: str, label: str) -> ModelEncodings:
     if plain and context and context.value >= LONG_CONTEXT and "rope.freq_base" not in keys:
         said = f"{context.source} is {context.value}, and rope.freq_base is missing"
         warnings.append(f"{said}: llama.cpp then takes 10000")
+    length = context.value if context else None
+    warnings += inconsistencies(found, length, arch, "context_length", FREQS)
     window = window if isinstance(window, int) and window > 0 else None
-    return ModelEncodings(label, arch, tuple(found), tuple(warnings), context.value if context else None, window)
+    return ModelEncodings(label, arch, tuple(found), tuple(warnings), length, window)
 
 
 def _keys(header: Header, label: str) -> tuple[str, Keys]:
@@ -131,9 +135,12 @@ def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]
         "rotary_dim": rotary,
         "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
     }
+    is_known = any(arch in names for names in ARCHITECTURES.values())
+    if not is_known:
+        warnings.append(f"architecture {arch[:60]!r} is unknown: read by the general rules; check layout and defaults")
     is_normal = arch in ARCHITECTURES["neighbours"] and "mrope_section" not in settings
     family = Family(
-        f"ggml's rope type of {arch}",
+        f"ggml's rope type of {arch}" if is_known else "of no known architecture",
         layout=INTERLEAVED if is_normal else HALVES,
         scales_all_layers=arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"],
     )

@@ -249,7 +249,9 @@ EXACT: dict[str, tuple[Any, ...]] = {
        for scheme in (pecli.Sinusoidal(300, 32), pecli.Rope(300, 32, base=5e5), FLOAT32)},
     "a mask": (masked(-np.inf), CAUSAL, ()),
     **{f"a mask of {mask:.2g}": (masked(mask), CAUSAL, (Mask(f"{mask:.2g}"),))
-       for mask in (-1e9, float(np.finfo(np.float32).min), 0.0)},
+       for mask in (-1e9, float(np.finfo(np.float32).min), 0.0, np.inf)},
+    "another sign of all, the mask included": (-masked(-np.inf), CAUSAL, (Negated("all"),)),
+    "another sign of all, but of the mask": (-masked(np.inf), CAUSAL, (Negated("all"), Mask("inf"))),
     "another sign": ((-BIAS[None]).astype(np.float32), pecli.Alibi(6, 20), (Negated("all"),)),
     "no mask": (LINEAR.astype(np.float32), CAUSAL, (Mask("m·(j−i) above the diagonal"),)),
     "MPT's keys, with other bounds than 8": (MPT, pecli.Alibi(24, 50, form="key-last", max_bias=16.0, dtype="float64")),

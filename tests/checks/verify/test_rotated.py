@@ -160,17 +160,31 @@ def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_sa
         assert pecli.verify(after[:, :, :4], LLAMA, seq_axis=axis, **few).passed
 
 
+@pytest.mark.parametrize(
+    ("model", "shape", "base"),
+    [
+        ("qwen3-8b", (1, 8, 32, 128), 1e6),
+        ("mistral-7b-v0.1", (1, 8, 32, 128), 1e4),
+        ("gemma-2-2b", (1, 4, 8, 256), 1e4),
+    ],
+)
+def test_as_many_positions_as_heads_of_keys_of_a_preset(model: str, shape: tuple[int, ...], base: float) -> None:
+    keys = queries(*shape)
+    after = halves(keys, *turns(shape[2], powers(base, shape[3])))
+    assert pecli.verify(after, model, before=keys, atol=1e-5).passed
+
+
 def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     q = queries(1, 4, 32, 128)  # 32 is the model's number of heads
     along_heads = halves(q, *turns(32))
     found = pecli.verify(along_heads, LLAMA, before=q, atol=1e-5)
     assert not found.passed
-    assert found.diagnosis[0].startswith("after: the axis of positions is -2 (the spec says -3)")
+    assert found.diagnosis[0].startswith("after: positions are along axis -2, not -3; ")
     assert "verify with --seq-axis 2" in found.diagnosis[1]
     assert pecli.verify(along_heads, LLAMA, before=q, seq_axis=2, atol=1e-5).passed
     late = (each[1:] for each in turns(33))  # of a shard of 4 heads, one position too far
     found = pecli.verify(halves(q, *late), LLAMA, before=q, atol=1e-5)
-    assert "is -2 (the spec says -3), and positions start at 1 (the spec says 0)" in found.diagnosis[0]
+    assert "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)" in found.diagnosis[0]
     assert "verify with --seq-axis 2" in found.diagnosis[1]
 
 
@@ -222,3 +236,8 @@ def test_the_command_names_the_model_and_runs(pecli_cli, tmp_path, monkeypatch) 
     assert command == "apply rope q.npy --model gpt-j-6b --layout halves -o again.npy"
     assert pecli_cli(*command.split()).code == 0
     assert np.array_equal(np.load("again.npy"), np.load("after.npy"))
+
+
+def test_what_is_there_before_alone_is_listed() -> None:
+    q = queries(2, 24, 128)
+    assert pecli.verify({"q": halves(q, *turns(24))}, LLAMA, before={"q": q, "k": q}, atol=1e-5).unchecked == ("k",)
