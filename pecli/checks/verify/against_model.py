@@ -84,9 +84,9 @@ def _counted(tables: Mapping[str, Array]) -> RowPositions | None:
     from pecli.tensors.apply import row_positions
 
     for array in (tables[name] for name in tables if role_of(name) == "cos"):
-        if array.ndim == 3 and len(array) <= array.shape[1]:
-            if all((array != array.take([0], axis)).any() for axis in (0, 1)):
-                return row_positions(np.tile(np.arange(array.shape[1]), (len(array), 1)))
+        is_stack = array.ndim == 3 and len(array) <= array.shape[1]
+        if is_stack and all((array != array.take([0], axis)).any() for axis in (0, 1)):
+            return row_positions(np.tile(np.arange(array.shape[1]), (len(array), 1)))
     return None
 
 
