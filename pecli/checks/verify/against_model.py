@@ -81,11 +81,11 @@ def verify_tables(
 def _counted(tables: Mapping[str, Array]) -> RowPositions | None:
     """The rows of every sequence from 0 on, where tables (batch, L, D) differ from each other; of more sequences than
     rows, the first axis may be that of positions."""
-    from pecli.tensors.apply import row_positions
-
     for array in (tables[name] for name in tables if role_of(name) == "cos"):
         is_stack = array.ndim == 3 and len(array) <= array.shape[1]
         if is_stack and all((array != array.take([0], axis)).any() for axis in (0, 1)):
+            from pecli.tensors.apply import row_positions
+
             return row_positions(np.tile(np.arange(array.shape[1]), (len(array), 1)))
     return None
 
