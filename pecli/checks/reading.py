@@ -166,7 +166,7 @@ class Reading:
         """Whether cos² + sin² is constant."""
         with np.errstate(all="ignore"):
             power = _sample(self.parts[0]) ** 2 + _sample(self.parts[-1]) ** 2
-            return bool(np.ptp(power) <= CONSTANT * np.abs(power.mean()))
+            return bool(np.ptp(power) <= CONSTANT * np.abs(power.mean()) < math.inf)
 
     @property
     def must_be_near(self) -> bool:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,13 @@ from pecli.engine.schemes.scheme import AxisBlock, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Explanation
-from pecli.explain.recipe_search import constructed, distance, scheme_errors
+from pecli.explain.edits import Explanation, Parameter
+from pecli.explain.frequency_laws import WaveScheme
+from pecli.explain.recipe_search import by_scheme, constructed, distance, scheme_errors
+from pecli.explain.rotation import solve
 from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
+from pecli.explain.wave_measurement import MAX_OFFSET
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
 FEW_ROWS = 8  # rows of a scheme that are made before all are
@@ -60,7 +65,7 @@ def recognise_grid(judge: Judge, prior: Any = None) -> Iterator[Explanation]:
 def recognise_positions(judge: Judge) -> Iterator[Explanation]:
     """Schemes at given positions that make the tables."""
     one, *_ = judge.samples.values()
-    if _is_whole(judge) and 2 <= one.shape[-2] <= MAX_ROWS and one.dtype in ("float32", "float64"):
+    if _is_whole(judge) and one.shape[-2] <= MAX_ROWS and one.dtype in ("float32", "float64"):
         yield from _first_match(_at_positions(judge.samples), judge, lambda scheme: SLACK)
 
 
@@ -69,17 +74,21 @@ def _is_rotary(reading: Reading) -> bool:
 
 
 def _plain_readings(samples: Samples) -> Iterator[Reading]:
-    """Readings of both functions, axes being as schemes have them."""
+    """Readings of both functions, axes being as schemes have them; one row is read as the first of two."""
+    alone = all(one.shape[-2:-1] == (1,) for one in samples.values())
+    if alone:
+        samples = {name: replace(one, values=np.repeat(one.values, 2, axis=-2)) for name, one in samples.items()}
     for each in readings(samples):
         if len(each.parts) == 2 and not each.edits and each.form.arrangement not in ("pairs", "complex"):
-            yield each
+            first = tuple(part[:1] for part in each.parts)
+            yield replace(each, parts=first, rows=each.rows[:1], length=1) if alone else each
 
 
 def _is_whole(judge: Judge) -> bool:
-    """Whether all rows are there, and not all the same, on which every grid would do."""
+    """Whether all rows are there, and not several that are the same, on which every grid would do."""
     some = list(judge.samples.values())
     whole = all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
-    return whole and any((one.values != one.values[..., :1, :]).any() for one in some)
+    return whole and (some[0].shape[-2] == 1 or any((one.values != one.values[..., :1, :]).any() for one in some))
 
 
 def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Scheme], float]) -> Iterator[Explanation]:
@@ -232,6 +241,8 @@ def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
                 yield grid
 
 
+MIN_ROWS, MIN_PAIRS = 8, 8
+"""Rows that tell several axes from other frequencies, and pairs that tell where fewer rows are."""
 MAX_ROWS = 512  # positions that a command lists
 SLOW = 1.2  # radians that the channels stay below from which the base is measured
 ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small
@@ -240,28 +251,62 @@ MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
 SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
+def other_positions(prior: WaveScheme, judge: Judge) -> Iterator[Explanation]:
+    """The prior at other positions: whole ones, which its own frequencies tell row by row."""
+    one, *_ = judge.samples.values()
+    expected = prior.offset + np.arange(one.shape[-2] if len(one.shape) > 1 else 0)
+    if not all(each.whole for each in judge.samples.values()) or not 0 < len(expected) <= MAX_ROWS:
+        return
+    for reading in _plain_readings(judge.samples):
+        if not MIN_PAIRS <= reading.channels == prior.law.count or len(reading.rows) != len(expected):
+            continue
+        waves = np.asarray(reading.values(prior.cos_first), np.complex128)
+        places = solve(waves, prior.law.frequencies(), expected)
+        if places.min() < 0 or places.max() > MAX_OFFSET:
+            return
+        more, edit = {"offset": int(places[0])}, Parameter("offset", prior.offset, int(places[0]))
+        if (np.diff(places) != 1).any():
+            if not np.ptp(places) or {*places} == {*expected}:
+                return  # one row of a range, or all in another order
+            more, edit = {"positions": places.tolist(), "offset": 0}, Parameter("positions", None, "others")
+        for scheme in constructed(partial(replace, prior.scheme), **more):
+            yield from judge.accepted([by_scheme([edit], scheme, judge.samples)])
+        return
+
+
 def _at_positions(samples: Samples) -> Iterator[Scheme]:
-    """Schemes at the positions that the slowest channels tell; those of a range are left to other searches."""
+    """Schemes at the positions that the slowest channels tell: along one axis, then along several."""
+    several: list[Iterable[Scheme]] = []
     for reading in _plain_readings(samples):
-        pairs, rotary = reading.channels, _is_rotary(reading)
+        pairs, rotary, few = reading.channels, _is_rotary(reading), len(reading.rows) < MIN_ROWS
+        if few and pairs < MIN_PAIRS:
+            continue
         layout = (reading.form.doubled or "compact") if rotary else reading.form.arrangement
         common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype, "layout": layout}
-        if rotary:
-            yield from _on_axes(reading, common)
+        if rotary and not few:
+            several.append(_on_axes(reading, common))
         for cos_first in (True,) if rotary else (False, True):
             waves = np.asarray(reading.values(cos_first), np.complex128)
             for base, denominator in _bases(waves, (pairs,) if rotary else (pairs, pairs - 1)):
                 places, follows = _axes(waves, base ** (-np.arange(pairs) / denominator)) or ([], [])
-                if len(places) == 1 and (np.diff(places[0]) == 1).all():
-                    continue
-                for more in _sections(places, follows) if rotary else ():
-                    yield from constructed(Rope, base=base, **common, **more)
-                if not rotary and len(places) == 1:
-                    half = (len(places[0]) + 1) // 2
-                    is_relative = half > 1 and places[0] == [*range(half - 1, -half, -1)]
-                    more = {"relative": True, "seq_len": half} if is_relative else {"positions": places[0]}
-                    more |= {"cos_first": cos_first, "freq_shift": float(pairs - denominator)}
-                    yield from constructed(Sinusoidal, base=base, **common, **more)
+                if len(places) > 1:
+                    sections = _sections(places, follows) if rotary and not few else ()
+                    several += [constructed(Rope, base=base, **common, **more) for more in sections]
+                elif places:
+                    more = _along_one_axis(places[0], rotary=rotary)
+                    if not rotary:
+                        more |= {"cos_first": cos_first, "freq_shift": float(pairs - denominator)}
+                    yield from constructed(Rope if rotary else Sinusoidal, base=base, **common, **more)
+    yield from chain.from_iterable(several)
+
+
+def _along_one_axis(places: list[float], *, rotary: bool) -> dict[str, Any]:
+    half = (len(places) + 1) // 2
+    if half > 1 and not rotary and places == [*range(half - 1, -half, -1)]:
+        return {"relative": True, "seq_len": half}
+    if isinstance(places[0], int) and places[0] >= 0 and (np.diff(places) == 1).all():
+        return {"offset": places[0], "seq_len": len(places)}
+    return {"positions": places}
 
 
 def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:

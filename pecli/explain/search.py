@@ -27,7 +27,7 @@ from pecli.explain.edits import Edit, Errors, Explanation, best, merged, paramet
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import wave_scheme
-from pecli.explain.position_recovery import recognise_grid, recognise_positions, tolerance
+from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
 from pecli.explain.sample import UNITS, Sample, Samples, precision, sample, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
@@ -188,9 +188,11 @@ def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
-    """The waves of other parameters or another layout."""
+    """The waves of other parameters or another layout; then those of other positions."""
     expected = wave_scheme(prior, tuple(judge.samples))
-    return best(explain_waves(judge, expected)) if expected is not None else ()
+    if expected is None:
+        return ()
+    return best(explain_waves(judge, expected)) or other_positions(expected, judge)
 
 
 def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
@@ -212,7 +214,8 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
         if same := [*judge.accepted([proposal])]:
             yield from same
             return
-    edits = parameter_edits(prior, scheme, ("seq_len", "offset") if is_range else ())
+    skipped = ("seq_len", "offset")[: 1 + (scheme.positions is not None)] if is_range else ()
+    edits = parameter_edits(prior, scheme, skipped)
     named = [replace(each, found="others") if each.name == "positions" else each for each in edits]
     if named:
         yield replace(found, edits=(*named, *found.edits))

@@ -53,23 +53,41 @@ def verify_tables(
     found = load_model(model)
     label, file = opened(given)
     axes = max((len(each.extra.get("mrope_section", ())) for each in found.ropes()), default=1) or 1
+    tables: Mapping[str, Array] = file.tensors
+    rows: RowPositions | None = None
     if attention_mask is None and np.ndim(places.get("positions", 0)) <= 1 + (axes > 1):
-        return _Search(label, file, found, layer_type, Place.of(places)).answer(tolerance, reasons)
-    from pecli.tensors.apply import row_positions
+        place = Place.of(places)
+        answer = _Search(label, file, found, layer_type, place).answer(tolerance, reasons)
+        if not (answer.passed or place.offset or place.own):
+            rows = _counted(tables)
+    else:
+        from pecli.tensors.apply import row_positions
 
-    rows = row_positions(places.pop("positions", None), attention_mask)
-    tables = {name: array[None] if array.ndim < 3 else array for name, array in file.tensors.items()}
-    tokens, positions, notes = _by_token(label, tables, rows, axes)
-    place = replace(Place.of(places), own={"positions": positions})
-    search = _Search(label, LoadedFile(NO_FILE, "arrays", tokens), found, layer_type, place, notes)
-    answer = search.answer(tolerance, reasons)
+        tables = {name: array[None] if array.ndim < 3 else array for name, array in tables.items()}
+        every = row_positions(places.pop("positions", None), attention_mask)
+        tokens, positions, notes = _by_token(label, tables, every, axes)
+        place = replace(Place.of(places), own={"positions": positions})
+        search = _Search(label, LoadedFile(NO_FILE, "arrays", tokens), found, layer_type, place, notes)
+        answer, rows = search.answer(tolerance, reasons), every if notes else None
     rotary = found.ropes() if layer_type is None else [found.one(layer_type)]
-    if answer.passed or not reasons or not notes or len(rotary) != 1:  # of which the tables are is then unsaid
+    if answer.passed or not reasons or rows is None or len(rotary) != 1:  # of which the tables are is then unsaid
         return answer
     solved = _solved_positions(tables, rows, model, rotary[0], tolerance)
     if solved is None:
         return answer
     return replace(answer, diagnosis=solved.diagnosis, explanations=solved.explanations)
+
+
+def _counted(tables: Mapping[str, Array]) -> RowPositions | None:
+    """The rows of every sequence from 0 on, where tables (batch, L, D) differ from each other; of more sequences than
+    rows, the first axis may be that of positions."""
+    for array in (tables[name] for name in tables if role_of(name) == "cos"):
+        is_stack = array.ndim == 3 and len(array) <= array.shape[1]
+        if is_stack and all((array != array.take([0], axis)).any() for axis in (0, 1)):
+            from pecli.tensors.apply import row_positions
+
+            return row_positions(np.tile(np.arange(array.shape[1]), (len(array), 1)))
+    return None
 
 
 def _by_token(
@@ -100,14 +118,19 @@ def _solved_positions(
     if len(waves) != 2 or waves[0].shape != waves[1].shape:
         return None
     from pecli.checks.verify.rotated import verify_rotated
+    from pecli.explain.edits import Positions
 
     pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
     takes, gives = LAYOUTS[encoding.layout or "halves"]
     cos, sin = (wave[..., :pairs] for wave in waves)
     before, after = joined((np.ones_like(cos), np.zeros_like(sin)), takes), joined((cos, sin), gives)
     tokens = {"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen}
-    found = verify_rotated(after, before, model, tolerance, encoding.layer_type or None, -2, Place(), tokens)
-    return found if found.diagnosis else None
+    try:
+        found = verify_rotated(after, before, model, tolerance, encoding.layer_type or None, -2, Place(), tokens)
+    except ParameterError:  # tables of another width
+        return None
+    told = any(isinstance(edit, Positions) for each in found.explanations for edit in each.edits)
+    return found if told else None
 
 
 def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -86,7 +85,8 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
 
 def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
     """Tensors without a spec, as every check reads them; the label says how, where that is not as they are."""
-    from pecli.checks.reading import separate_tables
+    from pecli.checks.reading import PLURALS, separate_tables
+    from pecli.checks.tensor_roles import role_of
 
     tables: dict[str, Array] = {}
     notes = []
@@ -95,8 +95,12 @@ def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
         if len(parts) == 1 and array.dtype.kind == "c":
             parts = {"real": array.real, "imag": array.imag}
         for part, table in parts.items():
-            ones = table.ndim - 2 if math.prod(table.shape[:-2]) == 1 else 0  # as in (1, L, D)
-            tables[f"{name}.{part}" if part else name] = table.reshape(table.shape[max(0, ones) :])
+            shape = tuple(length for length in table.shape if length != 1)  # as in (1, L, 1, D)
+            if role_of(name) not in PLURALS or len(shape) != 2:
+                shape = table.shape
+            while len(shape) > 2 and shape[0] == 1:
+                shape = shape[1:]
+            tables[f"{name}.{part}" if part else name] = table.reshape(shape)
         notes += [f"{name}: {words}" if len(tensors) > 1 else words] if words else []
     return Subject(
         f"{label} ({'; '.join(notes)})" if notes else label, tuple(table_of(*each) for each in tables.items())

@@ -180,6 +180,11 @@ def test_tables_per_batch(pecli_cli, tmp_path) -> None:
         return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
     ones = np.where(MASK, COUNTED, 1)
+    uncounted = pecli.verify(tables(np.stack([ones[1], PLAIN + 7])), config(), atol=1e-6).diagnosis  # no mask is given
+    assert uncounted[0].startswith("sequence 0: positions are 1 × 9, then 0 … 14; expected 0 … 23;")
+    assert uncounted[1].startswith("sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;")
+    narrow = {name: table[..., :10] for name, table in tables(ones).items()}
+    assert pecli.verify(narrow, config(), atol=1e-6).diagnosis == ()
     assert pecli.verify(tables(ones), config(), attention_mask=MASK, atol=1e-6)
     assert pecli.verify(tables(COUNTED), config(), positions=COUNTED, atol=1e-6)
     assert not pecli.verify(tables(ones), config(), positions=COUNTED, atol=1e-6)

@@ -160,6 +160,33 @@ def test_positions_along_the_axes_of_a_grid(tables: dict[str, np.ndarray], spec:
     assert reason.startswith(f"cos, sin: {words};")
 
 
+@pytest.mark.parametrize(
+    ("places", "base", "words"),
+    [
+        ([40000], 1e6, "positions start at 40,000 (the spec says 0)"),
+        ([100, 101], 1e6, "positions start at 100 (the spec says 0)"),
+        ([100, 57, 8], 1e6, "positions are not 0, 1, 2, …: give them with --positions"),
+        ([0, 1, 2], 500.0, "base is 500 (the spec says 1000000)"),
+        ([7, 8, 9, 10], 500.0, "base is 500 (the spec says 1000000), and positions start at 7 (the spec says 0)"),
+    ],
+)
+def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str) -> None:
+    """Two axes of base 1000, a thousandth of each position along the second, would do as well as one of 10^6."""
+    tables, listed = on_axes((np.array(places), 128), base=base), ",".join(map(str, places))
+    why, command = pecli.verify(tables, Rope(len(places), 128, 1e6), atol=1e-3).diagnosis
+    assert why.startswith(f"cos, sin: {words};")
+    assert (f"--positions {listed}" in command) == ("--positions" in words)
+    match = pecli.identify(tables).matches[0].scheme
+    assert (match.base, match.axes, match.positions is None) == (base, None, "--positions" not in words)
+    np.testing.assert_allclose(match.tables()["sin"], tables["sin"], rtol=0, atol=1e-6)
+
+
+def test_few_rows_along_two_axes_are_not_claimed() -> None:
+    tables = on_axes((np.array([0, 0, 1]), 64), (np.array([0, 1, 0]), 64))
+    assert not pecli.identify(tables).matches
+    assert not pecli.verify(tables, Rope(3, 128), atol=1e-3).explanations
+
+
 def test_axes_at_positions_of_their_own_are_recognised() -> None:
     """Lumina: a caption, then an image, whose axes have frequencies of their own."""
     caption, none = np.arange(20), np.zeros(20, int)

@@ -296,6 +296,8 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
     rope = pecli.Rope(64, 16, offset=7).tables()
     for name, arrays, expected in (
         ("rope.npz", {"cos": rope["cos"], "sin": rope["sin"]}, ("position", "pair", 7)),
+        ("4d.npz", {name: rope[name][None, :, None] for name in ("cos", "sin")}, ("position", "pair", 7)),
+        ("keys.npz", {"bias": pecli.Alibi(4, 16, form="key").tables()["bias"][None]}, ("head", "key", 0)),
         ("pe.npz", {"x": pecli.Sinusoidal(64, 16, offset=3).tables()["pe"]}, ("position", "channel", 3)),
         (
             "layers.npz",
@@ -308,4 +310,12 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
         (found,) = kinds.fitting(None, subjects)
         panel = kinds.picture("heatmap", [found], PlotRequest()).panels[0]
         assert (panel.rows, panel.columns, panel.first_row) == expected
-        np.testing.assert_array_equal(panel.values, next(iter(arrays.values())))
+        np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
+    for form in ("symmetric", "causal"):  # whose slopes are not beside it
+        bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
+        found = kinds.fitting(None, of_file("bias.npz", opened({"bias": bias})[1]))
+        panel = kinds.picture("heatmap", found, PlotRequest()).panels[1]
+        assert (panel.title, panel.rows, panel.columns) == ("head 1", "query", "key")
+        np.testing.assert_array_equal(panel.values, np.abs(bias[1]))
+        (chart,) = kinds.picture("curves", found, PlotRequest()).panels
+        assert chart.curves[0].y[-1] == -31 / 4

@@ -18,6 +18,7 @@ from pecli.views.pictures.subjects import title_of
 MAX_TABLES = 4  #: That are identified for the sake of their axes alone: cosines, sines, what a grid's also have
 MAX_ELEMENTS, MAX_SECONDS = 1 << 19, 1.0  #: Of these tables, and for them
 MAX_SHORT = 1 << 12  #: Elements of tables that are searched whatever they look like
+BESIDE = ("inv_freq", "slopes")  #: Tensors that a file need not have for the others to be those of a scheme
 
 
 class Kind(NamedTuple):
@@ -90,11 +91,13 @@ def _identified(subject: Subject, kind: str | None) -> Subject:
         tables, own = match.scheme.tensors(), subject.tables
         if not drawn_as_it_is:
             return Subject(f"{subject.label} (identified: {match.scheme.name})", tables, match.scheme)
-        names = [tables[0].name] if len(own) == len(tables) == 1 else [each.name.rpartition(".")[2] for each in own]
+        main = [table for table in tables if table.name not in BESIDE] or tables
+        names = [main[0].name] if len(own) == len(main) == 1 else [each.name.rpartition(".")[2] for each in own]
         own = tuple(replace(table, name=name) for table, name in zip(own, names, strict=True))
-        named, wanted = (sorted((t.name, t.shape) for t in every if t.name != "inv_freq") for every in (own, tables))
+        named, wanted = (sorted((t.name, t.shape) for t in every if t.name not in BESIDE) for every in (own, tables))
         if named == wanted:  # and not those of several layers, say
-            return Subject(subject.label, own, match.scheme)
+            others = (table for table in tables if table.name in BESIDE and table.name not in names)
+            return Subject(subject.label, (*own, *others), match.scheme)
     return subject
 
 
