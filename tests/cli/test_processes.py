@@ -213,4 +213,5 @@ def test_help_in_a_pipe_is_as_wide_as_columns(pecli_cli, monkeypatch) -> None:
     assert max(map(len, lines)) == 80
     start = next(k for k, line in enumerate(lines) if "[defaults]" in line)
     manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))
-    assert [check["file"] for check in manifest["check"]] == ["dumps/cos.npy", "dumps/pe.npy", "rope.safetensors"]
+    files = ["dumps/cos.npy", "dumps/q_after.npy", "dumps/pe.npy", "rope.safetensors"]
+    assert [check["file"] for check in manifest["check"]] == files
