@@ -47,7 +47,7 @@ def convert(
     *,
     model: Model | None = None,
     layer_type: str | None = None,
-    include: Sequence[str] = (),
+    include: str | Sequence[str] = (),
     dtype: str | None = None,
     trailing: bool = False,
     **heads: Any,
@@ -102,7 +102,7 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
 
 def converted(
     arrays: Mapping[str, Array], label: str, source: str | None, target: str | None, model: Model | None = None, *,
-    layer_type: str | None = None, include: Sequence[str] = (), dtype: str | None = None, **given: Any,
+    layer_type: str | None = None, include: str | Sequence[str] = (), dtype: str | None = None, **given: Any,
 ) -> Converted:  # fmt: skip
     """What becomes of tensors, of which nothing is computed yet: the options of `convert`."""
     for name in given.keys() - HEAD_RULES.keys():
@@ -139,7 +139,7 @@ def converted(
 
 def _patterns(include: Any) -> list[str]:
     try:
-        patterns = [] if include is None else [*include]
+        patterns = [] if include is None else [include] if isinstance(include, str) else [*include]
     except TypeError:
         patterns = [include]
     for pattern in patterns:

@@ -184,3 +184,10 @@ def test_a_check_says_what_has_no_partner(tmp_path: Path, pecli_cli) -> None:
     assert made.unpaired[0] in told["proves"]
     with pytest.raises(ParameterError, match="no query and key weights that go together"):
         made_of({name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS).check()
+
+
+def test_one_pattern_is_a_text() -> None:
+    weights = {name: np.arange(64.0).reshape(8, 8) for name in ("a.q_proj.weight", "b.q_proj.weight")}
+    moved = pecli.convert(weights, "interleaved", "halves", heads=2, include="a.*")
+    assert not np.array_equal(moved["a.q_proj.weight"], weights["a.q_proj.weight"])
+    assert np.array_equal(moved["b.q_proj.weight"], weights["b.q_proj.weight"])

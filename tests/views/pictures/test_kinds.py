@@ -97,7 +97,8 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
     picture = made("curves", Relative(style="t5", seq_len=140, buckets=32, max_distance=128))
     (curve,) = picture.panels[0].curves
     assert (picture.title, picture.panels[0].x) == ("bucket by distance", "distance, key − query")
-    buckets = dict(zip(curve.x.tolist(), curve.y.tolist(), strict=True))  # T5: 16 a side
+    assert (curve.y[::2] == curve.y[1::2]).all()  # level from half a step before a distance to half a step after it
+    buckets = dict(zip((curve.x[::2] + 0.5).tolist(), curve.y[::2].tolist(), strict=True))  # T5: 16 a side
     assert [buckets[d] for d in (-139, -128, -7, -1, 0, 1, 7, 8, 139)] == [15, 15, 7, 1, 0, 17, 23, 24, 31]
     index = Relative(style="t5", seq_len=512)
     (panel,) = made("heatmap", index, request=PlotRequest(200, 200)).panels

@@ -194,7 +194,8 @@ def _buckets(subjects: Sequence[Subject]) -> Picture:
             raise ParameterError("kind", "curves", "distances on a grid have two axes", "take heatmap")
         (table,) = subject.matrices
         buckets = np.concatenate([table.read(table.rows - 1, table.rows)[0, :-1], table.read(0, 1)[0]])
-        curves.append(Curve(name, np.arange(1.0 - table.rows, table.rows), widened(buckets)))
+        distances = np.arange(1.0 - table.rows, table.rows)  # steps, halfway between which the bucket changes
+        curves.append(Curve(name, np.ravel(distances[:, None] + (-0.5, 0.5)), np.repeat(widened(buckets), 2)))
     return Picture("bucket by distance", [Chart("", curves, x="distance, key − query", y="bucket")])
 
 
