@@ -268,22 +268,16 @@ def test_bits_that_are_read_as_other_numbers(change: Change, words: str) -> None
 
 
 @pytest.mark.parametrize("base", [BASE, 500000.0])
-@pytest.mark.parametrize(
-    ("layout", "change", "words"),
-    [
-        ("halves", lambda x: np.pad(x, ((0, 0), (0, DIM // 2))), "columns are not doubled: the second half is zeros"),
-        (
-            "interleaved",
-            lambda x: np.repeat(x, 2, axis=1) * np.tile([1, 0], DIM // 2),
-            "columns are not doubled: every other one is zeros",
-        ),
-    ],
-)
-def test_zeros_where_columns_should_be_doubled(layout: str, change: Change, words: str, base: float) -> None:
+@pytest.mark.parametrize(("layout", "zeros"), [("halves", "the second half is"), ("interleaved", "every other one is")])
+def test_zeros_where_columns_should_be_doubled(layout: str, zeros: str, base: float) -> None:
     spec = pecli.Rope(SHORT, DIM, base, layout=layout)
-    found = pecli.verify({name: change(table) for name, table in brief().items()}, spec)
+    place = slice(DIM // 2) if layout == "halves" else slice(None, None, 2)
+    tables = {name: np.zeros((SHORT, DIM), np.float32) for name in ("cos", "sin")}
+    for name, table in brief().items():
+        tables[name][:, place] = table
     other = "" if base == BASE else f", and base is 10000 (the spec says {base:.0f})"
-    assert found.diagnosis[0].startswith(f"cos, sin: {words}{other}; ")
+    words = f"cos, sin: columns are not doubled: {zeros} zeros{other}; "
+    assert pecli.verify(tables, spec).diagnosis[0].startswith(words)
 
 
 @pytest.mark.parametrize("rows", [SHORT, pytest.param(70000, marks=pytest.mark.thorough)])
@@ -325,6 +319,7 @@ def test_a_plain_base_and_exponent_come_before_a_fitted_base() -> None:
     assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(512, 64, base=1e6, freq_shift=1.0)
 
 
+STEPS = np.linspace(1, 2, 32) ** 9
 NOTHING: dict[str, tuple[Tables, Any]] = {
     "constant": ({"cos": np.full((4, LENGTH, DIM // 2), 0.3, np.float32)}, PLAIN),
     "tanh": ({"cos": np.tanh(2 * rotary()["cos"])}, PLAIN),
@@ -333,10 +328,7 @@ NOTHING: dict[str, tuple[Tables, Any]] = {
     "a single frequency that is wrong": ({"inv_freq": np.array([0.5])}, pecli.Rope(4, 2)),
     "bytes of ones in reverse order are next to zero": ({"sin": np.ones((1, 32), np.float32)}, pecli.Rope(1, 64)),
     "bits of small integers are next to zero": ({"sin": np.full((1, 32), 7, np.int32)}, pecli.Rope(1, 64)),
-    "steps of no frequencies": (
-        dict.fromkeys(("cos", "sin"), np.outer(np.arange(SHORT), np.linspace(1, 2, 32) ** 9)),
-        BRIEF,
-    ),
+    "steps of no frequencies": (dict.fromkeys(("cos", "sin"), np.outer(np.arange(SHORT), STEPS)), BRIEF),
 }
 
 
