@@ -5,6 +5,7 @@ a command only if it makes the table. All tables are made by NumPy's own formula
 import math
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ import pecli
 from pecli.explain.search import explain, recognise
 from pecli.explain.time_limit import OutOfTimeError, check_time, time_limit
 from pecli.explain.words import sentence
+from tests.tools.attack import LLAMA3, Waves
 
 LENGTH, SHORT, DIM, BASE = 1024, 256, 64, 10000.0
 INDEX = np.arange(DIM // 2)
@@ -104,6 +106,7 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "exponent over hidden_size": (rotary(BASE ** (-2 * INDEX / 2048)), PLAIN, "frequencies are over 2048 channels"),
     "exponent without scaling": (rotary(BASE ** (-INDEX / (DIM // 2 - 1))), YARN,
         "frequencies are over 62 channels (the spec says 64), and the yarn scaling is missing"),
+    "no scaling, as some runtimes have it": (rotary(), YARN, "the yarn scaling is missing; explains"),
     "half the exponent": (rotary(BASE ** (-4 * INDEX / DIM)), PLAIN,
         "frequencies are over 32 channels (the spec says 64)"),
     "stale length": (rotary(stale), DYNAMIC, "length is 512 (the spec says 1024)"),
@@ -317,6 +320,10 @@ def test_a_plain_base_and_exponent_come_before_a_fitted_base() -> None:
     said = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]
     assert "base is 1000000 (the spec says 10000), and freq_shift is 1 (the spec says 0)" in said
     assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(512, 64, base=1e6, freq_shift=1.0)
+    right = Waves(128, 5e5, {**LLAMA3, "factor": 8.0})
+    over_256 = replace(right, scaling={**LLAMA3, "factor": 40.0}, exponent_dim=256.0).tables(128)
+    said = pecli.verify(dict(zip(("cos", "sin"), over_256, strict=True)), right.scheme(128), atol=1e-4).diagnosis[0]
+    assert "frequencies are over 256 channels (the spec says 128), and factor is 40 (the spec says 8)" in said
 
 
 STEPS = np.linspace(1, 2, 32) ** 9

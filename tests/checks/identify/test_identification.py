@@ -16,7 +16,7 @@ from pecli.checks import identify as identification
 from pecli.engine.table import table_of
 from pecli.explain.edits import Mask, Negated, Repeated, RowsWrong
 from pecli.files import save_tables
-from tests.checks.waves import LLAMA3, halves, powers, waves, woven
+from tests.checks.waves import LLAMA3, halves, interleaved, powers, waves, woven
 from tests.tools.sweep_identify import attempt
 
 WIDE = {
@@ -336,6 +336,13 @@ def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
     assert pecli.identify(batch).identified
     batch[1, 0, 0, 7] += 1
     assert not pecli.identify(batch).identified
+
+
+def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
+    tables = waves(64, powers(10000.0, 32))
+    found = pecli.identify({"cos": halves(tables["cos"]), "sin": interleaved(tables["sin"])}).matches
+    assert [match.tensors for match in found] == [("cos",), ("sin",)]
+    assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
 
 
 def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
