@@ -65,6 +65,11 @@ class Match:
         return ", ".join(edit.clause.partition(" (the spec says")[0] for edit in self.edits)  # there is no spec
 
     @property
+    def is_half(self) -> bool:
+        """Whether it explains cosines or sines, and the others are to be found elsewhere."""
+        return any(isinstance(edit, Layout) and edit.found.endswith(" alone") for edit in self.edits)
+
+    @property
     def lacking(self) -> tuple[Edit, ...]:
         """The edits that the command does not make."""
         return lacking(self.edits, self.scheme)
@@ -234,11 +239,13 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
-    """Matches that differ by rows and layout alone made into one: frequencies belong to their table, as slopes do."""
+    """Matches that differ by rows and layout alone made into one: frequencies belong to their table, as slopes do;
+    cosines and sines that are not two parts of one table stay apart."""
     merged: list[Match] = []
     for match in matches:
         for number, other in enumerate(merged):
             alike = other.scheme.name == match.scheme.name and not {*other.tensors} & {*match.tensors}
+            alike = alike and not (other.is_half and match.is_half)
             if alike and not any(parameter_edits(other.scheme, match.scheme, _PLACES)):
                 main = max(other, match, key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)))
                 error = max(match.max_abs_error, other.max_abs_error)

@@ -220,7 +220,9 @@ def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         single += [one.costing(1 - 0.05 * (name == "length")) for one in fitted(start, name, curve)]
     exponents = (*_exponents(starts[0], curve), *_plain_bases(one.law for one in single))
     yield [*others, *(fit(each, cost) for each, cost in exponents), *single]
-    yield [one.costing(2.2) for one in fit_laws(curve, float(starts[0].half), scales=not prior.rotary)]
+    unrelated = list(fit_laws(curve, float(starts[0].half), scales=not prior.rotary))
+    exponents = tuple(_plain_bases(one.law for one in unrelated))
+    yield [*(one.costing(2.2) for one in unrelated), *(fit(each, cost + 1) for each, cost in exponents)]
     double: list[Fit] = []
     for other in others:
         double += [one.costing(other.cost + 1) for name in numbers(other.law) for one in fitted(other.law, name, curve)]

@@ -22,7 +22,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
-from pecli.explain.frequency_laws import WaveScheme
+from pecli.explain.frequency_laws import NO_SCALING, WaveScheme
 from pecli.explain.sample import BASES, UNITS, Sample, Samples, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import check_time
@@ -92,7 +92,7 @@ def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     names = (*prior.runtime_names(), *prior.recipe_names())
     made = {name: scheme for name in names for scheme in constructed(prior.computed_as, way=name)}
     runtimes = [name for name in prior.runtime_names() if name in made]
-    runtimes = [name for name in runtimes if name in EMULATED or made[name].runtime_causes()]
+    runtimes = [name for name in runtimes if name in EMULATED or _reads_otherwise(made[name])]
     own = distance(prior, samples)
     found = {name: own for name in made if name in (*runtimes, *prior.recipe_names())}
     for rows in (FEW_ROWS, 0):  # a few rows rule most of them out
@@ -114,6 +114,11 @@ def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_causes())] if same else []
     left, largest = scheme_errors(scheme, drifts=bool(recipes)), found[near[0]].largest
     return Explanation((*by, *recipes[:1]), scheme, tuple(samples), left, residual=largest)
+
+
+def _reads_otherwise(scheme: Any) -> bool:
+    """Whether its runtime takes another scaling; where it takes none, that it is missing says as much."""
+    return bool(scheme.runtime_causes()) and scheme.runtime_reading.scaling != NO_SCALING
 
 
 def explain_reading(scheme: Any, reading: Reading, prior: WaveScheme | None) -> Explanation | None:

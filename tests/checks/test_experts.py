@@ -17,32 +17,18 @@ from safetensors.numpy import save_file
 
 import pecli
 from pecli.checks.stored_tensors import Stored
-from tests.checks.test_model_forms import (
-    ATTENTION,
-    COMMON,
-    HEADS,
-    HIDDEN,
-    INNER,
-    KV,
-    LAYERS,
-    SIZE,
-    VOCABULARY,
-    Arrays,
-    Mistake,
-    made_of_rows,
-    permute,
-    write_gguf,
-)
+from tests.checks import test_model_forms as forms
+from tests.checks.test_model_forms import HEADS, HIDDEN, INNER, KV, LAYERS, SIZE, VOCABULARY, Arrays, made_of_rows
 
 EXPERTS, RANK, NOPE, ROTARY, VALUE = 3, 64, 32, 32, 32
 YARN = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
 MOE: dict[str, dict[str, Any]] = {
-    "mixtral": {**COMMON, "rope_theta": 1e6, "num_local_experts": EXPERTS},
-    "qwen3_moe": {**COMMON, "head_dim": SIZE, "rope_theta": 1e6, "num_experts": EXPERTS},
-    "deepseek_v3": {**COMMON, "num_key_value_heads": HEADS, "kv_lora_rank": RANK, "q_lora_rank": RANK,
+    "mixtral": {**forms.COMMON, "rope_theta": 1e6, "num_local_experts": EXPERTS},
+    "qwen3_moe": {**forms.COMMON, "head_dim": SIZE, "rope_theta": 1e6, "num_experts": EXPERTS},
+    "deepseek_v3": {**forms.COMMON, "num_key_value_heads": HEADS, "kv_lora_rank": RANK, "q_lora_rank": RANK,
                     "qk_nope_head_dim": NOPE, "qk_rope_head_dim": ROTARY, "v_head_dim": VALUE,
                     "rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}},
-    "gpt_oss": {**COMMON, "head_dim": SIZE, "rope_theta": 150000.0, "rope_scaling": {**YARN, "truncate": False}},
+    "gpt_oss": {**forms.COMMON, "head_dim": SIZE, "rope_theta": 150000.0, "rope_scaling": {**YARN, "truncate": False}},
 }  # fmt: skip
 ARCHITECTURES = {"mixtral": "llama", "qwen3_moe": "qwen3moe", "deepseek_v3": "deepseek2", "gpt_oss": "gpt-oss"}
 LATENT = {"q_a_proj": (RANK, HIDDEN), "q_a_layernorm": (RANK,), "q_b_proj": (HEADS * (NOPE + ROTARY), RANK)}
@@ -52,10 +38,15 @@ LATENT |= {"kv_a_proj_with_mqa": (RANK + ROTARY, HIDDEN), "kv_a_layernorm": (RAN
 def experts(model: str) -> tuple[Arrays, Arrays]:
     """The tensors of a mixture of experts: Hugging Face's, and under the converter's names those of GGUF."""
     hf: Arrays = {"model.embed_tokens.weight": made_of_rows((VOCABULARY, HIDDEN), 1)}
-    hf |= {"model.norm.weight": made_of_rows((HIDDEN,), 2), "lm_head.weight": made_of_rows((VOCABULARY, HIDDEN), 3)}
+    hf |= {
+        "model.norm.weight": made_of_rows((HIDDEN,), 2),
+        "lm_head.weight": made_of_rows((VOCABULARY, HIDDEN), 3),
+    }
     stacked: Arrays = {}
     for number, layer in enumerate(f"model.layers.{k}." for k in range(LAYERS)):
-        shapes: dict[str, tuple[int, ...]] = {f"self_attn.{name}": (count, HIDDEN) for name, count in ATTENTION.items()}
+        shapes: dict[str, tuple[int, ...]] = {
+            f"self_attn.{name}": (count, HIDDEN) for name, count in forms.ATTENTION.items()
+        }
         if model == "deepseek_v3":
             shapes = {f"self_attn.{name}": shape for name, shape in LATENT.items()}
             shapes |= {f"mlp.shared_experts.{name}_proj": (INNER, HIDDEN) for name in ("gate", "up", "down")}
@@ -97,11 +88,11 @@ def experts(model: str) -> tuple[Arrays, Arrays]:
     for name, array in {**plain, **stacked}.items():
         known = names.get_name(name.replace("_bias", ".bias"), try_suffixes=(".weight", ".bias"))
         heads = {"attn_q": HEADS, "attn_k": KV}.get(known.split(".")[-2]) if model == "mixtral" else None
-        made[known] = permute(array, heads) if heads else array.copy()
+        made[known] = forms.permute(array, heads) if heads else array.copy()
     return hf, made
 
 
-def moe_pair(folder: Path, model: str, kind: str, mistake: Mistake = lambda tensors, keys: None) -> Any:
+def moe_pair(folder: Path, model: str, kind: str, mistake: forms.Mistake = lambda tensors, keys: None) -> Any:
     tensors, made = experts(model)
     keys: dict[str, Any] = {"context_length": 131072, "embedding_length": HIDDEN, "block_count": LAYERS}
     keys |= {"attention.head_count": HEADS, "attention.head_count_kv": 1 if model == "deepseek_v3" else KV}
@@ -114,7 +105,7 @@ def moe_pair(folder: Path, model: str, kind: str, mistake: Mistake = lambda tens
         keys |= {"attention.key_length": RANK + ROTARY, "attention.value_length": RANK}
         keys |= {"attention.key_length_mla": NOPE + ROTARY, "attention.value_length_mla": VALUE}
     mistake(made, keys)
-    write_gguf(folder / "model.gguf", ARCHITECTURES[model], made, keys, kind)
+    forms.write_gguf(folder / "model.gguf", ARCHITECTURES[model], made, keys, kind)
     (folder / "hf").mkdir()
     (folder / "hf" / "config.json").write_text(json.dumps({"model_type": model, **MOE[model]}))
     save_file(tensors, folder / "hf" / "model.safetensors")

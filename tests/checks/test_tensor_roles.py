@@ -34,18 +34,15 @@ def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
     assert len(named) == len(roles())
 
 
-@pytest.mark.parametrize(
-    ("name", "layers"),
-    [
-        ("rotary_emb_local.inv_freq", "sliding_attention"),
-        ("swa/cos", "sliding_attention"),
-        ("cos_global", "full_attention"),
-        ("rotary_emb.inv_freq", None),
-        ("rotary_emb.full_attention_inv_freq", "full_attention"),
-        ("localised.cos", None),
-        ("local.and.global.cos", None),
-    ],
-)
-def test_layer_types_in_names(name: str, layers: str | None) -> None:
-    assert layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers
-    assert layer_named(name, ["vision", ""]) is None
+LAYERS = {
+    "sliding_attention": "rotary_emb_local.inv_freq swa/cos",
+    "full_attention": "cos_global rotary_emb.full_attention_inv_freq",
+    None: "rotary_emb.inv_freq localised.cos local.and.global.cos",
+}
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_layer_types_in_names(layers: str | None) -> None:
+    for name in LAYERS[layers].split():
+        assert layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers, name
+        assert layer_named(name, ["vision", ""]) is None

@@ -9,6 +9,7 @@ from pecli.explain.used_positions import runs, situation
 
 INVERSE = 10000.0 ** (-np.arange(32) / 32)
 PADDED = np.r_[np.zeros(9, int), np.arange(15)]
+PADDED_BY_1 = np.r_[np.ones(9, int), np.arange(15)]
 
 
 def turned(places: np.ndarray, dtype: type = np.float32, inverse: np.ndarray = INVERSE) -> np.ndarray:
@@ -21,22 +22,12 @@ def turned(places: np.ndarray, dtype: type = np.float32, inverse: np.ndarray = I
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
-@pytest.mark.parametrize(
-    "places",
-    [
-        np.arange(40),
-        PADDED,
-        np.r_[np.ones(9, int), np.arange(15)],
-        np.r_[np.arange(20), np.arange(12)],
-        np.arange(40) + 3777,
-        np.arange(40) - 17,
-        np.full(40, 5),
-        np.r_[np.arange(10), 9, np.arange(11, 30)],
-    ],
-    ids=["plain", "padded", "padded by 1", "packed", "far", "negative", "constant", "one row stale"],
-)
-def test_positions_are_solved(places: np.ndarray, dtype: type) -> None:
-    np.testing.assert_array_equal(solve(turned(places, dtype), INVERSE, np.arange(len(places))), places)
+def test_positions_are_solved(dtype: type) -> None:
+    """Plain ones, padded, padded by 1, packed, far, negative, constant, with one row stale."""
+    cases = [np.arange(40), PADDED, PADDED_BY_1, np.r_[np.arange(20), np.arange(12)], np.arange(40) + 3777]
+    cases += [np.arange(40) - 17, np.full(40, 5), np.r_[np.arange(10), 9, np.arange(11, 30)]]
+    for places in cases:
+        np.testing.assert_array_equal(solve(turned(places, dtype), INVERSE, np.arange(len(places))), places)
 
 
 def test_rows_that_are_no_rotation_are_unknown() -> None:
@@ -47,45 +38,34 @@ def test_rows_that_are_no_rotation_are_unknown() -> None:
     assert (np.delete(found, 7) == np.delete(np.arange(20), 7)).all()
 
 
-@pytest.mark.parametrize(
-    ("places", "text"),
-    [
-        (np.arange(24), "0 … 23"),
-        (PADDED, "0 × 9, then 0 … 14"),
-        (np.r_[np.ones(9, int), np.arange(15)], "1 × 9, then 0 … 14"),
-        (np.r_[np.arange(512), np.arange(3)], "0 … 511, then 0 … 2"),
-        (np.array([7]), "7"),
-        (np.array([4, 2, 9]), "4, then 2, then 9"),
-        (np.array([0, UNKNOWN, UNKNOWN, 3]), "0, then unknown, then 3"),
-        (np.arange(20)[::-1], "19, then 18, then 17, then 16, then 15, then 14, then …"),
-    ],
-)
-def test_runs_of_positions(places: np.ndarray, text: str) -> None:
-    assert runs(places) == text
+def test_runs_of_positions() -> None:
+    assert runs(np.arange(24)) == "0 … 23"
+    assert runs(PADDED) == "0 × 9, then 0 … 14"
+    assert runs(PADDED_BY_1) == "1 × 9, then 0 … 14"
+    assert runs(np.r_[np.arange(512), np.arange(3)]) == "0 … 511, then 0 … 2"
+    assert runs(np.array([7])) == "7"
+    assert runs(np.array([4, 2, 9])) == "4, then 2, then 9"
+    assert runs(np.array([0, UNKNOWN, UNKNOWN, 3])) == "0, then unknown, then 3"
+    assert runs(np.arange(20)[::-1]) == "19, then 18, then 17, then 16, then 15, then 14, then …"
+
+
+ROWS, FIVE = np.arange(24), np.full(24, 5)
+TWICE = np.r_[np.arange(12), np.arange(12)]
 
 
 @pytest.mark.parametrize(
-    ("expected", "used", "padding", "text"),
+    ("expected", "used", "text"),
     [
-        (PADDED, np.arange(24), 9, "left padding is ignored"),
-        (np.arange(24), np.zeros(24, int), 0, "nothing is rotated"),
-        (np.arange(24), np.full(24, 3), 0, "every row is at one position"),
-        (np.r_[np.arange(12), np.arange(12)], np.arange(24), 0, "not reset"),
-        (np.arange(24), np.r_[np.arange(12), np.arange(12)], 0, "positions restart"),
-        (np.arange(24), np.arange(24) + 7, 0, "all 7 too far"),
-        (np.arange(24), np.arange(24) - 4, 0, "all 4 too low"),
-        (np.arange(24), -np.arange(24), 0, "direction"),
-        (np.arange(24), np.r_[0, np.arange(23)], 0, "the row before"),
-        (np.arange(24), np.r_[np.arange(9), 0, np.arange(10, 24)], 0, ""),
-        (np.full(24, 5), np.zeros(24, int), 0, "not moved"),
-        (np.full(24, 5), np.full(24, 10), 0, "moved twice"),
-        (np.full(24, 5), np.full(24, -5), 0, "moved back"),
-        (np.full(24, 5), np.full(24, 4), 0, "moved by 4, not 5"),
-        (np.arange(24), np.r_[np.arange(23), UNKNOWN], 0, ""),
-        (np.arange(24), np.arange(24) * 3, 0, ""),
-        (np.array([7]), np.array([7]), 0, ""),
+        (PADDED, ROWS, "left padding is ignored"), (ROWS, 0 * ROWS, "nothing is rotated"),
+        (ROWS, 0 * ROWS + 3, "every row is at one position"), (TWICE, ROWS, "not reset"),
+        (ROWS, TWICE, "positions restart"), (ROWS, ROWS + 7, "all 7 too far"), (ROWS, ROWS - 4, "all 4 too low"),
+        (ROWS, -ROWS, "direction"), (ROWS, np.r_[0, ROWS[:-1]], "the row before"),
+        (ROWS, np.where(ROWS == 9, 0, ROWS), ""), (FIVE, 0 * ROWS, "not moved"), (FIVE, FIVE + 5, "moved twice"),
+        (FIVE, -FIVE, "moved back"), (FIVE, FIVE - 1, "moved by 4, not 5"), (ROWS, np.r_[ROWS[:-1], UNKNOWN], ""),
+        (ROWS, 3 * ROWS, ""), (np.array([7]), np.array([7]), ""),
     ],
-)
-def test_situations_are_named(expected: np.ndarray, used: np.ndarray, padding: int, text: str) -> None:
+)  # fmt: skip
+def test_situations_are_named(expected: np.ndarray, used: np.ndarray, text: str) -> None:
+    padding = 9 if expected is PADDED else 0
     assert text in situation(expected, used, padding)
     assert bool(text) == bool(situation(expected, used, padding))

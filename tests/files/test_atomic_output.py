@@ -89,20 +89,15 @@ def test_all_is_as_before_until_the_end_and_after_an_exception(folder: Path, old
         assert old is None or Path("a.bin").read_bytes() == old
 
 
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [
-        ("missing/deeper/a.bin", "the folder missing/deeper does not exist"),
-        (".", "is a folder"),
-        ("a.bin/", "is a folder"),
-        ("", "needs a name"),
-        ("a\0b", "not a possible file name"),
-        ("x" * 300 + ".npy", "the name is too long"),
-        ("file/a.bin", "is a file, not a folder"),
-        ("loop", "leads back to itself"),
-        ("/proc/a.bin", "/proc/a.bin: no file can be made in this folder"),
-    ],
-)
+IMPOSSIBLE = {
+    "missing/deeper/a.bin": "the folder missing/deeper does not exist", ".": "is a folder", "a.bin/": "is a folder",
+    "": "needs a name", "a\0b": "not a possible file name", "x" * 300 + ".npy": "the name is too long",
+    "file/a.bin": "is a file, not a folder", "loop": "leads back to itself",
+    "/proc/a.bin": "/proc/a.bin: no file can be made in this folder",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "problem"), IMPOSSIBLE.items())
 def test_impossible_outputs_are_refused(folder: Path, path: str, problem: str) -> None:
     Path("file").write_bytes(b"")
     os.symlink("loop", "loop")

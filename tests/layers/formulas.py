@@ -40,7 +40,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> None:
     assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
 
-def numerical_gradient(loss, x: np.ndarray, step: float = 1e-6) -> np.ndarray:
+def gradient(loss, x: np.ndarray, step: float = 1e-6) -> np.ndarray:
     out = np.empty_like(x)
     for index in np.ndindex(x.shape):
         above, below = x.copy(), x.copy()

@@ -6,7 +6,7 @@ import pytest
 
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.layers import AlibiBias, LearnedPosEmbedding, SinusoidalPosEmbedding, sinusoidal_pos_embedding
-from tests.layers.formulas import BF16, FLOATS, every_float, near, numerical_gradient, random, same_bits, sinusoids
+from tests.layers.formulas import BF16, FLOATS, every_float, gradient, near, random, same_bits, sinusoids
 
 
 class TestSinusoidal:
@@ -109,7 +109,7 @@ class TestLearned:
         def loss(table):
             return (LearnedPosEmbedding(6, 2, table)(x, offset) * weight).sum()
 
-        np.testing.assert_allclose(grad_table, numerical_gradient(loss, self.table), atol=1e-7)
+        np.testing.assert_allclose(grad_table, gradient(loss, self.table), atol=1e-7)
         used = np.isin(np.arange(6), range(offset, offset + 3))
         assert ((grad_table != 0) == used[:, None]).all()
 

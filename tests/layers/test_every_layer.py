@@ -9,7 +9,7 @@ import pytest
 
 from pecli.layers import AlibiBias, LearnedPosEmbedding, RotaryPosEmbedding, SinusoidalPosEmbedding
 from tests.checks.verify.test_verify import Tensor
-from tests.layers.formulas import BF16, every_float, near, numerical_gradient, random, same_bits
+from tests.layers.formulas import BF16, every_float, gradient, near, random, same_bits
 
 LAYERS = {
     "sinusoidal": (lambda: SinusoidalPosEmbedding(), (2, 5, 4)),
@@ -96,7 +96,7 @@ class TestEveryLayer:
         layer, x, weight = make(), random(*shape), random(*shape, seed=1)
         layer(x)
         found = first(layer.backward(weight))
-        np.testing.assert_allclose(found, numerical_gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8)
+        np.testing.assert_allclose(found, gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8)
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             same_bits(other(x), layer(x))
 

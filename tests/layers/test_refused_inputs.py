@@ -4,27 +4,21 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pecli import layers
 from pecli.errors import KindError, ParameterError
-from pecli.layers import (
-    AlibiBias,
-    LearnedPosEmbedding,
-    RotaryPosEmbedding,
-    SinusoidalPosEmbedding,
-    sinusoidal_pos_embedding,
-)
 from tests.layers.test_every_layer import every_layer
 
 NOT_FLOATS = [np.int64, np.uint8, np.bool_, np.complex64, np.dtype("U1"), object, ml_dtypes.float8_e5m2]
 NOT_WHOLE = [True, 4.0, "4", np.float64(4), np.True_, [4]]
 NOT_POSITIVE = [0, -1, np.int64(-3)]
 SIZES = {
-    "seq_len": [lambda size: sinusoidal_pos_embedding(size, 2),
-        lambda size: SinusoidalPosEmbedding(embed_dim=4).get_encoding(size), lambda size: AlibiBias(2).get_bias(size)],
-    "embed_dim": [lambda size: sinusoidal_pos_embedding(2, size), lambda size: SinusoidalPosEmbedding(embed_dim=size),
-        lambda size: LearnedPosEmbedding(2, size), lambda size: RotaryPosEmbedding(size)],
-    "max_len": [lambda size: LearnedPosEmbedding(size, 2)],
-    "max_seq_len": [lambda size: RotaryPosEmbedding(max_seq_len=size)],
-    "num_heads": [AlibiBias],
+    "seq_len": [lambda size: layers.sinusoidal_pos_embedding(size, 2), lambda size: layers.AlibiBias(2).get_bias(size),
+        lambda size: layers.SinusoidalPosEmbedding(embed_dim=4).get_encoding(size)],
+    "embed_dim": [lambda size: layers.sinusoidal_pos_embedding(2, size), layers.RotaryPosEmbedding,
+        lambda size: layers.SinusoidalPosEmbedding(embed_dim=size), lambda size: layers.LearnedPosEmbedding(2, size)],
+    "max_len": [lambda size: layers.LearnedPosEmbedding(size, 2)],
+    "max_seq_len": [lambda size: layers.RotaryPosEmbedding(max_seq_len=size)],
+    "num_heads": [layers.AlibiBias],
 }  # fmt: skip
 
 

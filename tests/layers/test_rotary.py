@@ -9,17 +9,7 @@ from hypothesis import strategies as st
 
 from pecli.engine.schemes.rope import Rope
 from pecli.layers import RotaryPosEmbedding
-from tests.layers.formulas import (
-    BF16,
-    both_layouts,
-    every_float,
-    near,
-    numerical_gradient,
-    pairs,
-    random,
-    rotated,
-    same_bits,
-)
+from tests.layers.formulas import BF16, both_layouts, every_float, gradient, near, pairs, random, rotated, same_bits
 
 
 class TestRotary:
@@ -103,8 +93,8 @@ class TestRotaryApply:
             new_q, new_k = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=7)
             return (new_q * dq).sum() + (new_k * dk).sum()
 
-        np.testing.assert_allclose(grad_q, numerical_gradient(lambda q: loss(q, k), q), atol=1e-8)
-        np.testing.assert_allclose(grad_k, numerical_gradient(lambda k: loss(q, k), k), atol=1e-8)
+        np.testing.assert_allclose(grad_q, gradient(lambda q: loss(q, k), q), atol=1e-8)
+        np.testing.assert_allclose(grad_k, gradient(lambda k: loss(q, k), k), atol=1e-8)
 
     def test_backward_is_of_calls_and_apply_backward_of_apply(self):
         layer, x = RotaryPosEmbedding(), random(3, 4)

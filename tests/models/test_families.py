@@ -131,14 +131,6 @@ def test_sam2_video_without_sizes() -> None:
 
 def test_layers_without_rope_are_named_where_no_key_says_it() -> None:
     """Attention of these in transformers 5.22.2 rotates its sliding layers alone, or leaves out every fourth layer."""
-    for name in [
-        "afmoe",
-        "cohere2",
-        "exaone4",
-        "exaone_moe",
-        "kolibri1",
-        "muse_glimmer_text",
-        "muse_spark_text",
-        "smollm3",
-    ]:
+    names = "afmoe cohere2 exaone4 exaone_moe kolibri1 muse_glimmer_text muse_spark_text smollm3"
+    for name in names.split():
         assert any("no rope" in warning for warning in load_config({"model_type": name}).warnings)

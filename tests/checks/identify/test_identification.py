@@ -16,7 +16,7 @@ from pecli.checks import identify as identification
 from pecli.engine.table import table_of
 from pecli.explain.edits import Mask, Negated, Repeated, RowsWrong
 from pecli.files import save_tables
-from tests.checks.waves import LLAMA3, halves, powers, waves, woven
+from tests.checks.waves import LLAMA3, halves, interleaved, powers, waves, woven
 from tests.tools.sweep_identify import attempt
 
 WIDE = {
@@ -133,16 +133,11 @@ def test_what_is_no_table_is_not_identified(name: str) -> None:
     assert found.description
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("low rank", "of rank 3, not 64"),
-        ("a constant", "all 0.7"),
-        ("the identity", "Toeplitz"),
-        ("not numbers", "64 of 64 elements are infinite or not numbers"),
-        ("nothing", "empty"),
-    ],
-)
+DESCRIBED = {"low rank": "of rank 3, not 64", "a constant": "all 0.7", "the identity": "Toeplitz", "nothing": "empty"}
+DESCRIBED["not numbers"] = "64 of 64 elements are infinite or not numbers"
+
+
+@pytest.mark.parametrize(("name", "words"), DESCRIBED.items())
 def test_an_unknown_table_is_described(name: str, words: str) -> None:
     assert words in "\n".join(pecli.identify(NEGATIVES[name]).description)
 
@@ -341,6 +336,13 @@ def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
     assert pecli.identify(batch).identified
     batch[1, 0, 0, 7] += 1
     assert not pecli.identify(batch).identified
+
+
+def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
+    tables = waves(64, powers(10000.0, 32))
+    found = pecli.identify({"cos": halves(tables["cos"]), "sin": interleaved(tables["sin"])}).matches
+    assert [match.tensors for match in found] == [("cos",), ("sin",)]
+    assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
 
 
 def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
