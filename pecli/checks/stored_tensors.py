@@ -189,7 +189,7 @@ def _blocks(rows: Array) -> AnyArray:
 
 
 def _largest(error: AnyArray) -> AnyArray:
-    return np.maximum(error.max(axis=1), -error.min(axis=1))
+    return np.asarray(np.maximum(error.max(axis=1), -error.min(axis=1)))
 
 
 def _squares(values: AnyArray) -> AnyArray:
