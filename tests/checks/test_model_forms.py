@@ -293,6 +293,26 @@ def test_mistakes_are_named(made: Made, tmp_path: Path, model: str, number: int,
     assert len(str(found).splitlines()) < 24
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"block_count": 4}, "B: layers 3 → 4 (block_count)"),
+        ({"block_count": 4, "nextn_predict_layers": 1}, ""),
+        ({"context_length": 1048576}, "B: context 131,072 → 1,048,576 (context_length)"),
+        ({"block_count": None}, "B: block_count is missing"),
+        ({"context_length": None}, "B: context_length is missing"),
+        ({"attention.head_count": None}, "B: attention.head_count is missing"),
+        ({"attention.head_count": 4, "rope.dimension_count": 32}, "B: heads 8 → 4 (attention.head_count)"),
+    ],
+)
+def test_what_a_file_says_of_the_model(made: Made, tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
+    tensors, keys = converted("qwen2", weights("qwen2"))
+    said = {name: value for name, value in (keys | changes).items() if value is not None}
+    write_gguf(tmp_path / "model.gguf", "qwen2", tensors, said, "F16")
+    found = pecli.diff(made("qwen2"), tmp_path / "model.gguf")
+    assert found.diagnosis == (expected,) * bool(expected)
+
+
 def test_two_right_files_of_one_model(tmp_path: Path) -> None:
     """F16 against Q8_0, without a folder of Hugging Face's."""
     for kind in ("F16", "Q8_0"):
