@@ -50,8 +50,10 @@ KEYS = {
 KEYS[GGUF] |= {"longrope": "rope_factors_long.weight", "kv heads": "attention.head_count_kv"}
 KEYS[GGUF] |= {"layers": "block_count", "context": "context_length", "heads": "attention.head_count"}
 """What is missing where a form has the default instead."""
-COUNTS = {"layers": ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers")}
-COUNTS["heads"] = ("attention.head_count", *HEADS)
+COUNTS = {
+    "layers": ["block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers"],
+    "heads": ["attention.head_count", *HEADS],
+}
 
 
 class Form(NamedTuple):
