@@ -371,7 +371,7 @@ def _differing(ours: Array, theirs: Array) -> AnyArray:
         return np.ones(ours.size, bool)
     word = np.dtype(f"u{min(8, ours.itemsize)}")
     differ = ours.view(word) != theirs.view(word)
-    return differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ
+    return np.asarray(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
 
 
 def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, AnyArray, AnyArray | None]:
