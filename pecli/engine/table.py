@@ -134,7 +134,6 @@ class ByPosition:
     kind: str  #: what the columns go by: frequencies, slopes or columns
     values: list[float]  #: those frequencies or slopes, or the numbers of the columns
     groups: Indices  #: which of them each column belongs to
-    names: tuple[str, ...]  #: what each column is: sin, cos, bias, or the tensor's name
     read: Callable[[int, int], Array]
 
 

@@ -84,6 +84,7 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
         family=family.name,
         prefix=layer.keys.prefix,
         alpha=unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None,
+        use_fope=own.data.get("use_fope") is True,
         no_table=family.no_table,
     ).checked(own.path)
     _warn(layer, encoding, head)
