@@ -67,7 +67,7 @@ def _show_tables(audit: Audit) -> None:
     """One row per recipe: its errors, the positions within the tolerance, where rows repeat; and errors by place."""
     decades, values = audit.decades(), audit.numbers.values
     chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
-    starts, frequencies = [_position(first) for first, _ in decades], [number(values[k], 2) for k in chosen]
+    starts, frequencies = [str(first) for first, _ in decades], [number(values[k], 2) for k in chosen]
     summary: list[list[screen.Cell]] = []
     largest, means, by_frequency = [], [], []
     for drift in audit.drifts:
@@ -90,11 +90,6 @@ def _show_tables(audit: Audit) -> None:
 def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]]) -> None:
     screen.say_heading(title)
     screen.say_table(["", *heads], rows, indent="  ", right=True)
-
-
-def _position(value: int) -> str:
-    text = str(value)
-    return text if value < 10**4 or text.rstrip("0") != "1" else f"1e{len(text) - 1}"
 
 
 def audit_picture(audits: Mapping[str, Audit]) -> Figure:
