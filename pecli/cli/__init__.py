@@ -179,10 +179,12 @@ def print_note(text: str, kind: str = "note") -> None:
 
 
 def _typed(name: str, words: Sequence[str]) -> str:
-    """A parameter's name on the command line, the other one where that was typed: only rope's have two."""
+    """A parameter's name on the command line, the other one where that was typed: only rope's have two, and MODEL."""
     from pecli.engine.schemes.rope import Rope
 
     given = {word.partition("=")[0] for word in words}
+    if name == "model" and words and given.isdisjoint(("--model", "--config")):
+        return "MODEL"
     parameter = Rope.parameters().get(name)
     return next((alias for alias in (parameter.aliases if parameter else ()) if alias in given), option_name(name))
 

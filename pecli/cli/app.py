@@ -223,7 +223,8 @@ def _usage(problem: Any) -> str:
         begun = [name for name in known if name.startswith(word)]
         synonyms = {option: words.split() for option, words in OPTION_SYNONYMS.items() if option.split()[0] in known}
         meant = [option for option, words in synonyms.items() if word in words]
-        advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else nearest(wrong, known, str)
+        near = nearest(word[2:], [name[2:] for name in known], "--{}".format)  # dashes would make all alike
+        advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else near
         return f"{advice} no such option: {wrong}; {see}".lstrip()
     extra = re.search(r"unexpected extra argument\S* \((\S+)\)", text)
     if extra and "--model" in known:
