@@ -20,7 +20,7 @@ from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
-from pecli.models.layer_types import SETTINGS, THETAS
+from pecli.models.layer_types import PARTIALS, SETTINGS, THETAS
 
 _QWEN3 = ("yarn", "Qwen3's model card: yarn, factor 4, original 32768")
 _GEMMA3 = ("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
@@ -41,11 +41,13 @@ SHORT_PROMPTS = {
     "ntk": "every prompt is encoded with the larger base, short ones too",
     "dynamic": "prompts up to {original:,} positions are encoded as before; longer ones as their length asks for",
 }
+FACTOR_TENSORS = {"llama3": "rope_freqs.weight", "longrope": "rope_factors_long.weight"}  #: of a .gguf
 KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")  #: of YaRN, where the model has it already
 METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 TO = Whole(help="positions of the longer context", high=LAST_POSITION)
-UNSCALED = ("dim", "base", "partial_rotary_factor", "mrope_section", "mrope_interleaved")
+SECTIONS = ("mrope_section", "mrope_interleaved")
+UNSCALED = ("dim", "base", "partial_rotary_factor", *SECTIONS)
 """Parameters that have nothing to do with a scaling."""
 
 
@@ -58,12 +60,14 @@ class Extension:
     method: str
     reason: str  #: why this method
     original: int  #: positions that the model has without any scaling
+    longest: int  #: positions that it has as it is
     factor: float
     before: Encoding
     after: Encoding
     runtimes: tuple[RuntimeResult, ...]
     notes: tuple[str, ...]
     lengths: Mapping[str, int]  #: what config.json has to say otherwise beside the scaling
+    others: tuple[Encoding, ...]  #: of the other layer types, which stay as they are
 
     def __repr__(self) -> str:
         return f"<Extension of {self.model} to {self.to:,} positions by {self.method}, factor {self.factor:g}>"
@@ -71,15 +75,7 @@ class Extension:
     @property
     def rope_scaling(self) -> dict[str, Any]:
         """What Hugging Face's config.json takes; where the base alone changes, that."""
-        extra, sources = {**self.before.parameters, **self.before.extra}, self.before.sources
-        sections = {name: extra[name] for name in ("mrope_section", "mrope_interleaved") if extra.get(name)}
-        if "rope_parameters" in sources.get("partial_rotary_factor", ""):
-            sections["partial_rotary_factor"] = extra["partial_rotary_factor"]
-        if self.method == "ntk":
-            return {"rope_type": "default", "rope_theta": self.theta, **sections}
-        names = ("factor", "original_max_position_embeddings", *KEPT) if self.method == "yarn" else ("factor",)
-        own = self.after.parameters
-        return {"rope_type": self.method, **{name: own[name] for name in names if name in own}, **sections}
+        return {**_settings(self.after), **({"rope_theta": self.theta} if self.method == "ntk" else {})}
 
     @property
     def theta(self) -> float:
@@ -92,7 +88,9 @@ class Extension:
         if self.method == "ntk":
             replaced = {"rope_scaling": {"rope_type": "default"}} if self.before.parameters["scaling"] != "none" else {}
             settings = {key if key in THETAS and self.is_hugging_face else "rope_theta": self.theta, **replaced}
-        return self.newer_config if "rope_parameters" in self.place else self._within({**settings, **self.lengths})
+        family = family_of(self.before.family)
+        is_newer = "rope_parameters" in self.place or (family is not None and family.scales_all_layers)
+        return self.newer_config if is_newer else self._within({**settings, **self.lengths})
 
     @property
     def is_hugging_face(self) -> bool:
@@ -115,13 +113,15 @@ class Extension:
     @property
     def newer_config(self) -> dict[str, Any]:
         """The same as transformers 5 spells it."""
+        others = {each.layer_type: _parameters(each) for each in self.others}
         layer, parameters = self.before.layer_type, self.rope_parameters
-        return self._within({"rope_parameters": {layer: parameters} if layer else parameters, **self.lengths})
+        by_layer = {layer: parameters, **others} if layer else parameters
+        return self._within({"rope_parameters": by_layer, **self.lengths})
 
     @property
     def rope_parameters(self) -> dict[str, Any]:
-        """The same in the newer spelling."""
-        return {"rope_theta": self.theta, **self.rope_scaling}
+        """The same in the newer spelling, which holds all that rotates: runtimes replace the config's by it."""
+        return _parameters(self.after)
 
     @property
     def commands(self) -> dict[str, str]:
@@ -134,7 +134,11 @@ class Extension:
             "linear": f"--rope-scaling linear {scale}",
             "ntk": f"--rope-scaling none --rope-freq-base {self.theta:.12g}",
         }.get(self.method)
-        return {"vllm": vllm, **({"llama.cpp": f"llama-server -m MODEL.gguf -c {self.to} {flags}"} if flags else {})}
+        command = f"llama-server -m MODEL.gguf -c {self.to} {flags}"
+        if tensor := FACTOR_TENSORS.get(own := self.before.parameters["scaling"]):
+            kept = f"a .gguf made before keeps its {own} factors in {tensor}, whatever the flags of llama-server say"
+            command = f"convert_hf_to_gguf.py again, with this config.json: {kept}"
+        return {"vllm": vllm, **({"llama.cpp": command} if flags else {})}
 
     @property
     def gguf(self) -> dict[str, Any]:
@@ -166,6 +170,22 @@ class Extension:
         return {"kept": kept, "blended": len(stretched) - kept - whole, "stretched": whole, "largest": max(stretched)}
 
 
+def _settings(encoding: Encoding) -> dict[str, Any]:
+    """An encoding as `rope_scaling` spells it: its scaling, its sections, and what queries are multiplied by."""
+    left_out = ("dim", "base", "scaling", PARTIALS[0], "max_position_embeddings")
+    own = {name: value for name, value in encoding.parameters.items() if name not in left_out}
+    extra = {name: encoding.extra[name] for name in (*SECTIONS, "llama_4_scaling_beta") if encoding.extra.get(name)}
+    kind = encoding.parameters["scaling"]
+    return {"rope_type": "default" if kind == "none" else kind, **own, **extra}
+
+
+def _parameters(encoding: Encoding) -> dict[str, Any]:
+    own, head = encoding.parameters, encoding.head_dim
+    is_fraction = "rotary" in encoding.sources.get("dim", "")  # a `rotary_dim`, or a factor of the whole head
+    partial = own["dim"] / head if head and is_fraction else own.get(PARTIALS[0])
+    return {"rope_theta": float(own["base"]), **_settings(encoding), **({PARTIALS[0]: partial} if partial else {})}
+
+
 def _unscaled(encoding: Encoding) -> dict[str, Any]:
     return {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
 
@@ -183,7 +203,7 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     length = TO.check("to", to)
     ropes = rotary_layers(found, layer_type, "it has no rotary encoding to stretch")
     encoding = max(ropes, key=lambda each: float(each.parameters["base"]))  # whose layers see the whole context
-    own, original = encoding.parameters["scaling"], _original(found, encoding, length)
+    own, (original, longest) = encoding.parameters["scaling"], _lengths(found, encoding, length)
     recommended, source = RECOMMENDED.get(found.model_type or "", ("yarn", ""))
     chosen = recommended if method is None else METHOD.check("method", method)
     reason = "" if method is not None else source or "yarn, which needs the least fine-tuning; the makers name none"
@@ -197,14 +217,20 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     if own != "none":
         notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
     lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
+    if chosen == "ntk" or (chosen != "dynamic" and "gemma3" in (found.model_type or "")):
+        lengths = {"max_position_embeddings": length}  # which vLLM multiplies by no factor
     after = _stretched(encoding, chosen, original, length / original)
     measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
-    settings = (original, length / original, encoding, after, measured, tuple(notes), lengths)
+    if own in FACTOR_TENSORS:
+        said = {"llama.cpp": ("of a .gguf that is converted again",)}
+        measured = tuple(replace(each, notes=(*each.notes, *said.get(each.runtime, ()))) for each in measured)
+    others = tuple(each for each in found.ropes() if each.part == encoding.part and each is not encoding)
+    settings = (original, longest, length / original, encoding, after, measured, tuple(notes), lengths, others)
     return Extension(found.file, length, chosen, reason, *settings)
 
 
-def _original(found: ModelEncodings, encoding: Encoding, length: int) -> int:
-    """How many positions the model has without any scaling; refuses a model that cannot be stretched to the length."""
+def _lengths(found: ModelEncodings, encoding: Encoding, length: int) -> tuple[int, int]:
+    """How many positions the model has without any scaling, and as it is; refuses one that is that long already."""
     own, stated = encoding.parameters["scaling"], encoding.parameters.get("original_max_position_embeddings")
     if own == "proportional":
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
@@ -221,7 +247,7 @@ def _original(found: ModelEncodings, encoding: Encoding, length: int) -> int:
         scaled = "" if own == "none" else f", with its own {own} scaling"
         rule = f"{found.file} has {longest:,} positions as it is{scaled}"
         raise ParameterError("to", length, rule, "name a longer context")
-    return original
+    return original, longest
 
 
 def _stretched(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:

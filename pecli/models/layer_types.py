@@ -100,9 +100,8 @@ def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> 
         if section := settings.section(name):
             places = {key: settings.full_name(key) for key in shared if key not in section.data}
             found[name] = replace(section, data={**shared, **section.data}, elsewhere=places), None
-    if family.local_theta is not None and (
-        absent := (types or {*SIZES_OF_LAYERS}) - found.keys()
-    ):  # the class has some
+    absent = (types or {*SIZES_OF_LAYERS}) - found.keys()
+    if absent and family.local_theta is not None:  # whose class has settings for them
         others = _flat(keys, Keys({}, keys.path, keys.prefix, account=keys.account), family)
         found |= {name: part for name, part in others.items() if name in absent}
     return found

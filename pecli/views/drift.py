@@ -183,7 +183,9 @@ def _verdict(result: RuntimeResult) -> tuple[str, str]:
 
 def show_extension(found: Extension) -> None:
     """What to write where, who honours it, and what it changes."""
-    to = f"{found.original:,} → {found.to:,} positions by {found.method}, factor {found.factor:g}"
+    to = f"{found.longest:,} → {found.to:,} positions by {found.method}, factor {found.factor:g}"
+    if found.longest != found.original:
+        to += f" of the original {found.original:,}"
     screen.say_styled((f"{found.model}: {to}", "bold"))
     if found.reason:
         screen.say_wrapped(found.reason)

@@ -1,5 +1,6 @@
 """Settings of a longer context, against formulas of their own and against what runtimes make of them."""
 
+import json
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -51,7 +52,8 @@ def test_extend_prints_keys_of_hugging_face_for_configs_of_others() -> None:
     """The base times the factor to the power of d / (d − 2), under a name that goes with `rope_scaling`."""
     litgpt = {"n_embd": 256, "n_head": 4, "rotary_percentage": 1.0, "rope_base": 500, "rope_condense_ratio": 2}
     config = pecli.extend({**litgpt, "max_position_embeddings": 4096}, 16384, "ntk").config
-    assert config == {"rope_theta": pytest.approx(500 * 8 ** (64 / 62)), "rope_scaling": {"rope_type": "default"}}
+    expected = {"rope_theta": pytest.approx(500 * 8 ** (64 / 62)), "rope_scaling": {"rope_type": "default"}}
+    assert config == {**expected, "max_position_embeddings": 16384}
     gguf = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
     assert pecli.extend(str(gguf), LENGTH, "linear").config.keys() == {"rope_scaling"}
 
@@ -68,6 +70,47 @@ def test_extend_takes_what_the_makers_use() -> None:
     turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)  # yarn's ramp is from 32 turns down to 1
     whole = int((turns < 1).sum())
     assert (found.wavelengths()["stretched"], found.wavelengths()["largest"]) == (whole, pytest.approx(32.0))
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize(
+    ("name", "method", "expected"),
+    [
+        ("phi-2", "yarn", {"": ("yarn", 10000.0, 0.4)}),
+        ("minimax-m2", "yarn", {"": ("yarn", 5e6, 0.5)}),
+        ("phi-4-mini", "ntk", {"": ("default", 10000.0 * 64 ** (96 / 94), 0.75)}),
+        (
+            "gemma-3-12b",
+            "linear",
+            {"full_attention": ("linear", 1e6, None), "sliding_attention": ("default", 1e4, None)},
+        ),
+        ("olmo-3.1-32b", "yarn", {"full_attention": ("yarn", 5e5, None), "sliding_attention": ("default", 5e5, None)}),
+        (
+            "modernbert-base",
+            "yarn",
+            {"full_attention": ("yarn", 16e4, None), "sliding_attention": ("default", 1e4, None)},
+        ),
+    ],
+)
+def test_extend_vllm_overrides_hold_all_that_they_replace(name: str, method: str, expected: dict[str, Any]) -> None:
+    """--hf-overrides sets `rope_parameters` whole; what vLLM's maximum is derived from has to reach the length."""
+    found = pecli.extend(name, LENGTH, method)
+    settings = json.loads(found.commands["vllm"].split("'")[1])
+    layers = settings["rope_parameters"] if len(expected) > 1 else {"": settings["rope_parameters"]}
+    read = {key: (own["rope_type"], own["rope_theta"], own.get("partial_rotary_factor")) for key, own in layers.items()}
+    assert read == {key: (kind, pytest.approx(base), part) for key, (kind, base, part) in expected.items()}
+    assert settings.get("max_position_embeddings") == (None if method == "yarn" else LENGTH)
+    config = pasted({**presets()[name].config, "rope_scaling": None}, found.newer_config)
+    assert len(pecli.load_config(config)) == len(expected)
+
+
+def test_extend_of_a_model_whose_gguf_keeps_factors_asks_for_another_conversion() -> None:
+    found = pecli.extend("llama-3.1-8b", LENGTH)
+    assert str(found).startswith("llama-3.1-8b: 131,072 → 262,144 positions by yarn, factor 32 of the original 8,192\n")
+    assert "llama-server -m" not in str(found)
+    assert "rope_freqs.weight" in found.commands["llama.cpp"]
+    (notes,) = (result.notes for result in found.runtimes if result.runtime == "llama.cpp")
+    assert notes[-1] == "of a .gguf that is converted again"
 
 
 def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
