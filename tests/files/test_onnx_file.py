@@ -91,6 +91,12 @@ def test_constants_and_inner_graphs(onnx: Any, folder: Path) -> None:
     found = {name: array.tolist() for name, array in load("x.onnx").items()}
     numbers = [0, 1, 2, 3]
     assert found == {"a": numbers, "b": numbers, "n": 7, "chosen.then_branch.c": [1.5, 2.5]}
+    for depth, names in ((16, 1), (17, 0)):  # of graphs within graphs
+        graph = inner
+        for _ in range(depth - 1):
+            graph = onnx.helper.make_graph([make("If", ["n"], ["x"], then_branch=graph)], "outer", [], [])
+        Path("x.onnx").write_bytes(model(onnx, nodes=(make("If", ["n"], ["x"], then_branch=graph),)))
+        assert len(load("x.onnx")) == names
 
 
 def test_types_without_a_dtype_and_names_that_repeat_are_named(onnx: Any, folder: Path) -> None:

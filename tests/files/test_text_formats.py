@@ -253,6 +253,8 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(text)
     found = pecli.load(tmp_path / "t.json")
     assert {name: array.tolist() for name, array in found.items()} == {'a"data': [1, 2], "data": True}
+    (tmp_path / "t.json").write_text('{"tensors":{' + ",".join(f'"{k}":{_ONE}' for k in range(10_000)) + "}}")
+    assert len(pecli.load(tmp_path / "t.json")) == 10_000  # and no more
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import pickletools
 import struct
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 from pecli.errors import FileError
+from pecli.files import torch_file
 from pecli.files.load import load
 from tests.files.conftest import refusals
 
@@ -216,6 +218,16 @@ def test_a_tensor_made_by_hand_is_read(folder: Path, order: str) -> None:
     data = np.arange(4, dtype=">f4" if order == "big" else "<f4").tobytes()
     Path("x.pt").write_bytes(archive(tensor(), byteorder=order.encode(), data__0=data))
     np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
+
+
+def test_opcodes_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("x.pt").write_bytes(archive(tensor(), **FOUR))
+    count = len([*pickletools.genops(tensor())])
+    monkeypatch.setattr(torch_file, "MAX_OPCODES", count - 1)
+    assert list(load("x.pt")) == ["a"]
+    monkeypatch.setattr(torch_file, "MAX_OPCODES", count - 2)
+    with pytest.raises(FileError, match=f"holds a pickle of more than {count - 2} opcodes"):
+        load("x.pt")
 
 
 def test_hostile_pickles_are_refused_in_one_line(folder: Path, pecli_cli: Callable[..., Any]) -> None:
