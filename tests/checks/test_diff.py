@@ -210,10 +210,8 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
     golden = tmp_path / "golden.npz"
     pecli.save(golden, pecli.Rope(300, 64, base=500_000.0))
     dump = waves(300, powers(1e4, 64))
-    for a, b, edit in (
-        (golden, dump, edits.Parameter("base", 5e5, 1e4)),
-        (dump, golden, edits.Parameter("base", 1e4, 5e5)),
-    ):
+    for a, b, bases in ((golden, dump, (5e5, 1e4)), (dump, golden, (1e4, 5e5))):
+        edit = edits.Parameter("base", *bases)
         (found,) = pecli.diff(a, b, pecli.Tolerance(atol=1e-6)).explanations
         assert (found.edits, found.tensors) == ((edit,), ("cos", "sin"))
 

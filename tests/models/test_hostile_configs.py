@@ -80,12 +80,8 @@ SETTINGS = ("attention_factor", "mscale", "mscale_all_dim", "mrope_section", "al
 def test_mutations_never_raise_anything_else() -> None:
     scalings = [{**dict.fromkeys(SETTINGS), **scaling} for scaling in (YARN, LLAMA3, {**LONG, "long_factor": [2] * 8})]
     mutations = [{**config, name: value} for config in MUTATED for name in config for value in JUNK]
-    mutations += [
-        {**PLAIN, "rope_scaling": {**scaling, name: value}}
-        for scaling in scalings
-        for name in scaling
-        for value in JUNK
-    ]
+    settings = [{**scaling, name: value} for scaling in scalings for name in scaling for value in JUNK]
+    mutations += [{**PLAIN, "rope_scaling": scaling} for scaling in settings]
     places = [(config, name) for _, config, *_ in stored("configurations.jsonl") for name in config]
     values = cycle([None, "8", [1], 1e308, 0])  # a value each: the same keys are in many
     mutations += [{**config, name: value} for (config, name), value in zip(places, values, strict=False)]
