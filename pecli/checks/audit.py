@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +24,6 @@ BLOCK_ELEMENTS = 1 << 19  #: a few megabytes in every thread
 PER_DECADE = 24  #: points of the curve of errors over positions
 
 
-class Worst(NamedTuple):
-    """The element that is off by most."""
-
-    position: int
-    frequency: int
-    part: str
-    expected: float
-    found: float
-
-
 @dataclass
 class Drift:
     """What one recipe does, over stretches of positions and by frequency."""
@@ -42,10 +32,12 @@ class Drift:
     largest: Floats  #: the largest error of each stretch of positions
     sums: Floats
     by_frequency: Floats
-    max_abs_error: float = -1.0
-    worst: Worst | None = None
     first_beyond: int | None = None  #: the first position whose error exceeds the tolerance
     first_equal: int | None = None  #: the first position whose row equals the one before, though the exact rows differ
+
+    @property
+    def max_abs_error(self) -> float:
+        return float(self.largest.max())
 
 
 @dataclass(repr=False)
@@ -101,7 +93,6 @@ class Audit:
                 "kept_positions": self.kept_positions(drift),
                 "first_beyond_tolerance": drift.first_beyond,
                 "first_equal_neighbours": drift.first_equal,
-                "worst": drift.worst and drift.worst._asdict(),
                 "by_decade": [dict(zip(keys, span, strict=True)) for span in spans],
                 "by_frequency": drift.by_frequency.tolist(),
             }
@@ -175,9 +166,9 @@ def measure(
     return result
 
 
-_Errors = tuple[Floats, Floats, Floats, tuple[int, int, float, float], int | None]
-"""Of some rows: the largest errors and the sums of errors by row, the largest by column; where the largest is, with the
-exact value and the one found; and the first row that equals the one before, if any does."""
+_Errors = tuple[Floats, Floats, Floats, int | None]
+"""Of some rows: the largest errors and the sums of errors by row, the largest by column, and the first row that equals
+the one before, if any does."""
 
 
 def _errors(table: Array, exact: Array, before: int) -> _Errors:
@@ -192,22 +183,15 @@ def _errors(table: Array, exact: Array, before: int) -> _Errors:
     error: Any = np.subtract(table, exact) if single else widened(table) - widened(exact)
     np.abs(error, out=error)
     largest = error.max(axis=1).astype(np.float64)
-    row = int(largest.argmax())
-    column = int(error[row].argmax())
-    worst = row, column, float(exact[row, column]), float(table[row, column])
-    return largest, error.sum(axis=1, dtype=np.float64), error.max(axis=0), worst, equal
+    return largest, error.sum(axis=1, dtype=np.float64), error.max(axis=0), equal
 
 
 def _add(result: Audit, drift: Drift, errors: _Errors, positions: Positions) -> None:
-    largest, sums, by_column, (row, column, expected, found), equal = errors
-    groups = result.numbers.groups
-    if largest[row] > drift.max_abs_error:
-        drift.max_abs_error = float(largest[row])
-        drift.worst = Worst(int(positions[row]), int(groups[column]), result.numbers.names[column], expected, found)
+    largest, sums, by_column, equal = errors
     stretches = np.searchsorted(result.edges, positions, side="right") - 1
     np.maximum.at(drift.largest, stretches, largest)
     np.add.at(drift.sums, stretches, sums)
-    np.maximum.at(drift.by_frequency, groups, by_column)
+    np.maximum.at(drift.by_frequency, result.numbers.groups, by_column)
     beyond = np.flatnonzero(largest > result.tolerance)
     if drift.first_beyond is None and beyond.size:
         drift.first_beyond = int(positions[beyond[0]])

@@ -41,7 +41,6 @@ SHORT_PROMPTS = {
     "ntk": "every prompt is encoded with the larger base, short ones too",
     "dynamic": "prompts up to {original:,} positions are encoded as before; longer ones as their length asks for",
 }
-FACTOR_TENSORS = {"llama3": "rope_freqs.weight", "longrope": "rope_factors_long.weight"}
 KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")  #: of YaRN, where the model has it already
 METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
@@ -197,9 +196,6 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     notes = [SHORT_PROMPTS[chosen].format(original=original)]
     if own != "none":
         notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
-    if own in FACTOR_TENSORS:
-        tensor = FACTOR_TENSORS[own]
-        notes.append(f"a .gguf of the model keeps its {own} factors in {tensor}, whatever llama.cpp's flags say")
     lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
     after = _stretched(encoding, chosen, original, length / original)
     measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]

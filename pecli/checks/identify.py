@@ -11,9 +11,7 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.reading import STEPS, row_widths, wave_readings
-from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
-from pecli.checks.verify.verification import tables_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
@@ -28,9 +26,6 @@ from pecli.files.npy import ARRAY_NAME
 from pecli.files.text import numerals
 
 MAX_UNNAMED = 8  #: a file of so many tensors is looked at whole; of more, only those whose names speak of positions
-FIRST_ROWS = 64  #: of a table of many, searched before all are
-MIN_ELEMENTS = 1 << 17  #: of a table for which that is worth it
-MEASURED_ROWS = 256  #: whose rounding errors are measured; those of all others are alike
 MAX_VECTOR = 1 << 13  #: elements of a vector that may be frequencies or slopes: no model has as many
 MAX_TENSORS = 256  #: tensors that are looked at in one file
 _POSITIONAL = re.compile(
@@ -162,8 +157,6 @@ def _matches(group: Mapping[str, Array]) -> list[Match]:
         return []
     if any(max(array.shape, default=1) == array.size > MAX_VECTOR for array in group.values()):
         return []
-    if len(group) == 1 and (match := _by_first_rows(*next(iter(group.items())))) is not None:
-        return [match]
     found = [_match(each, each.scheme, group) for each in recognise(group) if each.scheme is not None]
     if not found and len(group) == 1:
         found = _by_parts(*next(iter(group.items())))
@@ -194,28 +187,6 @@ def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
     taken = [one.values for each in angles for one in finished("angles", each)]
     if len(taken) == 2:
         yield Incomplete("angles"), (taken[0], taken[1])
-
-
-def _by_first_rows(name: str, array: Array) -> Match | None:
-    """What makes a table whose first rows tell it, and whose others are bit for bit as they should be: it is faster."""
-    dtype = dtype_name(array.dtype)
-    if array.ndim != 2 or not MIN_ELEMENTS <= array.size <= MAX_FULL_READ or dtype not in _DTYPES:
-        return None
-    if len(array) < MEASURED_ROWS or not has_waves(widened(array[:FIRST_ROWS])):
-        return None
-    found = recognise({name: array[:FIRST_ROWS]})
-    if len(found) != 1 or found[0].open or not all(isinstance(edit, Layout) for edit in found[0].edits):
-        return None
-    scheme: Any = found[0].scheme
-    if getattr(scheme, "seq_len", None) != FIRST_ROWS:
-        return None
-    scheme = replace(scheme, dtype=dtype, seq_len=len(array))
-    for label, made in tables_of(scheme).items():
-        if made.shape == array.shape and made.dtype == dtype and made.array().tobytes() == array.tobytes():
-            exact = tables_of(scheme.in_dtype("float64"))[label].read(0, MEASURED_ROWS)
-            error = float(np.abs(widened(exact) - widened(array[:MEASURED_ROWS])).max())
-            return _match(replace(found[0], residual=max(error, found[0].residual)), scheme, {name: array})
-    return None
 
 
 def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> Match:

@@ -1,18 +1,4 @@
-"""`pecli.toml`: a list of files, and what each of them should be.
-
-[defaults]                # optional: max_ulp, atol, rtol
-atol = 1e-6
-
-[[check]]
-name = "llama cos"        # optional
-file = "dumps/cos.npy"    # from the manifest's folder; FILE:NAME, a folder, and patterns such as dumps/*.npz
-model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length, recipe, runtime
-                          # before = "q.npy" if the file holds rotated queries or keys, with seq_axis, shift,
-                          # positions or attention_mask (a list, or a file)
-                          # or table = "wpe.npy" whose rows were added to before = "x.npy"
-                          # or scheme = "rope" with its parameters as keys
-                          # or nothing: the spec that the file carries
-"""
+"""`pecli.toml`: a list of files, and what each of them should be (`pecli verify --help` has its keys)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ from pecli.engine.table import results_in_order
 from pecli.errors import FileError, ParameterError, PecliError, bracketed, listed
 from pecli.files.load import load_file
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import config_file, find_model
+from pecli.models.families import TEXTS
+from pecli.models.find import config_file, describe, find_model
+from pecli.models.layer_types import HEADS
 from pecli.models.tensor_names import as_in_gguf
 from pecli.tensors.convert import heads_of
 from pecli.tensors.head_layout import ORDERS, Heads, projection, weight_of
@@ -46,7 +48,12 @@ KEYS = {
     HUGGING_FACE: {"base": "rope_theta", "kv heads": "num_key_value_heads"},
 }
 KEYS[GGUF] |= {"longrope": "rope_factors_long.weight", "kv heads": "attention.head_count_kv"}
+KEYS[GGUF] |= {"layers": "block_count", "context": "context_length", "heads": "attention.head_count"}
 """What is missing where a form has the default instead."""
+COUNTS = {
+    "layers": ["block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers"],
+    "heads": ["attention.head_count", *HEADS],
+}
 
 
 class Form(NamedTuple):
@@ -58,6 +65,7 @@ class Form(NamedTuple):
     encodings: ModelEncodings
     layout: str  #: how weights of queries and keys have their pairs
     heads: Heads | None
+    counts: Mapping[str, Any]  #: of layers, heads and positions, as the form says them, if it does
     tensors: Mapping[str, Stored]
     unread: Mapping[str, str]  #: what is not compared: types that are not read, and unknown names
 
@@ -100,6 +108,13 @@ def _described(given: Any) -> tuple[str, str, str]:
 
 def _form(label: str, kind: str, path: str, described: str) -> Form:
     encodings = find_model(described)
+    values = describe(described).values
+    parts = [*(values[name] for name in TEXTS if isinstance(values.get(name), Mapping)), values]
+    counts: dict[str, Any] = {"context": encodings.context}
+    for name, keys in COUNTS.items():
+        counts[name] = next((part[key] for part in parts for key in keys if part.get(key) is not None), None)
+    if kind == GGUF and isinstance(counts["layers"], int):  # to which layers that predict further tokens are added
+        counts["layers"] -= values.get("nextn_predict_layers") or 0
     try:
         heads = heads_of(described, None, {})
     except PecliError:  # heads differ by layer, or nothing rotates
@@ -122,7 +137,7 @@ def _form(label: str, kind: str, path: str, described: str) -> Form:
     if any(stored.kind in BITS and stored.kind != "Q8_0" for stored in tensors.values()) and not find_spec("gguf"):
         raise FileError(path, "holds quantised tensors, which the gguf package reads", "pip install gguf")
     layout = next((LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves")
-    return Form(label, kind, encodings.model_type or kind, encodings, layout, heads, tensors, unread)
+    return Form(label, kind, encodings.model_type or kind, encodings, layout, heads, counts, tensors, unread)
 
 
 def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
@@ -307,6 +322,12 @@ def _encodings(one: Form, other: Form) -> list[str]:
     latent = any(name.endswith("attn_k_b.weight") for form in (one, other) for name in form.tensors)  # as one kv head
     for name, before, after in zip(("heads", "kv heads"), counts[0], counts[-1], strict=True) if counts else ():
         lines += [_changed(name, before, after, other)] if before != after and not latent else []
+    for name, before in one.counts.items():
+        after, key = other.counts[name], KEYS[other.kind].get(name)
+        if key and before is not None and after is None:
+            lines.append(f"{other.label}: {key} is missing")
+        elif key and name != "heads" and before != after and isinstance(before, int) and isinstance(after, int):
+            lines.append(f"{other.label}: {name} {before:,} → {after:,} ({key})")
     for encoding in ours:
         twin = next((each for each in theirs if each.layer_type == encoding.layer_type), theirs[0])
         where = f" ({encoding.layer_type})" if encoding.layer_type else ""

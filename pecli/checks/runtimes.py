@@ -48,7 +48,6 @@ class RuntimeResult:
     first_beyond: int | None = None  #: the first position where that exceeds the tolerance
     pairs: tuple[int, int] | None = None  #: the first and the last pair for which it does
     max_abs_error: float = 0.0  #: the largest error of what it computes, float32 included
-    worst_position: int = 0
     curve: tuple[Floats, Floats] | None = None  #: positions, and the largest errors around them
 
     @property
@@ -57,10 +56,9 @@ class RuntimeResult:
         return bool(self.lacks or self.short_prompts) or self.rows is not None or self.first_beyond is not None
 
     def as_json(self) -> dict[str, Any]:
-        measured = plain_fields(self, "max_abs_error", "worst_position")
         return {
             **plain_fields(self, "runtime", "version", "departs", "causes", "notes", "departure", "pairs"),
-            **(dict.fromkeys(measured) if self.lacks else measured),
+            "max_abs_error": None if self.lacks else plain(self.max_abs_error),
             "lacks": self.lacks or None,
             "positions": self.rows,
             "first_beyond_tolerance": self.first_beyond,
@@ -158,7 +156,6 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
         short_prompts=short,
         rows=ends if ends is not None and ends < length else None,
         max_abs_error=computed.max_abs_error,
-        worst_position=computed.worst.position if computed.worst else 0,
         curve=measured.curve(computed),
     )
     if not departs:
@@ -197,10 +194,10 @@ def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
 
 def _rows(rope: Rope, places: Positions) -> ByPosition:
     frequencies, parts = list(rope.angular_frequencies()), ("cos", "sin")
-    groups, names = np.tile(np.arange(len(frequencies)), 2), tuple(np.repeat(parts, len(frequencies)).tolist())
+    groups = np.tile(np.arange(len(frequencies)), len(parts))
 
     def read(start: int, stop: int) -> Array:
         tables = rope.at(places[start:stop])
         return np.concatenate([tables[part] for part in parts], axis=1)
 
-    return ByPosition(0, len(places), "frequencies", frequencies, groups, names, read)
+    return ByPosition(0, len(places), "frequencies", frequencies, groups, read)

@@ -23,9 +23,10 @@ MAX_STEPS = 4  #: that one element may be off, where its row as a whole is off b
 ROUNDING = {"float64": (2.0**-22, 0.0), "float32": (2.0**-22, 0.0), "float16": (2.0**-10, 2.0**-24)}
 ROUNDING["bfloat16"] = (2.0**-7, 0.0)
 """Of dtypes that are compared: relative, and absolute."""
-PIECE = 1 << 18  #: elements that are compared at once, in buffers that the cache of a core nearly holds
+PIECE = 1 << 20  #: elements that are compared at once: fewer calls weigh more than what a core's own cache holds
 SAMPLED = 256  #: columns that tell what happened to a tensor
 EXPERT = re.compile(r"(?<=_exps)\.(\d+)")
+BLOCK = 32  #: elements whose errors are bounded together, in all quantised types
 MIN_SCALED = 64  #: of 127, what the largest element of a block has at least where its scale tells the step
 
 
@@ -76,10 +77,10 @@ class Stored(NamedTuple):
         """Some of its rows as floats, which are put into the first rows of an array."""
         out = out[: len(rows)]
         if self.kind == "Q8_0":  # for which the gguf package takes twice the time, and as long to be imported
-            blocks = np.ascontiguousarray(rows).reshape(-1, 34)
+            blocks = _blocks(rows)
+            out.reshape(-1)[...] = blocks["elements"].copy().view(np.int8)
             elements = out.reshape(-1, 32)
-            elements[...] = blocks[:, 2:].view(np.int8)
-            elements *= _scales(blocks)
+            elements *= blocks["scale"].astype(np.float32)[:, None]
         elif self.kind in BITS:
             from gguf import GGMLQuantizationType
             from gguf.quants import dequantize
@@ -106,7 +107,7 @@ class Stored(NamedTuple):
             return np.asarray(np.abs(values) * np.float32(relative) + np.float32(absolute))
         bits, shared = BITS[self.kind]
         if self.kind == "Q8_0" and rows is not None:
-            steps = np.abs(_scales(rows.reshape(-1, 34))).reshape(len(rows), -1)
+            steps = np.abs(_blocks(rows)["scale"].astype(np.float32)).reshape(len(rows), -1)
             if (_squares(values) >= MIN_SCALED**2 * _squares(steps)).all():  # the largest of a block is 127 steps
                 return steps
         blocks = values.reshape(len(values), -1, shared)
@@ -154,14 +155,17 @@ class Pair(NamedTuple):
     def bad_rows(
         self, ours: AnyArray, theirs: AnyArray, allowed: Tolerance, stored: Array | None = None
     ) -> tuple[AnyArray, AnyArray]:
-        """Which rows are out of tolerance, and the largest error of each; overwrites ours."""
+        """Which rows are out of tolerance, and the largest error of each, or less where none is; overwrites ours."""
         kinds = [each for each in self[1:3] if each.kind in BITS] or [*self[1:3]]
-        rounds = self.added or self.ours.kind != self.theirs.kind
+        rounds = bool(self.added) or self.ours.kind != self.theirs.kind
         slack = (
             np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours) if allowed.atol or allowed.rtol else 0
         )
         error = np.subtract(ours, theirs, out=ours)
-        errors = np.maximum(error.max(axis=1), -error.min(axis=1))
+        if kinds[0].kind not in BITS:
+            errors = _largest(error)
+            if (errors <= max(ROUNDING[each.kind][1] for each in kinds) * rounds).all():  # equal, or too small for one
+                return np.zeros(len(error), bool), errors
         limits = [each.steps(theirs, stored if each is self.theirs else None) for each in kinds if rounds]
         limits, width = limits or [np.zeros((len(error), 1), np.float32)], error.shape[1]
         if isinstance(slack, np.ndarray):
@@ -170,13 +174,22 @@ class Pair(NamedTuple):
             return np.any(~(np.abs(error) <= reduce(np.maximum, limits)), axis=1) | ~np.isfinite(errors), errors
         squares = reduce(np.maximum, [_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits])
         largest = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
-        within = (_squares(error) <= squares) & (errors <= MAX_STEPS * largest)
-        return ~(within & np.isfinite(errors)), errors
+        blocks = _squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)
+        within = blocks.sum(axis=1) <= squares
+        bounds = np.sqrt(blocks.max(axis=1))
+        if (within & (bounds <= MAX_STEPS * largest)).all():
+            return ~within, bounds / np.float32(math.sqrt(BLOCK))  # which some element is off by at least
+        errors = _largest(error)
+        return ~(within & (errors <= MAX_STEPS * largest) & np.isfinite(errors)), errors
 
 
-def _scales(blocks: Array) -> AnyArray:
-    """Those of blocks of Q8_0, one in a row."""
-    return blocks[:, :2].copy().view(np.float16).astype(np.float32)
+def _blocks(rows: Array) -> AnyArray:
+    """Those of rows in Q8_0."""
+    return np.ascontiguousarray(rows).reshape(-1).view([("scale", np.float16), ("elements", "V32")])
+
+
+def _largest(error: AnyArray) -> AnyArray:
+    return np.asarray(np.maximum(error.max(axis=1), -error.min(axis=1)))
 
 
 def _squares(values: AnyArray) -> AnyArray:

@@ -8,7 +8,6 @@ from pecli.checks.diff import diff as compare
 from pecli.cli import Exit, answer, command, made_by, options
 from pecli.errors import ParameterError
 from pecli.views import check_results, screen
-from pecli.views.pictures import mistakes
 
 _A = "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is standard input."
 
@@ -52,9 +51,12 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
             raise ParameterError("A and B", "- and -", "standard input can be read once only")
         show = check_results.show_difference
         result = compare(a, b, tolerance, reasons=reasons)
+    drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
+    if drawn or output is not None:
+        from pecli.views.pictures import mistakes
     if output is not None:
         mistakes.save(output, [result], made_by(["diff", a, b], {**named, **allowed}))
     answer(result, show, json, quiet, output=output)
-    if not (json or quiet) and (screen.is_terminal() if plot is None else plot):
+    if drawn:
         mistakes.show(result.tensors)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED

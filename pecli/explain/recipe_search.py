@@ -18,7 +18,6 @@ from pecli.engine.runtimes import EMULATED
 from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
@@ -172,14 +171,9 @@ def constructed(kind: Callable[..., Scheme], **parameters: Any) -> Iterator[Any]
         return
 
 
-def tables_of(scheme: Scheme) -> dict[str, Table]:
-    """All that a scheme makes, by name."""
-    return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
-
-
 def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices]) -> list[Errors] | None:
     """What a scheme leaves of some rows of each tensor; None where it makes none of that name and shape."""
-    made, errors = tables_of(scheme), []
+    made, errors = scheme.named_tensors(), []
     for name, one in samples.items():
         check_time()
         if name not in made or made[name].shape != one.shape or np.iscomplexobj(one.values):

@@ -241,7 +241,7 @@ def _by_parameter(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
 def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """A transform of the expected table."""
     ((name, one),) = judge.samples.items()
-    table = recipes.tables_of(prior.in_dtype("float64")).get(name)
+    table = prior.in_dtype("float64").named_tensors().get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return
     for found in transform(table.array().astype(np.float64), one, max(judge.atol, _units(one)), judge):

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
 from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import number
@@ -82,15 +81,7 @@ def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
     return shlex.join(["pecli", scheme.name, *options(scheme), *file])
 
 
-MAX_SIDE = 256  # rows and columns that are looked at closely
-MAX_SIGMAS = 6.0  # standard errors by which a moment of independent draws may be off
-CUT_STD = 0.8796256610342398  # the standard deviation of a normal distribution cut at ±2σ, in σ
-DRAWS = (
-    (1.8, 1.0, "uniform, from −{largest:.4g} to {largest:.4g}"),
-    (2.3656, CUT_STD, "normal, std {std:.4g}, cut at ±2 std"),
-    (3.0, 1.0, "normal, std {std:.4g}"),
-)
-"""Distributions: the fourth moment of draws, their standard deviation in that of the distribution, and words."""
+MAX_SIDE = 256  # rows and columns whose rank is counted
 
 
 @np.errstate(all="ignore")
@@ -110,34 +101,8 @@ def describe(sample: Sample) -> list[str]:
         head += f", all {low:g}" if low == high else f", from {low:.6g} to {high:.6g}, std {float(finite.std()):.4g}"
     if strange or np.iscomplexobj(values) or not np.isfinite(values.std()) or not np.ptp(values):
         return [head]
-    table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
-    drawn = distribution(table) if table.size >= 2 * MAX_SIDE else ""
-    return [head, f"looks like independent draws: {drawn}"] if drawn else [head, *_structure(table)]
-
-
-def distribution(table: Floats) -> str:
-    """The distribution of independent draws, in words; nothing where neighbours are alike, or it is another."""
-    largest, std = float(np.abs(table).max()), float(table.std())
-    unit = table / std
-    kurtosis = float(np.mean(unit**4))
-    moment, shrunk, words = min(DRAWS, key=lambda each: abs(each[0] - kurtosis))
-    part = unit[:MAX_SIDE, :MAX_SIDE]
-    products = (part, part[:, 1:] * part[:, :-1], part[1:] * part[:-1])
-    independent = all(abs(each.mean()) * math.sqrt(each.size) < MAX_SIGMAS for each in products if each.size)
-    follows = abs(kurtosis - moment) < MAX_SIGMAS * math.sqrt(24 / table.size)  # the variance of a normal sample's
-    return words.format(largest=largest, std=std / shrunk) if independent and follows else ""
-
-
-def _structure(table: Floats) -> Iterator[str]:
-    part = table[:MAX_SIDE, :MAX_SIDE]
-    for name, lines in (("rows", part), ("columns", part.T)):
-        count = len(np.unique(lines, axis=0))
-        if count < len(lines):
-            yield f"{count} different {name} among {len(lines)}"
-    if min(part.shape) > 1:
-        if np.abs(part[1:, 1:] - part[:-1, :-1]).max() <= 1e-6 * np.abs(part).max():
-            yield "constant along its diagonals (Toeplitz)"
-        singular = np.linalg.svd(part, compute_uv=False)
-        rank = np.count_nonzero(singular > 1e-5 * singular[0])  # the rounding of the coarsest dtypes
-        if 0 < rank < len(singular):
-            yield f"of rank {rank}, not {len(singular)}"
+    if values.ndim < 2 or min(values.shape[-2:]) < 2:
+        return [head]
+    singular = np.linalg.svd(values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE], compute_uv=False)
+    rank = np.count_nonzero(singular > 1e-5 * singular[0])  # the rounding of the coarsest dtypes
+    return [head, f"of rank {rank}, not {len(singular)}"] if 0 < rank < len(singular) else [head]

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pecli.engine.arrays import Array, numpy_dtype, widened
+from pecli.engine.arrays import Array, widened
 from pecli.errors import quoted
 from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, read_contents
 
@@ -34,7 +34,7 @@ QUANTISED = {
     for number, name, elements, size in (entry.split() for entry in _BLOCKS.split(","))
 }
 """Types that are named and not read, by number: with elements and bytes of a block, as in ggml."""
-BLOCKS = QUANTISED | {kind: (dtype, 1, numpy_dtype(dtype).itemsize) for kind, dtype in DTYPES.items()}
+BLOCKS = QUANTISED | {kind: (dtype, 1, int(dtype.lstrip("bfloatin")) // 8) for kind, dtype in DTYPES.items()}
 
 
 class Place(NamedTuple):

@@ -67,25 +67,21 @@ def _show_tables(audit: Audit) -> None:
     """One row per recipe: its errors, the positions within the tolerance, where rows repeat; and errors by place."""
     decades, values = audit.decades(), audit.numbers.values
     chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
-    starts, frequencies = [_position(first) for first, _ in decades], [number(values[k], 2) for k in chosen]
+    starts, frequencies = [str(first) for first, _ in decades], [number(values[k], 2) for k in chosen]
     summary: list[list[screen.Cell]] = []
     largest, means, by_frequency = [], [], []
     for drift in audit.drifts:
         within = drift.first_beyond is None
         kept = "all" if within else f"{audit.kept_positions(drift):,}"
         equal = "–" if drift.first_equal is None else f"{drift.first_equal:,}"
-        place = ""
-        if drift.worst is not None:
-            part = "head" if audit.numbers.kind == "slopes" else drift.worst.part
-            place = f"{drift.worst.position} {part} {drift.worst.frequency}"
         worst = (number(drift.max_abs_error, 2), "green" if within else "yellow")
-        summary.append([drift.recipe, worst, number(audit.mean(drift), 2), kept, equal, place])
+        summary.append([drift.recipe, worst, number(audit.mean(drift), 2), kept, equal])
         errors = [audit.in_decade(drift, decade) for decade in decades]
         largest.append([drift.recipe, *(number(error, 2) for error, _ in errors)])
         means.append([drift.recipe, *(number(mean, 2) for _, mean in errors)])
         by_frequency.append([drift.recipe, *(number(float(drift.by_frequency[k]), 2) for k in chosen)])
     title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
-    _show(title, ("max", "mean", "kept", "equal", "worst at"), summary)
+    _show(title, ("max", "mean", "kept", "equal"), summary)
     _show("largest error, by positions from", starts, largest)
     _show("mean error, by positions from", starts, means)
     _show(f"largest error, by {_COLUMNS[audit.numbers.kind]}", frequencies, by_frequency)
@@ -94,11 +90,6 @@ def _show_tables(audit: Audit) -> None:
 def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]]) -> None:
     screen.say_heading(title)
     screen.say_table(["", *heads], rows, indent="  ", right=True)
-
-
-def _position(value: int) -> str:
-    text = str(value)
-    return text if value < 10**4 or text.rstrip("0") != "1" else f"1e{len(text) - 1}"
 
 
 def audit_picture(audits: Mapping[str, Audit]) -> Figure:
@@ -180,7 +171,7 @@ def _say_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
 def _verdict(result: RuntimeResult) -> tuple[str, str]:
     """What a runtime does, and the style of saying it."""
     if result.lacks:
-        return "lacks it", "red"
+        return "lacks it" if result.lacks.startswith("it has no") else "not computed", "red"
     departure = f"deviates by up to {number(result.departure, 2)}"
     if result.first_beyond is not None:
         first, last = result.pairs or (0, 0)

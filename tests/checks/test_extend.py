@@ -129,12 +129,6 @@ def test_extend_llama_cpp_flags_say_what_its_runtime_computes(name: str, method:
     np.testing.assert_allclose(tables["sin"], sin, atol=3e-5)
 
 
-@pytest.mark.usefixtures("unmeasured")
-def test_extend_warns_of_factors_in_the_file() -> None:
-    assert "rope_freqs.weight" in pecli.extend("llama-3.1-8b", LENGTH).notes[-1]
-    assert ".gguf" not in " ".join(pecli.extend("qwen2.5-7b", LENGTH).notes)
-
-
 def test_extend_says_which_runtimes_do_not_honour_it() -> None:
     results = {result.runtime: result for result in pecli.extend("llama-2-7b", 16384, "dynamic").runtimes}
     assert results["vllm"].departs

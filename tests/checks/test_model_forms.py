@@ -293,6 +293,26 @@ def test_mistakes_are_named(made: Made, tmp_path: Path, model: str, number: int,
     assert len(str(found).splitlines()) < 24
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"block_count": 4}, "B: layers 3 → 4 (block_count)"),
+        ({"block_count": 4, "nextn_predict_layers": 1}, ""),
+        ({"context_length": 1048576}, "B: context 131,072 → 1,048,576 (context_length)"),
+        ({"block_count": None}, "B: block_count is missing"),
+        ({"context_length": None}, "B: context_length is missing"),
+        ({"attention.head_count": None}, "B: attention.head_count is missing"),
+        ({"attention.head_count": 4, "rope.dimension_count": 32}, "B: heads 8 → 4 (attention.head_count)"),
+    ],
+)
+def test_what_a_file_says_of_the_model(made: Made, tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
+    tensors, keys = converted("qwen2", weights("qwen2"))
+    said = {name: value for name, value in (keys | changes).items() if value is not None}
+    write_gguf(tmp_path / "model.gguf", "qwen2", tensors, said, "F16")
+    found = pecli.diff(made("qwen2"), tmp_path / "model.gguf")
+    assert found.diagnosis == (expected,) * bool(expected)
+
+
 def test_two_right_files_of_one_model(tmp_path: Path) -> None:
     """F16 against Q8_0, without a folder of Hugging Face's."""
     for kind in ("F16", "Q8_0"):
@@ -498,3 +518,23 @@ def test_what_overflows_is_seen(tmp_path: Path, kind: str, dtype: str, value: fl
         write_gguf(tmp_path / "model.gguf", "qwen2", *converted("qwen2", tensors), kind)
     found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
     assert found.diagnosis == (f"B: ffn_up of layer 1 is off by up to inf, beyond the rounding of {dtype}",)
+
+
+@pytest.mark.parametrize(("steps", "passes"), [(3.5, True), (4.5, False), (np.inf, False)])
+def test_how_many_steps_an_element_of_q8_0_may_be_off(made: Made, tmp_path: Path, steps: float, passes: bool) -> None:
+    """One element of one block, whose step is the largest of its row: far below what its row may be off in sum."""
+    tensors, keys = converted("qwen2", weights("qwen2"))
+    name = "blk.1.ffn_up.weight"
+    scales = np.abs(tensors[name][7]).reshape(-1, 32).max(axis=1) / 127
+    block = int(scales.argmax())
+    original = weights("qwen2")
+    place = block * 32 + int(np.abs(tensors[name][7, block * 32 : block * 32 + 32]).argmin())
+    exact = gguf.dequantize(
+        gguf.quantize(tensors[name][7:8], gguf.GGMLQuantizationType.Q8_0), gguf.GGMLQuantizationType.Q8_0
+    )
+    original["model.layers.1.mlp.up_proj.weight"][7, place] = exact[0, place] + steps * np.float16(scales[block])
+    write_hugging_face(tmp_path / "hf", "qwen2", original)
+    write_gguf(tmp_path / "model.gguf", "qwen2", tensors, keys, "Q8_0")
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert found.passed == passes
+    assert passes or found.tensors[0].max_abs_error == pytest.approx(steps * scales[block], rel=1e-3)

@@ -15,7 +15,6 @@ from pecli.checks.reading import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
 from pecli.errors import PecliError
 
 if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
@@ -231,7 +230,7 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
 def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
     from pecli.explain.edits import said
 
-    tables = {} if scheme.holds_several else tables_of(scheme)
+    tables = {} if scheme.holds_several else scheme.named_tensors()
     compared = [name for name in names if name in tables]
     count = next((tables[name].shape[-2] for name in compared if len(tables[name].shape) > 1), 0)
     rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(compared)
@@ -268,7 +267,7 @@ def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: To
 
 def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, *, few: bool) -> float:
     """The largest error, as a multiple of one that does no harm; infinite where rows, a few or many, tell of it."""
-    tables, others, error = tables_of(right), tables_of(wrong), 0.0
+    tables, others, error = right.named_tensors(), wrong.named_tensors(), 0.0
     for name in names:
         one, other = tables[name], others.get(name)
         if other is None or one.shape != other.shape:
@@ -287,9 +286,3 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
         relative = (found.max_rel_error or 0.0) / FREQ_RTOL
         error = max(error, relative if is_relative(name) else (found.max_abs_error or 0.0) / DRIFT)
     return error
-
-
-def tables_of(scheme: Scheme) -> dict[str, Table]:
-    """The tables of a scheme by name, first the one that stands for them all, if there is one."""
-    single = [] if scheme.holds_several else [scheme.single_array()]
-    return {table.name: table for table in (*single, *scheme.tensors())}

@@ -16,6 +16,7 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.scaling import Scaling, unscaled
 from pecli.engine.scalings.yarn import Yarn
+from pecli.errors import UnsupportedError
 
 
 def _constant_ntk(given: Given) -> Reading:
@@ -105,7 +106,10 @@ def _unscaled(encoding: Any, *families: str) -> Adapted:
     return (plain, f"reads no rope_scaling of {encoding.family}") if is_one else UNCHANGED
 
 
-def _alpha(encoding: Any) -> Adapted:
+def _alpha_and_fope(encoding: Any) -> Adapted:
+    if encoding.use_fope:
+        rule = "it reads use_fope: cos and sin are then sums of all frequencies, with coefficients that were learned"
+        raise UnsupportedError("runtime", "sglang", f"{rule} for each kv head; pecli does not compute them")
     if encoding.alpha is None:
         return UNCHANGED
     ntk = {"scaling": "ntk", "factor": encoding.alpha, "max_position_embeddings": None}
@@ -138,7 +142,7 @@ _EXLLAMA: Mapping[str, Read | str] = {
 READERS = {
     each.name: each
     for each in (
-        _reader("sglang", {"dynamic": _constant_ntk, "ntk": Given.as_defined}, adapted=_alpha),
+        _reader("sglang", {"dynamic": _constant_ntk, "ntk": Given.as_defined}, adapted=_alpha_and_fope),
         _reader("exllamav3", _EXLLAMA, ignores_prompt=True, adapted=_ratio_of_deepseek),
         _reader("onnxruntime-genai", {"yarn": _yarn_by_beta_fast}),
         _reader(

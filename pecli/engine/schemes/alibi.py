@@ -146,8 +146,7 @@ class Alibi(Scheme):
         if self.seq_len is None:
             raise self.wrong("seq_len", "an audit runs over distances", "say how far")
         slopes, heads = replace(self, recipe="exact", dtype="float64").slope_values(), np.arange(self.heads)
-        names = ("bias",) * self.heads
-        return ByPosition(0, self.seq_len, "slopes", slopes, heads, names, lambda a, b: self.at(a, b - a))
+        return ByPosition(0, self.seq_len, "slopes", slopes, heads, lambda a, b: self.at(a, b - a))
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, Lq, Lk) plus the bias; the queries are the last. Lk is seq_len, where there is one."""

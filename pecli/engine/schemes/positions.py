@@ -302,5 +302,4 @@ class Positioned(Scheme):
             out[self.padding_rows(self.first_position + start, len(out))] = 0
             return out
 
-        names = (self.parts * len(frequencies))[: len(groups)]
-        return ByPosition(self.first_position, self.rows, "frequencies", frequencies, groups, names, read)
+        return ByPosition(self.first_position, self.rows, "frequencies", frequencies, groups, read)

@@ -247,6 +247,10 @@ class Scheme(ABC):
         """The one tensor that stands for the scheme in files that hold a single array."""
         return self.tensors()[0]
 
+    def named_tensors(self) -> dict[str, Table]:
+        """All tensors by name, those of the single array first."""
+        return {table.name: table for table in (self.single_array(), *self.tensors())}
+
     def axes_of(self, tensor: str) -> Axes:
         """What the axes of the tensor of that name mean."""
         table = next(table for table in self.tensors() if table.name == tensor)
@@ -308,8 +312,8 @@ class Scheme(ABC):
         if len(table.shape) != 2:
             raise ParameterError("the scheme", repr(self.name), "it has no table with a row per position")
         columns = np.arange(table.width)  # which stand for themselves
-        values, names = columns.astype(np.float64).tolist(), (table.name,) * table.width
-        return ByPosition(self.first_position, table.rows, "columns", values, columns, names, table.read)
+        values = columns.astype(np.float64).tolist()
+        return ByPosition(self.first_position, table.rows, "columns", values, columns, table.read)
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Known mistakes: each parameter at its default, and positions that are off by one."""

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.schemes import learned
-from pecli.explain.words import distribution
 from tests.checks.waves import LLAMA3, halves, powers
 from tests.tools.attack import Waves
 
@@ -62,29 +60,3 @@ def test_falling_vectors_are_not_frequencies_yet(count: int) -> None:
     place = np.arange(count)
     for vector in (1 - place / count, 1 / (1 + place), (1 - place / count) ** 2, np.cos(place / count)):
         assert not pecli.identify(vector.astype(np.float32)).matches
-
-
-def draws(kind: str, shape: tuple[int, int]) -> np.ndarray:
-    rng = np.random.default_rng(12)
-    if kind == "uniform, from −":
-        return rng.uniform(-1, 1, shape) * np.sqrt(6 / sum(shape))
-    table = rng.normal(0, 0.02, (*shape, 8))
-    inside = np.abs(table) < (0.04 if kind == "cut at ±2 std" else np.inf)
-    return np.take_along_axis(table, inside.argmax(axis=-1)[..., None], -1)[..., 0]
-
-
-@pytest.mark.parametrize("words", ["normal, std 0.0", "cut at ±2 std", "uniform, from −"])
-def test_draws_of_unknown_seeds_are_described(words: str) -> None:
-    found = pecli.identify(draws(words, (256, 96)).astype(np.float32))
-    text = "\n".join(found.description)
-    assert (found.identified, "independent draws" in text, words in text) == (False, True, True)
-
-
-def test_draws_are_told_from_trained_tables() -> None:
-    """Rows that have moved towards their neighbours, as training moves them."""
-    table = np.random.default_rng(5).normal(0, 0.02, (512, 64))
-    table[1:] += 0.5 * table[:-1]
-    assert "independent" not in "\n".join(pecli.identify(table.astype(np.float32)).description)
-    # The engine's own quantiles, evenly spaced, are as normal as numbers can be.
-    even = learned.normal((np.arange(4096) + 0.5) / 4096)
-    assert distribution(np.random.default_rng(1).permutation(even).reshape(64, 64)).startswith("normal, std 0.99")

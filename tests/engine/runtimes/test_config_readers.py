@@ -137,6 +137,17 @@ def test_what_depends_on_the_model(
     assert (cause in " ".join(found.causes), found.departs) == (True, bool(cause))
 
 
+@pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
+def test_fope_is_told_and_not_computed(place: str) -> None:
+    asked = {"rope_type": "default", "rope_theta": BASE, "use_fope": True}
+    config = {"model_type": "llama", **SIZES, "rope_theta": BASE, place: asked}
+    found = pecli.runtimes(config, 4096)
+    (sglang,) = [each for each in found.layers[""] if each.departs]
+    assert (sglang.runtime, sglang.causes, "reads use_fope: cos and sin are" in sglang.lacks) == ("sglang", (), True)
+    assert "sglang (2026)             not computed\n  it reads use_fope" in str(found)
+    assert pecli.runtimes({**config, place: {**asked, "use_fope": False}}, 4096).agree
+
+
 def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
     config = {"model_type": "llama", **SIZES, "rope_theta": BASE, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}
     found = pecli.load_config(config).one().rope(1, runtime="tensorrt-llm").inverse_frequencies()
