@@ -83,7 +83,7 @@ def test_constants_are_called_as_what_they_make(onnx: Any, folder: Path) -> None
     node = onnx.helper.make_node("Constant", [], ["b"], value=tensor(onnx, "unused"))
     Path("x.onnx").write_bytes(model(onnx, tensor(onnx), nodes=[node]))
     found = {name: array.tolist() for name, array in load("x.onnx").items()}
-    assert found == dict.fromkeys("ab", [0, 1, 2, 3])
+    assert found == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
 
 
 def test_types_without_a_dtype_and_names_that_repeat_are_named(onnx: Any, folder: Path) -> None:
