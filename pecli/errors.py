@@ -246,10 +246,10 @@ def listed(words: Sequence[str], most: int, show: Callable[[str], str] = str) ->
     return ", ".join(map(show, words[:most])) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
-def begun(words: Sequence[str], most: int) -> str:
-    """The first words, and whether there are more.
+def counted(count: int, noun: str) -> str:
+    """A number of things for people.
 
-    >>> begun(["a", "b", "c", "d"], 2)
-    'a, b …'
+    >>> counted(1, "tensor"), counted(1200, "tensor")
+    ('1 tensor', '1,200 tensors')
     """
-    return ", ".join(words[:most]) + (" …" if len(words) > most else "")
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

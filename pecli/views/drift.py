@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Floats
-from pecli.errors import number, spelled
+from pecli.errors import counted, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views import screen
 
@@ -201,7 +201,7 @@ def show_extension(found: Extension) -> None:
     _say_runtimes(found.runtimes, "  ")
     waves = found.wavelengths()
     screen.say()
-    kept = screen.counted(waves["kept"], "wavelength")
+    kept = counted(waves["kept"], "wavelength")
     factor = f"{found.factor:g}×"
     screen.say(f"{kept} kept, {waves['blended']} stretched by less than {factor}, {waves['stretched']} by {factor}")
     for note in found.notes:

@@ -195,15 +195,6 @@ def shape(dimensions: tuple[int, ...]) -> str:
     return " × ".join(map(str, dimensions)) or "scalar"
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things for people.
-
-    >>> counted(1, "tensor"), counted(1200, "tensor")
-    ('1 tensor', '1,200 tensors')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 MIN_SIZE = (24, 10)  #: Columns and lines below which a picture is no picture; a smaller terminal wraps it
 
 
