@@ -249,12 +249,3 @@ def listed(words: Sequence[str], most: int, show: Callable[[str], str] = str) ->
     'a, b and 2 more'
     """
     return ", ".join(map(show, words[:most])) + (f" and {len(words) - most} more" if len(words) > most else "")
-
-
-def begun(words: Sequence[str], most: int) -> str:
-    """The first words, and whether there are more.
-
-    >>> begun(["a", "b", "c", "d"], 2)
-    'a, b …'
-    """
-    return ", ".join(words[:most]) + (" …" if len(words) > most else "")

@@ -8,7 +8,7 @@ from pecli.cli import Exit, command, options
 from pecli.engine.arrays import dtype_name, widened
 from pecli.engine.schemes import Whole
 from pecli.engine.table import table_of
-from pecli.errors import FileError, ParameterError, begun, quoted
+from pecli.errors import FileError, ParameterError, listed, quoted
 from pecli.files import format_of, save_tables
 from pecli.files.output import is_stream
 from pecli.tensors.inputs import open_file
@@ -48,7 +48,7 @@ def resize(
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
     loaded = open_file(file)
     if len(loaded.tensors) != 1:
-        names = begun(list(loaded.tensors), 8)
+        names = listed(list(loaded.tensors), 8)
         raise FileError(file, f"has {len(loaded.tensors)} tensors: {names}", "name one: FILE:NAME")
     ((name, table),) = loaded.tensors.items()
     label = f"the tensor {quoted(name)}"

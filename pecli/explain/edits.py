@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import begun, spelled
+from pecli.errors import listed, spelled
 
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 
@@ -124,14 +124,15 @@ def _which(edit: Any) -> str:
         else:
             runs.append([list(one) if isinstance(one, tuple) else one])
     spelt = [[f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(place) for place in run] for run in runs]
-    few, name = begun([word for words in spelt for word in words], MAX_LISTED), edit.kind.removesuffix("s_wrong")
+    words, name = [word for words in spelt for word in words], edit.kind.removesuffix("s_wrong")
+    few = ", ".join(words[:MAX_LISTED]) + " …" * (len(words) > MAX_LISTED)  # of which there may be more than are known
     return f"only {name} {few} differs" if len(edit.which) == 1 else f"only {name}s {few} differ"
 
 
 def _order(edit: Any) -> str:
     if isinstance(edit.order, str):
         return f"{edit.kind} are {'in reverse order' if edit.order == 'reversed' else edit.order}"
-    return f"{edit.kind} are in another order ({begun([str(each) for each in edit.order], MAX_LISTED)})"
+    return f"{edit.kind} are in another order ({listed([str(each) for each in edit.order], MAX_LISTED)})"
 
 
 def _runtime(edit: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pecli.engine.scalings import PARAMETERS
-from pecli.errors import FileError, begun
+from pecli.errors import FileError, listed
 from pecli.models.families import Family
 from pecli.models.keys import Keys, Value, default
 
@@ -139,7 +139,7 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
         return {}
     if not numbers:
         return {}
-    warnings.append(f"layers {begun([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}")
+    warnings.append(f"layers {listed([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}")
     found = {"nope_layers": Value(numbers, source)}
     tuned, scale, floor = keys.value("attn_temperature_tuning"), keys.number("attn_scale"), keys.whole("floor_scale")
     if tuned and tuned.value and scale and floor:

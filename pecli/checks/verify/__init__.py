@@ -20,7 +20,7 @@ from pecli.checks.verify.verification import Checked, Verification, conclusion
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
-from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
+from pecli.errors import FileError, KindError, ParameterError, bracketed, listed, quoted
 from pecli.files.contents import INDEX, LoadedFile, carried_spec
 from pecli.files.load import NO_FILE, Given, opened, split_name
 
@@ -149,7 +149,7 @@ def _verify_scheme(
         results = [checked(name, known[name], name) for name in ordered]
         # what follows from the other tensors may be absent, unless it is all there is
         there = {name for each in results for name in each.found} | scheme.derived_tensors
-        advice = f"the file has {begun(list(tensors), 8)}, and FILE:NAME checks one alone"
+        advice = f"the file has {listed(list(tensors), 8)}, and FILE:NAME checks one alone"
         absent = [table.name for table in scheme.tensors() if table.name not in there]
         missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
     problems = [*missing, *doubling_problems(read)]

@@ -18,7 +18,7 @@ from pecli.checks.verify.verification import Checked, Verification, compared, co
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import NoTablesError, ParameterError, begun, bracketed
+from pecli.errors import NoTablesError, ParameterError, bracketed, listed
 from pecli.explain.forms import joined
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
@@ -237,7 +237,7 @@ class _Search:
             found = [(name, best) for name, best in likely if best is not None and best.is_near]
         if not found:
             count = len(tensors) + len(self.file.unread)
-            names = f": {begun(list(tensors), 4)}" if tensors else ""
+            names = f": {listed(list(tensors), 4)}" if tensors else ""
             problem = f"has no positional tables of {' or '.join(sorted(kinds))} ({count:,} tensors{names})"
             advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
             raise NoTablesError(self.path, problem, advice)

@@ -21,7 +21,7 @@ from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, numbers, widened
 from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, KindError, ParameterError, PecliError, begun, bracketed
+from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
@@ -109,7 +109,7 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides], tuple[str
         there = dict(zip(ours, there.values(), strict=True))
     for name, array in ours.items():
         if name not in there:
-            rule = f"holds {name}, and {place} {begun(list(there), 8)}"
+            rule = f"holds {name}, and {place} {listed(list(there), 8)}"
             raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
         called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
         if array.shape != there[name].shape or array.ndim < 2:
