@@ -105,18 +105,11 @@ OS_ERRORS = {
     errno.ENOTDIR: ("part of the path is a file, not a folder", ""),
     errno.EISDIR: ("is a folder", "name a file"),
     errno.EACCES: ("permission denied", ""),
-    errno.EPERM: ("permission denied", ""),
     errno.EROFS: ("the file system is read-only", "choose another folder"),
     errno.ENOSPC: ("the disk is full", "free some space or choose another folder"),
-    errno.EDQUOT: ("the disk quota is used up", "free some space or choose another folder"),
     errno.EFBIG: ("the file would be larger than the limit for files", "raise it (ulimit -f) or make a smaller table"),
-    errno.EIO: ("the disk reports an error", ""),
-    errno.ENAMETOOLONG: ("the name is too long", ""),
-    errno.ELOOP: ("is a symbolic link that leads back to itself", ""),
     errno.EBADF: ("is not open", ""),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
-    errno.ENFILE: ("too many files are open on this system", ""),
-    errno.ENXIO: ("nothing is at the other end", ""),
 }
 """What the operating system reports, in plain words, and what to do about it."""
 
@@ -145,6 +138,8 @@ def translated(problem: Exception) -> PecliError:
     if isinstance(problem, OSError) and problem.filename is not None:
         path = os.fsdecode(problem.filename)
         return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
+    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return failure("standard output", problem)  # writes to files name theirs
     if isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and "allocate lock" in text):
         return ResourceError("there is not enough memory; make the table smaller, or write it to a file with -o")
     if isinstance(problem, ImportError) and "failed to map segment" in text:
@@ -249,3 +244,12 @@ def listed(words: Sequence[str], most: int, show: Callable[[str], str] = str) ->
     'a, b and 2 more'
     """
     return ", ".join(map(show, words[:most])) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things for people.
+
+    >>> counted(1, "tensor"), counted(1200, "tensor")
+    ('1 tensor', '1,200 tensors')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -232,38 +232,56 @@ class _Errors:
     def _measure_piece(self, ours: Array, theirs: Array, start: int) -> None:
         shape = ours.shape
         ours, theirs = ours.reshape(-1), theirs.reshape(-1)
-        places = _differing(ours, theirs)
-        if not places.size:
+        differ = _differing(ours, theirs)
+        count = np.count_nonzero(differ)
+        if not count:
             return
         off = np.zeros(ours.size, bool)
-        if places.size > MIN_DENSE * ours.size and {*map(dtype_name, (ours.dtype, theirs.dtype))} <= {
-            *SIGNIFICAND_BITS
-        }:
-            places = self._screen(ours, theirs, start, off, places)
+        floats = {dtype_name(ours.dtype), dtype_name(theirs.dtype)} <= {*SIGNIFICAND_BITS}
+        looked_at = self._screen(ours, theirs, start, off) if floats and count > MIN_DENSE * ours.size else None
+        places = np.flatnonzero(differ if looked_at is None else looked_at)
         if places.size:
             off[places] = self._add(ours[places], theirs[places], places + start)
         if off.any():
             self._fail(off.reshape(shape), start)
 
-    def _screen(self, ours: Array, theirs: Array, start: int, off: Array, places: Array) -> Array:
-        """Set what is out of tolerance, and return the places to look at one by one: where that is a matter of units,
-        where errors may be the largest so far, or are not finite. Floats that are n units of p bits apart have a
-        relative error of more than n / (2^p + n).
+    def _screen(self, ours: Array, theirs: Array, start: int, off: Array) -> AnyArray | None:
+        """Set what is out of tolerance, and say which elements to look at one by one: where rounding decides that,
+        where errors may be the largest so far; None for all, where it is a matter of units, or errors are not finite.
+        Floats that are n units of p bits apart have a relative error of more than n / (2^p + n).
+
+        Floats of 32 bits are screened in such. Their differences and products are rounded, by less than `margin`, or
+        `tiny` where they are subnormal; and rounding keeps their order.
         """
         tolerance, result = self.tolerance, self.result
-        size = widened(ours)
-        error = np.abs(size - widened(theirs))
+        single = max(ours.itemsize, theirs.itemsize) <= 4
+        floats, margin, tiny = (np.float32, 2.0**-20, 2.0**-126) if single else (np.float64, 2.0**-49, 2.0**-1022)
+        expected = ours.astype(floats, copy=False)
+        error = np.subtract(expected, theirs, dtype=floats)
+        np.abs(error, out=error)
         if not np.isfinite(error.max()):
-            return places
-        np.abs(size, out=size)
-        np.greater(error, tolerance.atol + tolerance.rtol * size if tolerance.rtol else tolerance.atol, out=off)
-        if off.any() and (tolerance.max_ulp or ours.dtype != theirs.dtype):  # they may be as near as the dtype has them
-            return places
+            return None
+        size = np.abs(expected)
+        looked_at = np.zeros(ours.size, bool)
+        if tolerance.atol or tolerance.rtol:
+            allowed = tolerance.rtol * size + tolerance.atol if tolerance.rtol else tolerance.atol
+            np.greater(error, allowed * (1 + margin) + tiny, out=off)
+            np.greater(error, allowed * (1 - margin) - tiny, out=looked_at)
+            looked_at ^= off
+        else:
+            np.greater(error, 0, out=off)
+        if (tolerance.max_ulp or ours.dtype != theirs.dtype) and (off.any() or looked_at.any()):
+            return None  # they may be as near as the dtype has them
         units = (result.max_ulp_error or 0) + (ours.dtype == theirs.dtype)  # else what is expected is rounded first
-        ratio = np.divide(error, size, out=size)
         limit = min(result.max_rel_error or 0.0, units / (2 ** SIGNIFICAND_BITS[dtype_name(theirs.dtype)] + units))
+        size *= limit * (1 - margin)
+        size -= tiny
+        looked_at |= error > size
         known, earlier = result.max_abs_error or 0.0, self.worst is None or start < self.worst
-        return np.flatnonzero((error >= known if earlier else error > known) | ~(ratio <= limit))
+        large = np.flatnonzero(error >= known)
+        exact = np.abs(widened(ours[large]) - widened(theirs[large]))
+        looked_at[large] |= exact >= known if earlier else exact > known
+        return looked_at
 
     def _add(self, ours: Array, theirs: Array, places: Array) -> AnyArray:
         """Add errors of elements, and say which are out of tolerance."""
@@ -347,13 +365,13 @@ def _ranges(numbers: AnyArray) -> Ranges:
     return [(int(run[0]), int(run[-1])) for run in runs[:MAX_RANGES]]
 
 
-def _differing(ours: Array, theirs: Array) -> Array:
-    """The elements whose bits differ (no NaN is unlike itself); all of them where the dtypes do."""
+def _differing(ours: Array, theirs: Array) -> AnyArray:
+    """Whether the bits of elements differ (no NaN is unlike itself); always where the dtypes do."""
     if ours.dtype != theirs.dtype:
-        return np.arange(ours.size)
+        return np.ones(ours.size, bool)
     word = np.dtype(f"u{min(8, ours.itemsize)}")
     differ = ours.view(word) != theirs.view(word)
-    return np.flatnonzero(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
+    return np.asarray(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
 
 
 def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, AnyArray, AnyArray | None]:

@@ -348,13 +348,8 @@ def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[st
     sections = [tuple(each.extra.get("mrope_section") or ()) for each in (one, two)]
     if sections[0] != sections[1]:
         lines.append(f"{other.label}: M-RoPE sections {bracketed(sections[0])} → {bracketed(sections[1])}")
-    kind = given["scaling"]
-    if kind != "none" == found["scaling"]:
-        kind = (
-            "llama3" if "rope_freqs" in one.sources.get("long_factor", "") else kind
-        )  # whose factors a .gguf has there
-        key = KEYS[other.kind].get(kind, "rope.scaling.type" if other.kind == GGUF else "rope_scaling")
-        return [*lines, f"{other.label}: {key} is missing: the {kind} scaling is lost"]
+    if given["scaling"] != "none" == found["scaling"]:
+        return [*lines, f"{other.label}: {lost_scaling(one, other.kind)}"]
     for at in (None, length) if not lines else ():
         when = f" at {at:,} positions" if at else ""
         ours, theirs = (np.array(each.inverse_frequencies(at)) for each in (one, two))
@@ -365,3 +360,11 @@ def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[st
         if not math.isclose(*factors, rel_tol=SAME_FREQUENCY):
             return [f"{other.label}: attention factor {factors[0]:.6g} → {factors[1]:.6g}{when}"]
     return lines
+
+
+def lost_scaling(encoding: Encoding, form: str) -> str:
+    """What to say of a form of a model that has no scaling, where the model has."""
+    in_freqs = "rope_freqs" in encoding.sources.get("long_factor", "")  # where a .gguf has the factors of llama3
+    kind = "llama3" if in_freqs else encoding.parameters["scaling"]
+    key = KEYS[form].get(kind, "rope.scaling.type" if form == GGUF else "rope_scaling")
+    return f"{key} is missing: the {kind} scaling is lost"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pecli.checks.verify.verification import Verification
-from pecli.engine.table import share_of_threads, thread_count
+from pecli.engine.table import thread_count
 from pecli.errors import FileError, NoTablesError, PecliError, translated
 
 
@@ -81,15 +81,13 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
     """The outcomes in the order of the checks, as soon as they are there."""
-    threads = thread_count()
-    workers = min(threads, len(checks))
+    workers = min(thread_count(), len(checks))
 
     def run(check: Check) -> Outcome:
         start = time.perf_counter()
         result: Verification | PecliError
         try:
-            with share_of_threads(max(1, threads // workers)):
-                result = check.run()
+            result = check.run()
         except Exception as problem:  # whatever becomes of one check, the others go on
             result = translated(problem)
         return Outcome(check, result, time.perf_counter() - start, strict)

@@ -56,10 +56,6 @@ LEARNED_OPTIONS = (
     options.text("--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED),
     options.text("--offset", "INTEGER", "The row for the first position. (default: 0)", rule=tensors.OFFSET),
 )
-ALIBI_OPTIONS = (
-    options.flag("--causal", "The same as --form causal."),
-    options.text("--heads", "INTEGER", "Refuse scores with another number of heads.", rule=Alibi.parameters()["heads"]),
-)
 ROPE_OPTIONS = (
     options.text("--layout", "NAME", _LAYOUT, rule=tensors.LAYOUT),
     options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
@@ -78,12 +74,11 @@ SHARED_OPTIONS = (
 
 
 class Applied(NamedTuple):
-    """The results, the parameters behind them, the same in a few words, and the axis of positions, if any."""
+    """The results, the parameters behind them, and the same in a few words."""
 
     arrays: Sequence[Array]
     parameters: Mapping[str, Any]
     words: str
-    seq_axis: int | None = SEQ_AXIS
 
 
 Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]
@@ -103,8 +98,9 @@ def command(name: str) -> Any:
             commands.append(_command(kind.name, partial(_add_rows, kind), summary, own))
     summary = "Add rows of a learned table to x (…, L, D)."
     commands += [_command(word, _add_learned, summary, LEARNED_OPTIONS) for word in ("learned", "learned-init")]
+    causal = options.flag("--causal", "The same as --form causal.")
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
-    commands.append(_command("alibi", _add_alibi, summary, [*options.own_options(Alibi, _DECIDED), *ALIBI_OPTIONS]))
+    commands.append(_command("alibi", _add_alibi, summary, [*options.own_options(Alibi, _DECIDED), causal]))
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     own = options.own_options(Rope, _BY_THE_INPUT | {"dim"})
     commands.append(_command("rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]))
@@ -130,12 +126,8 @@ def _run(scheme: str, apply: Apply, **values: Any) -> int:
     with observer:
         save_tables(path, tables, None, metadata=metadata, on_block=observer.see)
     if values["json"]:
-        described = observer.tensors()
-        if applied.seq_axis is not None:
-            for table in tables:
-                described[table.name]["seq_axis"] = applied.seq_axis % len(table.shape)
         about = {"scheme": scheme, "parameters": dict(applied.parameters)}
-        screen.say_json({**about, "tensors": described, "output": path})
+        screen.say_json({**about, "tensors": observer.tensors(), "output": path})
     elif not values["quiet"]:
         shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
         screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {applied.words}")
@@ -181,7 +173,7 @@ def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 
 
 def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    given, wanted = options.parsed(_own(Alibi), values), values["heads"]
+    given = options.parsed(_own(Alibi), values)
     if values["causal"] and given.setdefault("form", "causal") != "causal":
         raise ParameterError("causal", "given", f"--form is {given['form']}", "leave out one of them")
     arrays = []
@@ -191,13 +183,11 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
         if queries > keys:
             rule = "scores must be (…, H, Lq, Lk) with Lq ≤ Lk"
             raise tensor.wrong(rule, "queries have the last positions of the keys")
-        if wanted not in (None, count):
-            raise tensor.wrong(f"`heads` is {wanted}, and H is {count}", "H is the axis before the last two")
         scheme = Alibi(count, **given)
         arrays.append(scheme.applied_to(tensor.array) if tensor.array.size else tensor.array)
     spec = {name: getattr(scheme, name) for name in ("heads", *_own(Alibi))}
     last = f", queries are the last {queries} of {keys} positions" if queries < keys else ""
-    return Applied(arrays, spec, f"{scheme.form}, {scheme.rule} slopes of {count} heads{last}", seq_axis=None)
+    return Applied(arrays, spec, f"{scheme.form}, {scheme.rule} slopes of {count} heads{last}")
 
 
 def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
@@ -234,7 +224,7 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
     parameters |= {name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")}
     parameters["positions"] = values["positions"]
-    return Applied(arrays, parameters, ", ".join(words), seq_axis if shift is None else None)
+    return Applied(arrays, parameters, ", ".join(words))
 
 
 def _positions(values: Mapping[str, Any], given: dict[str, Any]) -> RowPositions:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pecli.cli import Exit, command, option_name, options, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
-from pecli.errors import ParameterError, listed
+from pecli.errors import ParameterError, counted, listed
 from pecli.files import format_of, save_tables
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.output import KEY, OnBlock, is_stream
@@ -94,7 +94,7 @@ def _show(made: Converted, output: str | None, lines: list[str], *, loses_spec: 
     lines += ["the spec of the file no longer holds and was left out"] if loses_spec else []
     if output is not None:
         what = f" ({', '.join(done)})" if done else ""
-        screen.say_written(output, f"{screen.counted(len(made.arrays), 'tensor')}{what}, ")
+        screen.say_written(output, f"{counted(len(made.arrays), 'tensor')}{what}, ")
     for line in lines:
         if output is not None and is_stream(output):
             print_note(line)
@@ -128,8 +128,7 @@ def _save(
 
         changed = {name: made.table(name) for name in made.moves}
         assert file.contents is not None
-        write = prepare_copy(file.contents, file.tensors, changed)
-        write_file(path, write, len(file.contents.data), on_block)
+        write_file(path, prepare_copy(file.contents, file.tensors, changed), on_block)
         return
     texts = {name: text for name, text in file.metadata.items() if name != KEY}
     spec = None if is_changed else carried_spec(file.path, file.metadata)
@@ -161,7 +160,7 @@ def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
     assert heads is not None
     confirmed = heads.model and "heads" not in heads.given
     whose = f"of {heads.model}" if confirmed else "given on the command line, which no model confirms"
-    text = f"{screen.counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}"
+    text = f"{counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}"
     if checked.unpaired:
         text += f"; not checked, for lack of queries or keys beside them: {listed(checked.unpaired, MAX_LISTED)}"
     return {"layers": checked.layers, "unpaired": checked.unpaired, "proves": text}

@@ -6,7 +6,7 @@ import os
 
 from pecli.cli import Exit, answer, command, options
 from pecli.engine.schemes import Choice
-from pecli.errors import ParameterError, listed
+from pecli.errors import ParameterError, counted, listed
 from pecli.golden import INDEX, WRITERS, write
 from pecli.views import screen
 
@@ -35,10 +35,10 @@ def golden(models: list[str] | None, output: str | None, format: str, json: bool
     if output is None:
         raise ParameterError("output", "missing", "the suite is a folder of files", "-o golden")
     entries = write(output, models or (), tuple(WRITERS) if format == "all" else (format,))
-    said = f"{output}: {screen.counted(len(entries), 'case')} and index.json"
+    said = f"{output}: {counted(len(entries), 'case')} and index.json"
     others = sorted({*os.listdir(output)} - {INDEX, *(file for entry in entries for file in entry["files"])})
     if others:
-        said += f"; beside them {screen.counted(len(others), 'file')} of no case: {listed(others, 3)}"
+        said += f"; beside them {counted(len(others), 'file')} of no case: {listed(others, 3)}"
     about = {"output": output, "cases": [entry["name"] for entry in entries], "others": others}
     answer(about, lambda _: screen.say(said), json, quiet)
     return Exit.DONE

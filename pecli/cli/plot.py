@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from pecli.cli import Exit, command, made_by, options, print_note
+from pecli.cli import Exit, command, made_by, options
 from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
 from pecli.errors import FileError, ParameterError
 from pecli.files.load import SHARD_KINDS, open_tensors
@@ -88,11 +88,8 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
         made = figure.render(picture, size=inches, dpi=dots, **look)
         about = made_by(["plot", *what], {"kind": kind, **given})
         about["specs"] = [{"label": each.label, **each.scheme.spec()} for each in subjects if each.scheme is not None]
-        boxes = save(made, output, dots, about)
+        save(made, output, dots, about)
         if not quiet:
-            if boxes:
-                missing = f"the font of figures has no {boxes}"
-                print_note(f"{output}: {missing}; boxes stand for it, and an .svg has the text itself")
             width, height = made.get_size_inches()
             screen.say_written(output, f"{width:g} × {height:g} inches, ")
     if output is None and not quiet:

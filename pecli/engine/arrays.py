@@ -222,6 +222,8 @@ def _foreign_array(values: Any) -> AnyArray:
     """bfloat16, which few hand over, by way of float32."""
     if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
         values = values.detach().cpu()
+        if hasattr(values, "resolve_neg"):  # views by a sign alone, which memory does not show
+            values = values.resolve_conj().resolve_neg()
     for convert in (np.asarray, np.from_dlpack):
         try:
             array: AnyArray = convert(values)

@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
-from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -111,8 +108,6 @@ def table_of(name: str, array: Array) -> Table:
 
 def raw_bytes(block: Array) -> memoryview:
     """A block's elements as they lie in a file: little-endian, in C order, not copied if they are so already."""
-    if sys.byteorder == "big":
-        block = block.byteswap()
     return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
 
 
@@ -148,26 +143,11 @@ Result = TypeVar("Result")
 DEFAULT_MAX_THREADS = 4
 """Threads used without being asked: more of them mostly wait for the interpreter (16 take as long as one)."""
 MAX_THREADS = 64
-_share = local()
-
-
-@contextmanager
-def share_of_threads(count: int) -> Iterator[None]:
-    """Tables that this thread makes inside the block are filled by that many threads: others are at work, too."""
-    before = getattr(_share, "count", None)
-    _share.count = count
-    try:
-        yield
-    finally:
-        _share.count = before
 
 
 def thread_count() -> int:
-    """How many threads fill tables: this thread's share, the environment's PECLI_THREADS, or the cores there are, but
-    no more than DEFAULT_MAX_THREADS of them."""
-    share: int | None = getattr(_share, "count", None)
-    if share is not None:
-        return share
+    """How many threads fill tables: the environment's PECLI_THREADS, or the cores there are, but no more than
+    DEFAULT_MAX_THREADS of them."""
     wish = os.environ.get("PECLI_THREADS", "")
     if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
         return min(int(wish), MAX_THREADS)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import listed, spelled
+from pecli.errors import spelled
 
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 
@@ -124,15 +124,18 @@ def _which(edit: Any) -> str:
         else:
             runs.append([list(one) if isinstance(one, tuple) else one])
     spelt = [[f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(place) for place in run] for run in runs]
-    words, name = [word for words in spelt for word in words], edit.kind.removesuffix("s_wrong")
-    few = ", ".join(words[:MAX_LISTED]) + " …" * (len(words) > MAX_LISTED)  # of which there may be more than are known
+    few, name = _few([word for words in spelt for word in words]), edit.kind.removesuffix("s_wrong")
     return f"only {name} {few} differs" if len(edit.which) == 1 else f"only {name}s {few} differ"
+
+
+def _few(words: list[str]) -> str:
+    return ", ".join(words[:MAX_LISTED]) + " …" * (len(words) > MAX_LISTED)
 
 
 def _order(edit: Any) -> str:
     if isinstance(edit.order, str):
         return f"{edit.kind} are {'in reverse order' if edit.order == 'reversed' else edit.order}"
-    return f"{edit.kind} are in another order ({listed([str(each) for each in edit.order], MAX_LISTED)})"
+    return f"{edit.kind} are in another order ({_few([str(each) for each in edit.order])})"
 
 
 def _runtime(edit: Any) -> str:

@@ -338,7 +338,8 @@ def _proposed(
         return
     if prior is None:
         over = law.base ** (1 - 1 / law.half)  # the base of exponents over d/2 − 1, which no rotary scheme has
-        if digits(law.base) > digits(plainest(over, 1e-6 * over)) + 2:
+        own, other = (digits(plainest(base, 1e-6 * base)) for base in (law.base, over))
+        if own > other + 2:
             return
         scheme = laws.scheme_of(law, 0, 1, laws.expected_amplitude(None, law))
     else:

@@ -14,7 +14,7 @@ from pecli.engine import __version__
 from pecli.engine.arrays import numbers
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, nearest, path_of, quoted
-from pecli.files.output import OnBlock, Spec, Texts, Write, check_free_space, is_stream, is_text, open_output
+from pecli.files.output import OnBlock, Spec, Texts, Write, is_stream, is_text, open_output
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -102,12 +102,11 @@ def save_tables(
     module, _, prepare = _WRITERS[kind].partition(".")
     more = {"header": header} if kind == "csv" else {}
     write: Write = getattr(import_module(f"pecli.files.{module}"), prepare)(tables, spec, metadata, **more)
-    write_file(path, write, sum(table.nbytes for table in tables), on_block)
+    write_file(path, write, on_block)
 
 
-def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = None) -> None:
-    """Open the output and have it written; about `size` bytes are to come."""
-    check_free_space(path, size)
+def write_file(path: str, write: Write, on_block: OnBlock | None = None) -> None:
+    """Open the output and have it written."""
     with open_output(path) as output:
         write(output, on_block or _ignore)
 

@@ -27,7 +27,6 @@ except ImportError:  # Windows, where what is open can be neither renamed nor re
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
 BINARY = getattr(os, "O_BINARY", 0)
 """Without it, Windows would write a carriage return before every byte that looks like a new line."""
-MIN_CHECKED_BYTES = 1 << 24  # bytes from which on the disk is asked whether they fit
 KEY = "pecli"  # the metadata key of the spec, one JSON text
 MIN_THREADED_BYTES = 1 << 18  # tables of fewer bytes are hashed sooner than threads wake up
 
@@ -57,12 +56,7 @@ class Output:
         size = left.nbytes
         with _blamed_on(self.path):
             while left:
-                try:
-                    left = left[os.write(self._descriptor, left) :]
-                except BlockingIOError:  # the other end made the pipe non-blocking: it is full, not broken
-                    import select
-
-                    select.select([], [self._descriptor], [])
+                left = left[os.write(self._descriptor, left) :]
         return size
 
     def flush(self) -> None:
@@ -77,15 +71,9 @@ class Output:
             os.lseek(self._descriptor, end, os.SEEK_SET)
 
     def finish(self, replaced: os.stat_result | None) -> None:
-        """Give a new file the mode and owner of the one it replaces, and have it on disk."""
-        if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
-            mode, made = stat.S_IMODE(replaced.st_mode), os.fstat(self._descriptor)
-            if (made.st_uid, made.st_gid) != (replaced.st_uid, replaced.st_gid):
-                try:
-                    os.fchown(self._descriptor, replaced.st_uid, replaced.st_gid)
-                except OSError:
-                    mode &= 0o777  # set-user-ID must not pass to another owner
-            os.fchmod(self._descriptor, mode)
+        """Give a new file the mode of the one it replaces, and have it on disk."""
+        if replaced is not None and hasattr(os, "fchmod"):  # Windows has no modes
+            os.fchmod(self._descriptor, replaced.st_mode & 0o777)  # set-user-ID must not pass to another owner
         os.fsync(self._descriptor)
 
     def close(self) -> None:
@@ -134,17 +122,6 @@ def is_stream(path: str) -> bool:
 def is_text(name: object) -> bool:
     """Whether a name can be written down: half a surrogate pair cannot."""
     return isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
-def check_free_space(path: str, size: int) -> None:
-    """Refuse what cannot fit on the disk before any of it is written; text takes more than `size`, never less."""
-    if size < MIN_CHECKED_BYTES or is_stream(path):
-        return
-    with suppress(OSError, ValueError):
-        disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
-        free = disk.f_bavail * disk.f_frsize
-        if free < size:
-            raise FileError(path, f"takes {size:,} bytes, and the disk has {free:,}", "free some space or write less")
 
 
 def _open_descriptor(path: str) -> int | None:

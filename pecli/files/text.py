@@ -22,14 +22,13 @@ import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
 from pecli.engine.table import Table, results_in_order
-from pecli.errors import FileError, ParameterError, quoted
+from pecli.errors import ParameterError, quoted
 from pecli.files.contents import CHUNK, JSON_FORM, Contents, LoadedFile, parsed_json
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, compact, is_text
 
 ELEMENTS = 1 << 16  # how many elements are turned into text at once
 VECTOR_COLUMNS = 8  # elements of a vector on a line; a table has one row per line
-MAX_EMPTY = 1 << 20  # how long the axes of a table without elements may be in .json
 JSON_WORDS = {b"nan": b'"NaN"', b"-inf": b'"-Infinity"', b"inf": b'"Infinity"'}
 C_WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}
 NOT_FINITE = re.compile(rb"(-?inf|nan)f?")
@@ -73,8 +72,8 @@ def prepare_json(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Wr
     ordered = sorted(tables, key=lambda table: table.name)
     for table in ordered:
         _check_real(table, ".json")
-        if not table.size and math.prod(filter(None, table.shape)) > MAX_EMPTY:
-            raise ParameterError("output", f".json for {table.shape}", "so many lists would all be empty", "write .npy")
+        if not table.size:
+            raise ParameterError("output", f".json for {table.shape}", "a table has at least one number", "write .npy")
     beginning = "{" if spec is None else f'{{"{KEY}":{compact(dict(spec))},\n'
 
     def literals(block: Array) -> list[bytes]:
@@ -86,10 +85,7 @@ def prepare_json(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Wr
         output.write((beginning + '"tensors":{').encode("ascii"))
         for place, table in enumerate(ordered):
             output.write(f'{"," if place else ""}\n{compact(table.name)}:{{"data":'.encode("ascii"))
-            if table.size:
-                _write_nested(output, table, literals, b"[]", on_block)
-            else:
-                output.write(compact(np.empty(table.shape).tolist()).encode("ascii"))
+            _write_nested(output, table, literals, b"[]", on_block)
             output.write(f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'.encode("ascii"))
         output.write(b"}}\n")
 
@@ -146,18 +142,10 @@ def _c_literals(block: Array) -> list[bytes]:
         return _spelled(decimal_rows(block), C_WORDS)
     if block.dtype == np.float32:  # with an `f`, so that C rounds them once
         return _spelled([row.replace(b",", b"f,") + b"f" for row in decimal_rows(block)], C_WORDS)
-    literal: Callable[[int], str] = _c_integer
+    literal: Callable[[int], str] = str
     if block.dtype.kind not in "iu":
         block, literal = block.view(f"u{block.itemsize}"), f"0x{{:0{2 * block.itemsize}x}}".format
     return [",".join(map(literal, row)).encode("ascii") for row in block.tolist()]
-
-
-def _c_integer(value: int) -> str:
-    if value > 2**63 - 1:
-        return f"UINT64_C({value})"
-    if value == -(2**63):  # C has no negative literals, and the positive one is too large
-        return "(-INT64_C(9223372036854775807) - 1)"
-    return f"INT64_C({value})" if abs(value) > 2**31 - 1 else str(value)
 
 
 def _check_real(table: Table, suffix: str) -> None:
@@ -239,8 +227,7 @@ def _whole_text(contents: Contents) -> bytes:
 
 def read_csv(contents: Contents) -> LoadedFile:
     """A table of float64, one row per line; without fractions and exponents it holds integers. The first line may be a
-    header; where its first cell is empty, the first column numbers the rows, as pandas writes it. A .txt or .tsv file
-    may have spaces or tabs between its numbers, as np.savetxt writes it."""
+    header; where its first cell is empty, the first column numbers the rows, as pandas writes it."""
     text = _whole_text(contents).removeprefix(b"\xef\xbb\xbf").strip()
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -248,15 +235,11 @@ def read_csv(contents: Contents) -> LoadedFile:
     if has_header := _is_header(first):
         text = rest
     contents.refuse_if(not text, "is blank")
-    if not contents.path.lower().endswith(".csv") and b"," not in text:
-        text = text.replace(b"\t", b" ")
-        while b"  " in text:
-            text = text.replace(b"  ", b" ")
-        text = text.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip().replace(b" ", b",")
     try:
         values = _numbers(text)
     except (ValueError, OverflowError) as problem:
-        raise _explained(contents, text, str(problem)) from None
+        uneven = str(problem) if str(problem).startswith("line ") else ""
+        raise contents.error(uneven or "is not a table of numbers with commas between them") from None
     return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, has_header and first.startswith(b",") :]})
 
 
@@ -295,20 +278,6 @@ def _numbers(text: bytes) -> AnyArray:
                 raise ValueError from None
         pieces.append(values)
     return np.concatenate(pieces).reshape(len(lines), -1)
-
-
-def _explained(contents: Contents, text: bytes, uneven: str) -> FileError:
-    """Why a text is no table of numbers; `uneven` names a line that has more or fewer than the first."""
-    if separator := re.search(rb"[0-9][ ]*([;\t|])", text):
-        sign = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}[separator[1]]
-        return contents.error(f"separates numbers by {sign}", "a .csv has commas: replace them")
-    if uneven.startswith("line "):
-        return contents.error(uneven)
-    if re.search(rb"[^-+0-9.,eEinfaFNIty \t\n]", text):
-        return contents.error("is not a table of numbers: it holds other words")
-    if re.search(rb"[^, \t\n][ \t]++[^, \t\n]", text):
-        return contents.error("is not a table of numbers: some have spaces in them, or no comma between them")
-    return contents.error("holds something that is not a number, or an integer beyond int64")
 
 
 def read_json(contents: Contents) -> LoadedFile:

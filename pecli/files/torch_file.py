@@ -50,12 +50,12 @@ def read(contents: Contents) -> LoadedFile:
     members = members_of(contents)
     root = next(name for name in members if name.endswith("/data.pkl")).removesuffix("data.pkl")
     order = _small_member(members, f"{root}byteorder", 16) or b"little"
-    contents.refuse_if(order not in (b"little", b"big"), "has an unknown byte order")
+    contents.refuse_if(order != b"little", "has another byte order than little-endian")
     data = _small_member(members, f"{root}data.pkl", MAX_PICKLE)
     storages = {name.removeprefix(f"{root}data/"): member for name, member in members.items()}
     try:
         check_opcodes(data)
-        return LoadedFile(contents.path, "torch", _named(_Unpickler(data, storages, order == b"big").load()))
+        return LoadedFile(contents.path, "torch", _named(_Unpickler(data, storages).load()))
     except FileError:
         raise
     except Exception as problem:  # whatever a broken pickle leads to
@@ -134,7 +134,6 @@ class _Tensor(_StandIn):
 class _Storage(_StandIn):
     contents: Contents
     dtype: str
-    big_endian: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,10 +180,9 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
 
     dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
 
-    def __init__(self, data: bytes, storages: Mapping[str, Member], big_endian: bool) -> None:
+    def __init__(self, data: bytes, storages: Mapping[str, Member]) -> None:
         super().__init__(io.BytesIO(data))
         self._storages = storages
-        self._big_endian = big_endian
 
     def load_setitem(self) -> None:
         _check_keys(self.stack[-2:-1])
@@ -215,7 +213,7 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
             raise PickleError(f"has no member for the storage {quoted(key)}")
         if member.compressed or member.size != count * (1 if dtype == BYTES else numpy_dtype(dtype).itemsize):
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
-        return _Storage(member.contents, dtype, self._big_endian)
+        return _Storage(member.contents, dtype)
 
 
 def _check_keys(keys: list[Any]) -> None:
@@ -235,5 +233,5 @@ def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], s
     span = 1 + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
     if (offset + span) * itemsize > available or size > available + MAX_REPEATED:
         raise PickleError(f"holds a tensor of {size} bytes that reaches beyond its storage of {available}")
-    flat = storage.contents.array(dtype, (span,), offset * itemsize, big_endian=storage.big_endian)
+    flat = storage.contents.array(dtype, (span,), offset * itemsize)
     return np.lib.stride_tricks.as_strided(flat, shape, [stride * itemsize for stride in strides], writeable=False)

@@ -263,9 +263,6 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     section = encoding.extra.get("mrope_section")
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warn(f"{own.prefix}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
-    if "mixed_b" in own:
-        own.mark("mixed_b")
-        warn(f"{own.prefix}mixed_b is given: ntk with an exponent of its own, which is not applied here")
     beta, original = encoding.extra.get("llama_4_scaling_beta"), given.get(ORIGINAL)
     if beta is not None and original:
         warn(multiplied_queries(beta, original))

@@ -11,7 +11,7 @@ import numpy as np
 
 from pecli.engine.application import reorder
 from pecli.engine.arrays import Array, Indices
-from pecli.errors import ParameterError, bracketed, quoted
+from pecli.errors import ParameterError, bracketed, counted, quoted
 from pecli.tensors.inputs import Input
 
 
@@ -117,20 +117,20 @@ class Heads:
 
     def completed(self, weights: Sequence[Input]) -> Heads:
         """With everything that was left open, as the projections have it: all heads are of one size."""
-        counted = []
+        measured = []
         for weight in weights:
             _rows(weight)
             named = self.named(weight)
             if not named.norm and named.kind != "latent":
-                counted.append((weight, named.kind))
+                measured.append((weight, named.kind))
             if named.kind == "qkv":
                 self.order(weight)
-        counted.sort(key=lambda pair: pair[1] != "q")
+        measured.sort(key=lambda pair: pair[1] != "q")
         if self.head_dim and self.kv_heads:
             return self
         keys, dim = self.kv_heads, self.head_dim
-        for weight, kind in counted:
-            whose = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind] + _counted(self.heads, "head")
+        for weight, kind in measured:
+            whose = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind] + counted(self.heads, "head")
             if kind != "q" and not keys:
                 if not dim:
                     advice = "give `kv_heads` or `head_dim`, or the model with `config`"
@@ -187,13 +187,13 @@ class Heads:
         kinds = {self.named(weight).kind for weight in weights}
         some = f", the {'last' if self.trailing else 'first'} {rotary} of {dim} channels" if rotary < dim else ""
         some += "" if self.rotates else ", none of which the model rotates"
-        shared = "1 key that all heads share" if "latent" in kinds else _counted(keys, "kv head")
+        shared = "1 key that all heads share" if "latent" in kinds else counted(keys, "kv head")
         orders = sorted({self.order(weight) for weight in weights if self.named(weight).kind == "qkv"})
         sharing = self.heads // keys
         head, queries = ("head", "") if sharing == 1 else ("kv head", f"{sharing} ")
         rows = [ORDERS[order].words.format(head=head, queries=queries) for order in orders]
         rows += ["rows q, gate of each head" if self.gated else "rows q or k of each head"] if kinds - {"qkv"} else []
-        return f"{_counted(self.heads, 'head')} of {dim}{some}, {shared}, {'; '.join(rows)}"
+        return f"{counted(self.heads, 'head')} of {dim}{some}, {shared}, {'; '.join(rows)}"
 
     def move(self, weight: Input, source: str, target: str) -> Move:
         """The rotary rows of every query and key head of a projection's weight or bias, in another order."""
@@ -217,10 +217,6 @@ class Heads:
         channels = _rotary_order(weight, size, source, target, self.rotary_dim, self.trailing)
         order[moving] = order[moving][:, channels]
         return Move(0, order.reshape(-1), channels, moving)
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 class Move(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,15 +10,16 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.arrays import Array, Floats, Indices, dtype_name, floating, like, round_to, widened
 from pecli.engine.schemes import Choice, Flag, Whole
+from pecli.engine.schemes.given_positions import GridParameter
 from pecli.engine.table import work_through
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 _ELEMENTS = 1 << 20  # about as many are made at once, so that float64 copies stay small
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _KEPT = Whole(help="rows", low=0, high=1 << 24)
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
 _FLAG = Flag(help="whether to average over more rows when shrinking")
-_CROSS = re.compile("[xX×]")  # what people write between the sides of a grid
+_GRID = GridParameter("rows and columns")
 
 Grid = tuple[int, int]
 
@@ -73,7 +73,7 @@ def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) 
     """The grids before and after; rows along one axis are a grid of one column."""
     if grid is not None:
         return _grid("grid", grid), _grid("to", to)
-    if isinstance(to, tuple) or (isinstance(to, str) and _CROSS.search(to)):
+    if isinstance(to, tuple) or (isinstance(to, str) and {*"xX×"} & {*to}):
         raise ParameterError("grid", "missing", f"the rows become a grid of {to}, so they must be one now")
     if keep >= max(rows, 1):
         raise ParameterError("keep", keep, f"the table has {rows} rows, and one must be left to resize")
@@ -84,12 +84,10 @@ def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) 
 
 
 def _grid(name: str, given: Any) -> Grid:
-    sides = _CROSS.split(given.strip()) if isinstance(given, str) else given
-    digits = sides is given or all(side.isascii() and side.isdigit() for side in sides)
-    if not isinstance(sides, (tuple, list)) or len(sides) != 2 or not digits:
-        raise ParameterError(name, repr(given), "it must be rows x columns, such as 14x14, or (rows, columns)")
-    rows, columns = (_SIDE.check(name, side) if sides is given else _SIDE.parse(name, side) for side in sides)
-    return rows, columns
+    sides = _GRID.parse(name, given) if isinstance(given, str) else _GRID.check(name, given)
+    if len(sides) != 2:
+        raise ParameterError(name, spelled(sides), "it must be rows x columns, such as 14x14")
+    return sides[0], sides[1]
 
 
 def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, problems_of
 from pecli.checks.verify.verification import Verification
-from pecli.errors import FileError, PecliError, brief, listed, number
+from pecli.errors import FileError, PecliError, brief, counted, listed, number
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
@@ -242,7 +242,7 @@ def show_outcomes(outcomes: Sequence[Outcome]) -> None:
     counts = {status: found.count(status) for status in ("passed", "skipped", "weak", "failed", "error")}
     words = {**{status: status for status in counts}, "error": "errors" if counts["error"] > 1 else "error"}
     parts = ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count)
-    screen.say(f"{screen.counted(len(found), 'check')}: {parts}")
+    screen.say(f"{counted(len(found), 'check')}: {parts}")
 
 
 def _worst(outcome: Outcome) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Floats
-from pecli.errors import number, spelled
+from pecli.errors import counted, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views import screen
 
@@ -67,7 +67,7 @@ def _show_tables(audit: Audit) -> None:
     """One row per recipe: its errors, the positions within the tolerance, where rows repeat; and errors by place."""
     decades, values = audit.decades(), audit.numbers.values
     chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
-    starts, frequencies = [_position(first) for first, _ in decades], [number(values[k], 2) for k in chosen]
+    starts, frequencies = [str(first) for first, _ in decades], [number(values[k], 2) for k in chosen]
     summary: list[list[screen.Cell]] = []
     largest, means, by_frequency = [], [], []
     for drift in audit.drifts:
@@ -90,11 +90,6 @@ def _show_tables(audit: Audit) -> None:
 def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]]) -> None:
     screen.say_heading(title)
     screen.say_table(["", *heads], rows, indent="  ", right=True)
-
-
-def _position(value: int) -> str:
-    text = str(value)
-    return text if value < 10**4 or text.rstrip("0") != "1" else f"1e{len(text) - 1}"
 
 
 def audit_picture(audits: Mapping[str, Audit]) -> Figure:
@@ -206,7 +201,7 @@ def show_extension(found: Extension) -> None:
     _say_runtimes(found.runtimes, "  ")
     waves = found.wavelengths()
     screen.say()
-    kept = screen.counted(waves["kept"], "wavelength")
+    kept = counted(waves["kept"], "wavelength")
     factor = f"{found.factor:g}×"
     screen.say(f"{kept} kept, {waves['blended']} stretched by less than {factor}, {waves['stretched']} by {factor}")
     for note in found.notes:

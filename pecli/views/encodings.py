@@ -9,7 +9,7 @@ from typing import Any
 
 from pecli.engine.schemes import options, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError, number
+from pecli.errors import ParameterError, counted, number
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
@@ -22,7 +22,7 @@ def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> N
     if not first:
         screen.say()
     count = len(model.encodings)
-    said = screen.counted(count, "encoding") if count else "no encodings"
+    said = counted(count, "encoding") if count else "no encodings"
     screen.say_styled((f"{model.file}  {model.model_type or 'no model_type'}  {said}", "bold"))
     for encoding in model.encodings:
         head = f"{encoding.layer_type or 'all layers'}: {encoding.scheme}"

@@ -15,7 +15,6 @@ from pecli.views import screen
 _ROWS, _COLUMNS = (4, 2), (5, 2)  #: How much is shown of a long table: from its beginning, and from its end
 POSITIVE, NEGATIVE = "#c25700", "#2f7fd0"
 """Colours of numbers."""
-_WIDTH = 80  #: Characters that it fits into
 
 
 def _chosen(count: int, head: int, tail: int) -> list[int | None]:
@@ -27,16 +26,9 @@ def _chosen(count: int, head: int, tail: int) -> list[int | None]:
 def corner(table: Table, first: int = 0) -> tuple[list[int | None], list[tuple[str, list[float]] | None]]:
     """The columns and rows of a table worth showing, None for what is left out; a row is its number and its values.
 
-    Rows are numbered from `first`, those of higher tensors by all their indices. A narrow terminal has fewer columns,
-    where it would cut their numbers.
+    Rows are numbered from `first`, those of higher tensors by all their indices.
     """
-    head, tail = _COLUMNS
-    width = screen.console().width if screen.is_terminal() else _WIDTH
-    if width < _WIDTH:
-        count = max(2, (width - 20) // 10)
-        tail = min(tail, count // 2)
-        head = count - tail
-    columns = _chosen(table.width, head, tail)
+    columns = _chosen(table.width, *_COLUMNS)
     rows: list[tuple[str, list[float]] | None] = []
     for row in _chosen(table.rows, *_ROWS):
         if row is None:
@@ -87,15 +79,13 @@ def _cell(value: float, terminal: bool) -> screen.Cell:
 
 def show_slopes(scheme: Scheme) -> None:
     """ALiBi's slopes, in the shortest decimals that read back as the same floats (of bfloat16, all digits): one per
-    line in a pipe, for a shell to read; a table with their exponents on a terminal.
+    line in a pipe, for a shell to read; a table on a terminal.
     """
     slopes = [float(value) for value in scheme.tables()["slopes"]]
     exact = numpy_dtype(scheme.dtype).type
     shortest = [repr(slope) if scheme.dtype == "bfloat16" else str(exact(slope)) for slope in slopes]
-    powers = [f"2^{math.log2(slope):.6g}" if slope else "" for slope in slopes]
     if screen.is_terminal():
-        rows = [*zip(map(str, range(len(slopes))), shortest, powers, strict=True)]
-        screen.say_table(["head", "slope", "as a power of two"], rows, right=True)
+        screen.say_table(["head", "slope"], [*zip(map(str, range(len(slopes))), shortest, strict=True)], right=True)
         return
     for text in shortest:
         screen.say(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import math
 import os
 import re
 import sys
@@ -158,21 +157,10 @@ def say_json(value: Any) -> None:
     """A line of JSON on standard output, in ASCII, which passes everywhere; null for what is not finite."""
     import json
 
-    text = json.dumps(finite(value), allow_nan=False)
+    from pecli.checks import plain
+
+    text = json.dumps(plain(value), allow_nan=False)
     print(_COMMAND.sub(lambda match: "\\u0023" + match[0][1:], text))  # which only a string can hold
-
-
-def finite(value: Any) -> Any:
-    """JSON data with null for what is not finite.
-
-    >>> finite({"largest": [1.0, float("inf")]})
-    {'largest': [1.0, None]}
-    """
-    if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def say_written(path: str, about: str = "", after: str = "") -> None:
@@ -205,15 +193,6 @@ def shape(dimensions: tuple[int, ...]) -> str:
     '512 × 64'
     """
     return " × ".join(map(str, dimensions)) or "scalar"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things for people.
-
-    >>> counted(1, "tensor"), counted(1200, "tensor")
-    ('1 tensor', '1,200 tensors')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 MIN_SIZE = (24, 10)  #: Columns and lines below which a picture is no picture; a smaller terminal wraps it

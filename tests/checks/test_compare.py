@@ -277,3 +277,23 @@ def test_a_limit_that_is_met_exactly_is_kept() -> None:
         off = int(np.count_nonzero(np.abs(found.astype(float) - expected) > share * np.abs(expected.astype(float))))
         assert compared(expected, found, rtol=share).mismatched == off
         assert off in (0, 6000)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-124, 2.0**-140, 2.0**100])
+@pytest.mark.parametrize(("atol", "rtol"), [(3 * 2.0**-12, 0.0), (0.0, 2.0**-10), (2.0**-13, 2.0**-11), (0.0, 0.0)])
+def test_elements_next_to_a_limit_are_decided_by_exact_numbers(scale, atol, rtol, monkeypatch) -> None:
+    """All limits are dyadic, so that float64 holds them. The first rows are so far off that no others are worse."""
+    monkeypatch.setattr("pecli.checks.compare.PIECE_BYTES", 1024)
+    draw = np.random.default_rng(5)
+    expected = (draw.uniform(1, 2, (64, 64)) * draw.choice([-1, 1], (64, 64)) * scale).astype(np.float32)
+    found = (expected + (atol * scale + rtol * np.abs(expected.astype(np.float64)))).astype(np.float32)
+    for _ in range(2):
+        toward = np.where(draw.random(found.shape) < 0.5, np.float32(np.inf), np.float32(-np.inf))
+        found = np.where(draw.random(found.shape) < 0.6, np.nextafter(found, toward), found)
+    found[:4] = -expected[:4]
+    wide, other = expected.astype(np.float64), found.astype(np.float64)
+    wrong = np.abs(other - wide) > atol * scale + rtol * np.abs(wide)
+    assert 0 < wrong.sum() < wrong.size
+    result = compare_arrays(expected, found, Tolerance(atol=atol * scale, rtol=rtol), name="t")
+    assert (result.mismatched, result.max_abs_error) == (wrong.sum(), np.abs(other - wide).max())
+    assert result.first_index == tuple(np.argwhere(wrong)[0])

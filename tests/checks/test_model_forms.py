@@ -331,6 +331,19 @@ def test_two_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
     assert pecli.diff(tmp_path / "right.gguf", tmp_path / "wrong.gguf").diagnosis == expected
 
 
+def test_verify_names_lost_factors(made: Made, tmp_path: Path, pecli_cli: Any) -> None:
+    tensors, keys = converted("llama", weights("llama"))
+    write_gguf(tmp_path / "right.gguf", "llama", tensors, keys, "F16")
+    del tensors["rope_freqs.weight"]
+    write_gguf(tmp_path / "wrong.gguf", "llama", tensors, keys, "F16")
+    for model in (made("llama"), tmp_path / "right.gguf"):
+        found = pecli_cli("verify", tmp_path / "wrong.gguf", "--model", model, "--json")
+        assert found.json["diagnosis"] == ["rope_freqs.weight is missing: the llama3 scaling is lost"]
+        assert (found.code, found.json["status"]) == (1, "failed")
+    write_gguf(tmp_path / "part.gguf", "split", tensors, {"count": 2}, "F16")  # split.count: another part may have them
+    assert pecli_cli("verify", tmp_path / "part.gguf", "--model", made("llama")).code == 3
+
+
 @pytest.mark.parametrize(
     ("pattern", "change", "expected"),
     [

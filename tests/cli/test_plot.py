@@ -60,14 +60,10 @@ def test_names_that_no_font_has_break_no_figure(pecli_cli, name: str) -> None:
     assert any(shown in text for text in texts)
 
 
-@pytest.mark.parametrize(("suffix", "said"), [("png", True), ("pdf", True), ("svg", False)])
-@pytest.mark.sample(2)
-def test_characters_without_a_picture_are_named_in_one_line(pecli_cli, suffix: str, said: bool) -> None:
+def test_titles_of_any_text_are_drawn(pecli_cli) -> None:
     np.save("\udcff.npy", np.ones((3, 4)))  # a name that is no text
-    result = pecli_cli("plot", "\udcff.npy", "--title", "漢字 of 1", "-o", f"x.{suffix}")
-    lines = result.err.splitlines()
-    assert (result.code, len(lines), all("no 字漢; boxes" in line for line in lines)) == (0, said, True)
-    assert suffix != "png" or pecli_cli("plot", *SMALL, "--title", "漢", "-q", "-o", "x.png").err == ""
+    result = pecli_cli("plot", "\udcff.npy", "--title", "漢字 of 1", "-o", "x.png")
+    assert (result.code, result.err) == (0, "")
     assert pecli_cli("plot", *SMALL, "--title", "two\nlines").out.startswith("two\nlines\n")
 
 

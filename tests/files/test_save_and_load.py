@@ -156,7 +156,7 @@ UNREADABLE: list[tuple[str, bytes | None, str]] = [
     ("a.h", b"/* pecli */", "C headers are written, not read"),
     ("a.json", b"[[1.0, 0.5]]", '"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]'),
     ("b.json", b'{"cos": [[1.0, 0.5]]}', '{"tensors": {"cos": {"data": '),
-    ("a.txt", b"the words\nof a text\n", "it holds other words"),
+    ("a.txt", b"the words\nof a text\n", "is not a table of numbers"),
     ("a.gguf", b"GGUF" + bytes(60), "versions 2 and 3 can be read"),
     ("empty", b"", "is empty"),
     ("empty/a", None, "not a folder"),

@@ -210,12 +210,14 @@ def nested() -> dict[str, bytes]:
 HOSTILE = hostile()
 
 
-@pytest.mark.parametrize("order", ["little", "big"])
-def test_a_tensor_made_by_hand_is_read(folder: Path, order: str) -> None:
+def test_a_tensor_made_by_hand_is_read(folder: Path) -> None:
     """What the hostile ones are changed from."""
-    data = np.arange(4, dtype=">f4" if order == "big" else "<f4").tobytes()
-    Path("x.pt").write_bytes(archive(tensor(), byteorder=order.encode(), data__0=data))
+    data = np.arange(4, dtype="<f4").tobytes()
+    Path("x.pt").write_bytes(archive(tensor(), byteorder=b"little", data__0=data))
     np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
+    Path("x.pt").write_bytes(archive(tensor(), byteorder=b"big", data__0=data))
+    with pytest.raises(FileError, match="another byte order"):
+        load("x.pt")
 
 
 def test_hostile_pickles_are_refused_in_one_line(folder: Path, pecli_cli: Callable[..., Any]) -> None:

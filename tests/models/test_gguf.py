@@ -144,8 +144,6 @@ def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, pecl
     for given in (right, right.parent):
         found = pecli_cli("verify", given, "--json").json
         assert (found["passed"], found["tensors"][0]["name"]) == (True, f"{FREQS}/inv_freq")
-    found = pecli_cli("verify", right, "--json").json
-    assert found["readings"][f"{FREQS}/inv_freq"].startswith("llama3, factor 8, low_freq_factor 1")
     assert "cannot tell these factors from others" in found["weak"][-1]
 
 

@@ -20,7 +20,8 @@ from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.errors import ParameterError
 
 DTYPES = ("float32", "float16", "bfloat16")
-BASES = (10000.0, 10000.0, 500000.0, 1e6, 100.0, 150000.0, 5e6, 160000.0, 1000.0, 8e6, 12345.0, 25000.0)
+UNKNOWN = 12345.0  # a base of no model
+BASES = (10000.0, 10000.0, 500000.0, 1e6, 100.0, 150000.0, 5e6, 160000.0, 1000.0, 8e6, UNKNOWN, 25000.0)
 
 
 class Draw:
@@ -69,7 +70,8 @@ def rope(draw: Draw) -> pecli.Scheme:
     dim = draw.one(16, 32, 64, 96, 128, 128, 2 * draw.integer(8, 128))
     scaling = draw.one("none", "none", "linear", "ntk", "dynamic", "yarn", "yarn", "longrope", "llama3", "proportional")
     layout = draw.one("compact", "halves", "interleaved")
-    given = {"base": draw.one(*BASES), "offset": draw.offset(), "layout": layout, "dtype": draw.one(*DTYPES)}
+    known = [base for base in BASES if base != UNKNOWN or scaling != "longrope"]  # which has a number per frequency
+    given = {"base": draw.one(*known), "offset": draw.offset(), "layout": layout, "dtype": draw.one(*DTYPES)}
     return pecli.Rope(draw.length(), dim, scaling=scaling, **given, **scaling_parameters(draw, scaling, dim))
 
 

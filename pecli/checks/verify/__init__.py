@@ -95,12 +95,8 @@ def _own_factors(found: Verification, path: str) -> Verification:
     names = [tensor.name for tensor in found.tensors if tensor.name.endswith("/inv_freq")]
     if not names:
         return found
-    from pecli.models.dialects.gguf import known_factors
-
-    known = known_factors(path)
     weak = ("the header cannot tell these factors from others: compare with --config MODEL",) if found.passed else ()
-    readings = {**found.readings, **{name: known for name in names if known}}
-    return replace(found, readings=readings, weak=(*found.weak, *weak))
+    return replace(found, weak=(*found.weak, *weak))
 
 
 def _verify_scheme(

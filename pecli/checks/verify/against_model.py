@@ -170,12 +170,13 @@ class _Search:
 
     def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
         read, tolerance = self._found(), tolerance.against_model()
+        lost = [] if read else self._lost_scalings()
         checked = [self._checked(name, reading, tolerance) for name, reading in read]
         known = [(reading, reading.target.encoding) for _, reading in read if reading is not None]
         problems = doubling_problems((own.layer_type, each, each.form.doubled) for each, own in known if own)
         encodings = [encoding for _, encoding in known if encoding] or self.encodings
         scheme = ", ".join(sorted({each.scheme for each in encodings}))
-        answer = conclusion(self.path, scheme, checked, tolerance, problems, self.tensors, reasons=reasons)
+        answer = conclusion(self.path, scheme, checked, tolerance, [*lost, *problems], self.tensors, reasons=reasons)
         if answer.passed or answer.explanations or not any(map(self._may_be_rotated, self.tensors.values())):
             return answer
         return replace(answer, diagnosis=(*answer.diagnosis, QUERIES))
@@ -235,13 +236,24 @@ class _Search:
         if not found and len(tensors) <= MAX_UNNAMED:
             likely = [(name, self._best(name, None)) for name in tensors if _is_number(tensors[name])]
             found = [(name, best) for name, best in likely if best is not None and best.is_near]
-        if not found:
+        if not found and not self._lost_scalings():
             count = len(tensors) + len(self.file.unread)
             names = f": {listed(list(tensors), 4)}" if tensors else ""
             problem = f"has no positional tables of {' or '.join(sorted(kinds))} ({count:,} tensors{names})"
             advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
             raise NoTablesError(self.path, problem, advice)
         return found
+
+    def _lost_scalings(self) -> list[str]:
+        """What the model has in factors that a .gguf file, unless it is one part of several, should hold."""
+        if self.file.format != "gguf":
+            return []
+        from pecli.checks.model_forms import GGUF, lost_scaling
+        from pecli.files.gguf_file import header_of
+
+        kinds = () if "split.count" in header_of(self.file.path).values else ("llama3", "longrope")
+        scaled = [each for each in self.encodings if each.parameters.get("scaling") in kinds]
+        return list(dict.fromkeys(lost_scaling(each, GGUF) for each in scaled))
 
     def _is_foreign(self, tensor: str) -> bool:
         """Whether it is of layers that were not asked for, or of a part that the configuration does not describe."""

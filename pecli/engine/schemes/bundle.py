@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 from pecli.engine.schemes import Parameter
-from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 
@@ -61,22 +61,3 @@ class Bundle(Scheme):
         names = ", ".join(name for name, _ in self.parts)
         rule = f"one array holds the tables of one kind of layer, and the model has {names}"
         raise ParameterError("layer_type", "missing", rule, "name one, or write .npz or .safetensors")
-
-    def axes_of(self, tensor: str) -> Axes:
-        name, _, inner = tensor.rpartition(".")
-        return dict(self.parts)[name].axes_of(inner)
-
-    def neighbours(self) -> tuple[Neighbour, ...]:
-        """Those of every part, the others being as they should."""
-        found = []
-        for name, part in self.parts:
-            for edits, other in part.neighbours():
-                parts = tuple((each, other if each == name else scheme) for each, scheme in self.parts)
-                edits = tuple({**edit, "layer": name} for edit in edits)
-                found.append(Neighbour(edits, replace(self, parts=parts)))
-        return tuple(found)
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        every = [part.picture_kinds for _, part in self.parts]
-        return tuple(kind for kind in every[0] if all(kind in kinds for kinds in every))

@@ -16,7 +16,6 @@ from pecli.engine.schemes.rope import Rope
 Positions = range | NDArray[np.int64]
 
 MAX_CACHED_BYTES = 1 << 27  #: bytes of factors that are kept; those of more positions are made anew for every block
-ALWAYS_CACHED_BYTES = 1 << 24  #: bytes up to which factors are kept however few of them are asked for
 MAX_PRECOMPUTED_BYTES = 1 << 30  #: bytes of the largest table that is made because a layer has a limit on positions
 _RUN = 256  #: positions in a row whose factors are products of two
 _CHUNK = 1 << 12  #: factors computed directly at once, so that intermediate arrays stay in the first-level cache
@@ -53,8 +52,8 @@ class RotationFactors:
             low, high = positions.start, positions.stop
         else:
             low, high = int(positions.min()), int(positions.max()) + 1
-        first, kept = self._covering(low, high, len(positions))
-        if kept is None:
+        first, kept = self._covering(low, high)
+        if not first <= low <= high <= first + len(kept):
             return self._made(positions)
         if isinstance(positions, range):
             return kept[low - first : high - first]
@@ -64,32 +63,26 @@ class RotationFactors:
     def reserve(self, low: int, high: int) -> None:
         """Make the factors of all these positions now, or, where they are too many to keep, in every call anew."""
         self._keeps = (high - low) * self._row_bytes <= MAX_CACHED_BYTES
-        if self._keeps:
-            self.at(range(low, high))
-
-    def _covering(self, low: int, high: int, count: int) -> tuple[int, NDArray[Any] | None]:
-        """The table that is kept, and its first position, grown to hold these positions; None where it would be too
-        large for so few of them."""
-        if not self._keeps:
-            return 0, None
         with _GROWTH:
-            last, twice = self.first + len(self.kept), 2 * len(self.kept)
-            if self.first <= low and high <= last:
-                return self.first, self.kept
-            if high <= self._limit:
-                return self._keep(range(self._limit))
-            few = ALWAYS_CACHED_BYTES // self._row_bytes
-            most = min(max(few, 4 * count), MAX_CACHED_BYTES // self._row_bytes)
-            near = range(max(high, twice * (self.first == 0)) if high <= max(few, twice) else most + 1)
-            spans = near, range(min(self.first, low), max(high, last, twice)), range(low, high)
-            fitting = next((span for span in spans if len(span) <= most), None)
-            return (0, None) if fitting is None else self._keep(fitting)
+            if self._keeps and not self._covers(low, high):
+                self._keep(range(low, high))
 
-    def _keep(self, span: range) -> tuple[int, NDArray[Any]]:
-        kept = self._made(span)
-        kept.flags.writeable = False
-        self.first, self.kept = span.start, kept
-        return span.start, kept
+    def _covering(self, low: int, high: int) -> tuple[int, NDArray[Any]]:
+        """The first position of the table that is kept, and the table, grown to hold these positions unless that would
+        be too large."""
+        with _GROWTH:
+            most = MAX_CACHED_BYTES // self._row_bytes
+            if self._keeps and not self._covers(low, high) and high <= max(most, self._limit):
+                twice = min(most, 2 * len(self.kept))
+                self._keep(range(self._limit if high <= self._limit else max(high, twice)))
+            return self.first, self.kept
+
+    def _covers(self, low: int, high: int) -> bool:
+        return self.first <= low and high <= self.first + len(self.kept)
+
+    def _keep(self, span: range) -> None:
+        self.first, self.kept = span.start, self._made(span)
+        self.kept.flags.writeable = False
 
     def _made(self, positions: Positions) -> NDArray[Any]:
         amplitude = self.rope.attention_factor_value()

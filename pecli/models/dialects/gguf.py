@@ -17,7 +17,6 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.keys import Account, Keys, Value, stored, unread_keys
 from pecli.models.non_rotary import Biased, Learned
-from pecli.models.presets import presets
 from pecli.models.rope import ORIGINAL, rope_encodings
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
@@ -28,7 +27,6 @@ whose sliding layers have the base 10000 and no scaling, unless a key says other
 layers have the base of others, unscaled."""
 ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
 """Architectures that llama.cpp gives ALiBi without a key for it; Baichuan with that many blocks only."""
-LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL)
 LONG_CONTEXT = 16384  #: Positions from which on a base of 10000 is a surprise
 
 
@@ -84,22 +82,6 @@ def factor_frequencies(path: str) -> dict[str, Table]:
             values = base ** (-2.0 * np.arange(len(factors)) / dim) / np.array(factors)
         made[name] = table_of(f"{name}/inv_freq", values)
     return made
-
-
-def known_factors(path: str) -> str:
-    """The llama3 scaling of a preset whose factors a file holds, in words; empty where there is none."""
-    made = factor_frequencies(path).get(FREQS)
-    if made is None:
-        return ""
-    base, dim = _base_and_dim(_keys(header_of(path), path)[1])
-    for config in ({**each.config, **(each.config.get("rope_scaling") or {})} for each in presets().values()):
-        if config.get("rope_type") != "llama3" or made.shape != (dim // 2,):
-            continue
-        given = {name: config.get(name) for name in LLAMA3}
-        rope = Encoding("", "rope", {"dim": dim, "base": base, "scaling": "llama3", **given})
-        if np.allclose(made.array(), rope.inverse_frequencies() or (), rtol=1e-5):
-            return "llama3, " + ", ".join(f"{name} {value:g}" for name, value in given.items())
-    return ""
 
 
 def _base_and_dim(keys: Keys) -> tuple[float, int]:

@@ -76,28 +76,18 @@ def _edges(rows: int, count: int) -> Indices:
 
 
 def _means(blocks: Iterable[tuple[int, Array]], edges: Indices, width: int) -> Floats:
-    """The mean of the rows between two edges each, of blocks that begin at the given rows.
-
-    What is NaN anywhere stays NaN; infinities count only where there is nothing else.
-    """
-    sums, weights = np.zeros((len(edges) - 1, width)), np.zeros((len(edges) - 1, width))
-    not_finite = np.full(sums.shape, -np.inf)
+    """The mean of the rows between two edges each, of blocks that begin at the given rows; what is not finite shows."""
+    sums = np.zeros((len(edges) - 1, width))
+    counts = np.zeros((len(edges) - 1, 1))
     for start, block in blocks:
         first = int(np.searchsorted(edges, start, side="right")) - 1
         share = slice(first, int(np.searchsorted(edges, start + len(block))))
         starts = np.maximum(edges[share] - start, 0)
         values = block if block.dtype.kind in "fiu" else widened(block)
-        finite = np.isfinite(values)
-        if finite.all():
-            weights[share] += np.diff(starts, append=len(block))[:, None]
-        else:
-            weights[share] += np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
-            others = np.maximum.reduceat(np.where(finite, -np.inf, values), starts, axis=0)
-            not_finite[share] = np.maximum(not_finite[share], others)
-            values = np.where(finite, values, 0.0)
-        with np.errstate(over="ignore"):
+        counts[share, 0] += np.diff(starts, append=len(block))
+        with np.errstate(over="ignore", invalid="ignore"):
             sums[share] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
-    return np.asarray(np.divide(sums, weights, out=not_finite, where=(weights > 0) & ~np.isnan(not_finite)))
+    return np.asarray(sums / counts)
 
 
 def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
-from pecli.views.pictures.figure import FAINT, FONT, INK, PAPER
+from pecli.views.pictures.figure import FAINT, INK, PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,24 +40,15 @@ def check_suffix(path: str, *, moving: bool = False) -> str:
     raise ParameterError("output", path or "''", f"the suffix of a picture must be one of {known}", advice)
 
 
-def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> str:
+def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> None:
     """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete.
 
-    `about` goes with it as one line of JSON: the command and the specs that it was drawn from. Returns the characters
-    that the font lacks, for which boxes stand; an .svg holds the text and leaves it to others.
+    `about` goes with it as one line of JSON: the command and the specs that it was drawn from.
     """
-    from matplotlib.font_manager import findfont, get_font
-    from matplotlib.text import Text
-
     kind = check_suffix(path, moving=True)
     data = (turning if kind == "gif" else partial(encoded, kind=kind))(figure, dpi=dpi, about=about)
     with open_output(path) as output:
         output.write(data)
-    if kind == "svg":
-        return ""
-    font = get_font(findfont(FONT))
-    letters = {letter for text in figure.findobj(Text) if text.get_visible() for letter in text.get_text()}
-    return "".join(sorted(c for c in letters if c.isprintable() and not font.get_char_index(ord(c))))
 
 
 _METADATA: dict[str, tuple[tuple[str, ...], str]] = {

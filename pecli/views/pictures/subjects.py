@@ -12,10 +12,9 @@ from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
-from pecli.errors import FileError, ParameterError, number, spelled
+from pecli.errors import FileError, ParameterError, counted, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views.pictures.panels import Subject
-from pecli.views.screen import counted
 
 if TYPE_CHECKING:
     from pecli.files.contents import LoadedFile

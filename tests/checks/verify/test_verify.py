@@ -117,6 +117,25 @@ class Tensor:
         return self.values
 
 
+class LazyBits(Tensor):
+    """A view by its sign alone: memory, which DLPack hands over, holds the opposite."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        super().__init__(-values, "float32")
+        self.__dlpack__, self.__dlpack_device__ = self.values.__dlpack__, self.values.__dlpack_device__
+
+    def detach(self) -> LazyBits:
+        return self
+
+    resolve_conj = detach
+
+    def resolve_neg(self) -> Tensor:
+        return Tensor(-self.values, "float32")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("Can't call numpy() on Tensor that has negative bit set.")
+
+
 class Exchanged:
     """An array that is had by DLPack alone."""
 
@@ -135,9 +154,10 @@ class Exchanged:
     (lambda x: Tensor(x, "float32"), "float32"),
     (lambda x: Tensor(x, "float32", requires_grad=True), "float32"),
     (lambda x: Tensor(x.astype(ml_dtypes.bfloat16), "bfloat16", requires_grad=True), "bfloat16"),
+    (LazyBits, "float32"),
     (Exchanged, "float32"),
     (lambda x: x.tolist(), "float64"),
-], ids=["plain", "grad", "bfloat16", "dlpack", "lists"])  # fmt: skip
+], ids=["plain", "grad", "bfloat16", "negative bit", "dlpack", "lists"])  # fmt: skip
 def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
     found = {"cos": wrap(COS), "sin": wrap(SIN)}
     result = pecli.verify(found, ROPE, atol=1e-7)

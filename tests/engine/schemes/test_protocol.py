@@ -8,7 +8,6 @@ import pytest
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -28,7 +27,6 @@ EVERY = [
     Alibi(6, 12, form="key"),
     Alibi(6),
     LearnedInit(16, 8),
-    Bundle({"full": YARN, "sliding": Rope(16, 8)}),
 ]
 
 
@@ -39,7 +37,6 @@ def test_axes_and_frequencies() -> None:
     assert Rope(4, 8, layout="halves").axes_of("sin").names == ("position", "channel")
     assert Alibi(2, 4).axes_of("bias")[:3] == (("head", "query", "key"), 0, "bias")
     assert Sinusoidal(4, 8, offset=3).axes_of("pe") == (("position", "channel"), 3, "value", 2)
-    assert Bundle({"full": Rope(4, 8, offset=2)}).axes_of("full.cos").first == 2
 
 
 @pytest.mark.parametrize("scheme", EVERY, ids=lambda scheme: scheme.name)

@@ -26,8 +26,7 @@ def test_what_is_not_finite_survives_the_stream(monkeypatch) -> None:
     array[5, 0], array[150, 1], array[200:300, 2] = np.nan, np.inf, -np.inf
     means = reduced(table_of("x", array), 4, 6)
     assert np.isnan(means[0, 0])
-    assert means[1, 1] == 1.0
-    assert means[2, 2] == -np.inf
+    assert (means[1, 1], means[2, 2], means[3, 3]) == (np.inf, -np.inf, 1.0)
     np.testing.assert_array_equal(fitted_to(array, 4, 6), means)
 
 

@@ -118,15 +118,6 @@ def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
     assert chart.y == "cosine"
 
 
-def test_of_noise_two_channels_are_drawn_gaps_or_not() -> None:
-    (chart,) = made("curves", pecli.LearnedInit(512, 64)).panels
-    assert len(chart.curves) == 2
-    noise = np.random.default_rng(0).normal(size=(300, 16))
-    noise[50:60] = np.nan
-    (chart,) = kinds.picture("curves", [Subject("x", (table_of("x", noise),))], PlotRequest()).panels
-    assert len(chart.curves) == 2
-
-
 def test_curves_are_columns_and_biases_are_lines() -> None:
     scheme = pecli.Sinusoidal(50, 16)
     (chart,) = made("curves", scheme, request=PlotRequest(channels=(3, 0))).panels

@@ -33,7 +33,7 @@ MAX_CHARTS = 4  #: Of curves that would hide each other in one
 COINCIDING = 0.01  #: Of a curve's height, up to which another lies on it
 MAX_TURNS = 16.0  #: Turns of a curve within the table; more would be a band
 MAX_SAMPLES = 512  #: Positions of a similarity matrix
-MAX_DISTANCES, MAX_ELEMENTS = 4096, 1 << 24  #: Positions whose distances are looked at, and their elements
+MAX_DISTANCES, MAX_ELEMENTS = 2048, 1 << 24  #: Positions whose distances are looked at, and their elements
 MAX_WIDTH = 16384
 MAX_MAP_POINTS, MAX_MAPS = 1 << 18, 8  #: Points of a grid that are drawn, and of how many channels
 
@@ -203,7 +203,7 @@ def _chosen_columns(
     subject: Subject, table: Table, request: PlotRequest, most: int, word: str
 ) -> tuple[list[int], Floats]:
     """The columns that were asked for, and their values; else a few that are neither bands nor lines: by their
-    frequencies where those are known, and two of noise, where more would hide each other.
+    frequencies where those are known.
     """
     if request.channels:
         columns = chosen(request, table.width, most, f"{word}s")
@@ -221,18 +221,7 @@ def _chosen_columns(
         seen += len(part)
         if seen == len(values):
             break
-    if request.channels is None and _is_restless(values):
-        columns = columns[: min(2, most)]
     return columns, values
-
-
-def _is_restless(rows: Floats) -> bool:
-    """Whether curves go up and down at every step."""
-    start = rows[:4096]
-    with np.errstate(invalid="ignore", over="ignore"):
-        steps = np.abs(np.diff(start, axis=0))
-        finite, known = steps[np.isfinite(steps)], start[np.isfinite(start)]
-        return len(rows) > 64 and finite.size > 0 and bool(finite.mean() > known.std())
 
 
 def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -300,21 +289,11 @@ def directions(rows: Floats) -> Floats:
 
 
 def by_distance(rows: Floats) -> Floats:
-    """The mean of p·q over all positions at each distance, through the power spectrum; rows of NaN do not count."""
-    length = len(rows)
-    known: Floats = np.asarray(np.isfinite(rows).all(axis=1, keepdims=True), np.float64)
-    products = _autocorrelation(np.where(known > 0, rows, 0.0))
-    pairs = np.rint(_autocorrelation(known))
-    return np.asarray(np.divide(products, pairs, out=np.full(length, np.nan), where=pairs > 0))
-
-
-def _autocorrelation(rows: Floats) -> Floats:
-    size = 1 << (2 * len(rows) - 1).bit_length()
-    power = np.zeros(size // 2 + 1)
-    step = max(1, (1 << 22) // size)
-    for first in range(0, rows.shape[1], step):
-        power += np.sum(np.abs(np.fft.rfft(rows[:, first : first + step], size, axis=0)) ** 2, axis=1)
-    return np.asarray(np.fft.irfft(power, size)[: len(rows)])
+    """The mean of p·q over all positions at each distance; rows of NaN do not count."""
+    products = rows @ rows.T
+    diagonals = (products.diagonal(distance) for distance in range(len(rows)))
+    known = (diagonal[~np.isnan(diagonal)] for diagonal in diagonals)
+    return np.array([values.mean() if values.size else np.nan for values in known])
 
 
 def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
