@@ -47,7 +47,7 @@ def _extent(rows: Array) -> dict[str, Any]:
     """The smallest and the largest value of some rows, and their sum; of complex numbers, which have no order, none."""
     if rows.dtype.kind == "c":
         return dict.fromkeys(("min", "max", "sum"), math.nan)
-    values = widened(rows)
+    values = rows if rows.dtype == np.float64 else widened(rows)
     with np.errstate(invalid="ignore", over="ignore"):
         return {"min": float(values.min()), "max": float(values.max()), "sum": _sum(values.sum(axis=1).tolist())}
 
@@ -96,13 +96,15 @@ def profile(array: Array) -> dict[str, Any]:
 def _measured(rows: Array) -> dict[str, Any]:
     """What some rows add to a profile; squares are those of distances from their own mean."""
     values: Any = rows if rows.dtype.kind == "c" else widened(rows)
+    extent = _extent(values)
+    has_odd = not (math.isfinite(extent["min"]) and math.isfinite(extent["max"]))
     likely = rows[rows[:, 0] == rows[:, -1]]  # others need not be read in full
     found = {
-        **_extent(rows),
+        **extent,
         "size": rows.size,
         "zeros": int(np.count_nonzero(values == 0)),
-        "nan": int(np.count_nonzero(np.isnan(values))),
-        "inf": int(np.count_nonzero(np.isinf(values))),
+        "nan": int(np.count_nonzero(np.isnan(values))) if has_odd else 0,
+        "inf": int(np.count_nonzero(np.isinf(values))) if has_odd else 0,
         "constant": int(np.count_nonzero((likely == likely[:, :1]).all(axis=1))),
         "mean": math.nan,
         "squares": math.nan,

@@ -124,8 +124,7 @@ def describe(given: Any, name: str = "model") -> Description:
         for key in given:
             if not isinstance(key, str):
                 raise KindError(name, f"a mapping with the key {quoted(key)}", "the keys of a config must be texts")
-        values = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in given.items()}
-        return Description("config", values)
+        return Description("config", _as_in_a_file(given))
     if not isinstance(given, (str, os.PathLike)):
         rule = "it must be a path, a preset, a mapping, or a configuration object with to_dict()"
         raise KindError(name, quoted(given), rule)
@@ -139,6 +138,15 @@ def describe(given: Any, name: str = "model") -> Description:
     if preset is not None:
         return Description(preset.name, preset.config)
     raise _not_found(label, name, snapshot)
+
+
+def _as_in_a_file(values: Mapping[Any, Any], depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Keys as texts, which those of `id2label` become only when a configuration is written; and arrays as lists."""
+    plain = {}
+    for key, value in values.items():
+        inner = _as_in_a_file(value, depth - 1) if isinstance(value, Mapping) and depth else value
+        plain[str(key)] = inner.tolist() if hasattr(inner, "tolist") else inner
+    return plain
 
 
 def config_file(path: str) -> str:
@@ -186,7 +194,7 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
     found = _parse_yaml(path, data) if kind == "YAML" else parsed_json(data, error, finite=False, max_depth=MAX_DEPTH)
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise FileError(path, f"is {kind}, but not an object", "a config.json is wanted")
-    return found
+    return _as_in_a_file(found)
 
 
 def _parse_yaml(path: str, data: bytes) -> Any:
@@ -210,12 +218,11 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     is_path = label.lower().endswith(_FILES) or label[:1] in ("", ".", "/", "~") or not is_repository(label)
     if is_path or os.path.lexists(label):
         return FileError(label, "does not exist", presets.advice(label))
+    rule, advice = "no file and no preset has that name", "pecli models lists presets"
     if "/" in label:
         rule = f"it is no file, no preset, and not in the Hugging Face cache, {cache_folder()}"
-        advice = presets.advice(label) or f"nothing is fetched here: hf download {label} config.json"
-        return ParameterError(name, quoted(label), rule, advice)
-    advice = presets.advice(label) or "pecli models lists presets; the config.json of any other model can be read"
-    return ParameterError(name, quoted(label), "no file and no preset has that name", advice)
+        advice = f"nothing is fetched here: hf download {label} config.json"
+    return ParameterError(name, quoted(label), rule, presets.advice(label) or advice)
 
 
 def cache_folder() -> str:

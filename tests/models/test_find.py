@@ -94,15 +94,16 @@ def test_a_snapshot_without_a_config(cache: Path) -> None:
 
 class ConfigObject:
     def to_dict(self) -> dict:
-        return LLAMA
+        return LLAMA | {"id2label": {0: "LABEL_0"}, "vision_config": {"id2label": {0: {1: "a"}}}}
 
 
 def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     encoding = load_model(LLAMA).one()
     table = {"inv_freq": 500000.0 ** (-np.arange(8) / 8)}
-    paths = (tmp_path, str(tmp_path), tmp_path / "config.json")
-    for given in (*paths, LLAMA, ConfigObject(), load_model(LLAMA), encoding):
+    (tmp_path / "config.yaml").write_text(json.dumps(LLAMA)[:-1] + ", id2label: {0: LABEL_0}}")
+    paths = (tmp_path, str(tmp_path), tmp_path / "config.json", tmp_path / "config.yaml")
+    for given in (*paths, LLAMA, ConfigObject(), ConfigObject().to_dict(), load_model(LLAMA), encoding):
         assert load_model(given).one().parameters == load_config(given).one().parameters == encoding.parameters
         assert pecli.verify(table, given).passed
         assert not pecli.verify({"inv_freq": table["inv_freq"] / 2}, given).passed
