@@ -48,7 +48,7 @@ Parts = dict[str, tuple[Keys, Value | None]]  #: Settings and base by layer type
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
     """The layer types that rotate; one without a name where all layers share their settings."""
     settings = _settings(keys, warnings)
-    parts = _nested(keys, settings, warnings)
+    parts = _nested(keys, settings, family, warnings)
     if parts is None:
         parts = _flat(keys, settings, family)
     several = len(parts) > 1
@@ -72,7 +72,7 @@ def _settings(keys: Keys, warnings: list[str]) -> Keys:
     return Keys(values, keys.path, f"{implied.source}.", account=keys.account)
 
 
-def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> Parts | None:
+def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> Parts | None:
     """The settings by layer type; None where they are flat."""
     types = set(keys.words("layer_types"))
     nested = [
@@ -92,7 +92,7 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> Parts | None:
         warnings.append(f"settings of {', '.join(unused)} are not used: layer_types names no such layer")
         nested = [name for name in nested if name in types]
     without = [name for name in nested if not settings.data[name]]
-    if without:
+    if without and family.local_theta is None:
         warnings.append(f"layers of type {', '.join(without)} have no positional encoding: their settings are null")
     shared = {name: value for name, value in settings.data.items() if name in SHARED}
     found: Parts = {}
@@ -100,6 +100,11 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> Parts | None:
         if section := settings.section(name):
             places = {key: settings.full_name(key) for key in shared if key not in section.data}
             found[name] = replace(section, data={**shared, **section.data}, elsewhere=places), None
+    if family.local_theta is not None and (
+        absent := (types or {*SIZES_OF_LAYERS}) - found.keys()
+    ):  # the class has some
+        others = _flat(keys, Keys({}, keys.path, keys.prefix, account=keys.account), family)
+        found |= {name: part for name, part in others.items() if name in absent}
     return found
 
 

@@ -117,6 +117,12 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "float16 phases": (
         of_angles(through(np.outer(np.arange(LENGTH, dtype=np.float32), INV_FREQ.astype(np.float32)), np.float16)),
         PLAIN, "recipe float16-phases"),
+    "float32 phases in bfloat16": (
+        {name: table.astype(ml_dtypes.bfloat16) for name, table in
+            of_angles(np.outer(np.arange(4096, dtype=np.float32), INV_FREQ.astype(np.float32))).items()},
+        pecli.Rope(4096, DIM), "as transformers and vllm compute it"),
+    "another base without scaling": (rotary(), pecli.Rope(LENGTH, DIM, 1e6, scaling="linear", factor=8.0),
+        "base is 10000 (the spec says 1000000), and the linear scaling is missing; explains"),
     "float16 table": ({name: through(table, np.float16).astype(np.float32) for name, table in rotary().items()}, PLAIN,
         "rounded to float16"),
     "a row of a bias": ({"bias": edited(bias(), ((3, 10), 0))}, ALIBI, "bias: only row 10 differs"),

@@ -69,6 +69,30 @@ def test_settings_that_a_class_adds() -> None:
     assert found.sources["factor"] == "class default of GptOssConfig.rope_parameters.factor"
 
 
+LINEAR = {"rope_type": "linear", "factor": 8.0}
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "bases"),
+    [
+        ("gemma3_text", {FULL: {**LINEAR, "rope_theta": 5e5}}, {FULL: 5e5, SLIDING: 1e4}),
+        ("gemma3n_text", {SLIDING: {"rope_type": "default", "rope_theta": 777.0}}, {FULL: 1e6, SLIDING: 777.0}),
+        ("olmo3", {FULL: LINEAR, SLIDING: None}, {FULL: 5e5, SLIDING: 5e5}),
+        ("modernbert", {FULL: LINEAR}, {FULL: 16e4, SLIDING: 1e4}),
+        ("ministral3", LINEAR, {"": 1e4}),
+        ("higgs_audio_v2", LINEAR, {"": 1e4}),
+    ],
+)
+def test_settings_that_are_left_out_are_those_of_transformers(name, settings, bases) -> None:
+    """The rope_theta that its configuration classes fill in, release 5.22.2."""
+    model = load_config({"model_type": name, "rope_parameters": settings})
+    assert {encoding.layer_type: encoding.parameters["base"] for encoding in model} == bases
+    scaled = {encoding.layer_type for encoding in model if encoding.parameters["scaling"] == "linear"}
+    assert scaled == ({FULL} if settings.get(FULL) else set() if SLIDING in settings else {""})
+    assert model.warnings == ()
+
+
 def test_a_table_of_time_beside_the_language_model() -> None:
     cases = stored("rope_families_more.jsonl")
     model = load_config(next(case["config"] for case in cases if case["case"].startswith("musicflamingo/")))
