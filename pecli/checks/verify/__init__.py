@@ -71,7 +71,7 @@ def verify(
         found = _verify_model(given, spec, allowed, reasons, **model_options)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
-        raise KindError(name, "given", "it belongs to a model", "leave it out")
+        raise KindError(name, "given", "it belongs to a model", "give one, or a config dict, to compare with")
     label, file = opened(given)
     named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
     if spec is not None:
@@ -146,7 +146,8 @@ def _verify_scheme(
         results = [checked(name, known[name], name) for name in ordered]
         # what follows from the other tensors may be absent, unless it is all there is
         there = {name for each in results for name in each.found} | scheme.derived_tensors
-        advice = f"the file has {listed(list(tensors), 8)}, and FILE:NAME checks one alone"
+        held = listed(list(tensors), 8)
+        advice = f"the file has {held}, and FILE:NAME checks one alone" if held else "no tensor is there at all"
         absent = [table.name for table in scheme.tensors() if table.name not in there]
         missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
     problems = [*missing, *doubling_problems(read)]

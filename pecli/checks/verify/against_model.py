@@ -241,7 +241,7 @@ class _Search:
             names = f": {listed(list(tensors), 4)}" if tensors else ""
             problem = f"has no positional tables of {' or '.join(sorted(kinds))} ({count:,} tensors{names})"
             advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
-            raise NoTablesError(self.path, problem, advice)
+            raise NoTablesError(self.path or "arrays", problem, advice)
         return found
 
     def _lost_scalings(self) -> list[str]:
