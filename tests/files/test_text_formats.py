@@ -193,19 +193,11 @@ _CSV = (
 )
 _TENSOR = '{"tensors":{"a":{"data":%s,"dtype":"%s","shape":%s}}}'
 _NUMBERS = [
-    ("[300]", "uint8", "[1]"),
-    ("[-1]", "uint64", "[1]"),
-    (f"[{2**64 - 1},{2**64}]", "uint64", "[2]"),
-    ("[-9223372036854775809]", "int64", "[1]"),
-    ("[[],[]]", "float32", "[0,2]"),
-    ("[2]", "bool", "[1]"),
-    ("[1]", "float32", f"[{'9' * 5000}]"),
-    (f"[{'[],' * 5_000_000}[]]", "float32", "[1]"),
-    ("[1,2]", "float32", "[3]"),
-    ("[1]", "object", "[1]"),
-    ("[1]", "float32", "[4000000000,4000000000]"),
-    ("[" * 100_000, "float32", "[1]"),
-]
+    ("[300]", "uint8", "[1]"), ("[-1]", "uint64", "[1]"), (f"[{2**64 - 1},{2**64}]", "uint64", "[2]"),
+    ("[-9223372036854775809]", "int64", "[1]"), ("[[],[]]", "float32", "[0,2]"), ("[2]", "bool", "[1]"),
+    ("[1]", "float32", f"[{'9' * 5000}]"), (f"[{'[],' * 5_000_000}[]]", "float32", "[1]"), ("[1,2]", "float32", "[3]"),
+    ("[1]", "object", "[1]"), ("[1]", "float32", "[4000000000,4000000000]"), ("[" * 100_000, "float32", "[1]"),
+]  # fmt: skip
 _ONE = '{"data":[1],"dtype":"int8","shape":[1]}'
 BROKEN = [
     *(("csv", each) for each in _CSV.split(" / ")),
@@ -233,6 +225,8 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(text)
     found = pecli.load(tmp_path / "t.json")
     assert {name: array.tolist() for name, array in found.items()} == {'a"data': [1, 2], "data": True}
+    (tmp_path / "t.json").write_text('{"tensors":{' + ",".join(f'"{k}":{_ONE}' for k in range(10_000)) + "}}")
+    assert len(pecli.load(tmp_path / "t.json")) == 10_000  # and no more
 
 
 @pytest.mark.parametrize(
