@@ -245,3 +245,11 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
 def test_a_header_of_csv_is_no_row(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
     (tmp_path / "x.csv").write_bytes(text.encode())
     np.testing.assert_array_equal(pecli.load(tmp_path / "x.csv")["array"], expected)
+
+
+def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path) -> None:
+    table = pecli.Rope(7, 6).tables()["sin"].astype(np.float16)
+    for name, separator in (("t.txt", " "), ("t.tsv", "\t"), ("u.txt", "  "), ("v.txt", ",")):
+        path = tmp_path / name
+        np.savetxt(path, table, delimiter=separator)
+        assert np.array_equal(pecli.load(path)["array"].astype(np.float16), table)
