@@ -149,19 +149,13 @@ def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli) -> None:
 
 
 COMMANDS = {
-    "identify damaged.npz": "a",
-    "identify damaged.npz:a": "a",
-    "plot damaged.npz": "a",
-    "plot damaged.npz -o out.png": "a",
-    "inspect damaged.npz --stats": "a",
-    "diff damaged.npz damaged.npz": "a",
-    "convert damaged.npz -o out.npy": "a",
-    "resize damaged.npz:a --to 8 -o out.npy": "a",
-    "apply rope damaged.npz:a -o out.npy": "a",
-    "apply sinusoidal damaged.npz --tensor a -o out.npy": "a",
+    "identify damaged.npz": "a", "identify damaged.npz:a": "a", "plot damaged.npz": "a",
+    "plot damaged.npz -o out.png": "a", "inspect damaged.npz --stats": "a", "diff damaged.npz damaged.npz": "a",
+    "convert damaged.npz -o out.npy": "a", "resize damaged.npz:a --to 8 -o out.npy": "a",
+    "apply rope damaged.npz:a -o out.npy": "a", "apply sinusoidal damaged.npz --tensor a -o out.npy": "a",
     "apply learned whole.npy --table damaged.npz:a -o out.npy": "a",
     "apply rope whole.npy --positions damaged.npz:ids -o out.npy": "ids",
-}
+}  # fmt: skip
 
 
 @pytest.fixture

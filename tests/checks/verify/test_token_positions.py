@@ -281,7 +281,8 @@ def test_a_cache_that_was_moved_against_another(pecli_cli, tmp_path) -> None:
 def test_apply_counts_an_attention_mask(pecli_cli, tmp_path) -> None:
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     right = rotated(x.astype(float), COUNTED)
-    assert np.abs(pecli.apply(x, config(), attention_mask=MASK) - right).max() < 1e-6
+    for mask in (MASK, MASK.astype(bool), MASK.astype(np.float32), MASK.astype(ml_dtypes.bfloat16)):
+        assert np.abs(pecli.apply(x, config(), attention_mask=mask) - right).max() < 1e-6
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "mask.npy", MASK)
     words = ("apply", "rope", tmp_path / "x.npy", "--attention-mask", tmp_path / "mask.npy", "-o", tmp_path / "y.npy")
