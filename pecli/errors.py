@@ -144,6 +144,8 @@ def translated(problem: Exception) -> PecliError:
         return ResourceError("there is not enough memory; make the table smaller, or write it to a file with -o")
     if isinstance(problem, ImportError) and "failed to map segment" in text:
         return ResourceError("there is not enough memory to load NumPy or matplotlib")
+    if isinstance(problem, ModuleNotFoundError) and (problem.name or "").partition(".")[0] == "matplotlib":
+        return ResourceError("matplotlib, which draws pictures, is not installed; pip install matplotlib")
     if isinstance(problem, RuntimeError) and "thread" in text:
         return ResourceError("the system starts no more threads; set PECLI_THREADS=1")
     return DefectError(problem)

@@ -209,7 +209,8 @@ class RowPositions:
                 raise ParameterError("offset", self.offset, rule)
             return
         if ids.shape[2] != rows:
-            raise ParameterError(self.name, f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows")
+            advice = "give `seq_axis` -3" if ids.shape[2] in tensor.shape[-3:-2] else ""
+            raise ParameterError(self.name, f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows", advice)
         if ids.shape[1] != 1 and (seq_axis % len(tensor.shape) == 0 or ids.shape[1] != tensor.shape[0]):
             raise ParameterError(self.name, f"of shape {self.ids.shape}", shape, "the first axis of both must agree")
 

@@ -189,6 +189,8 @@ COMMANDS = [
     (brief(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order", "with"),
     (brief(INV_FREQ / 32, HEIGHT), pecli.Rope(SHORT, DIM, **YARN32), "attention factor is 1.346574, as the spec says",
         "apart from that ("),
+    (brief() | {"sin": -brief()["sin"]}, pecli.Rope(SHORT, DIM, scaling="linear", factor=8.0), "sin is negated (it",
+        "apart from that (sin is negated), reproduce with"),
     (brief(INV_FREQ[::2]), pecli.Rope(SHORT, DIM, layout="halves"),
         "cos, sin: rotary dimension is 32 (the spec says 64);", "with"),
     (np.concatenate([*brief().values()], axis=1), pecli.Sinusoidal(SHORT, DIM, layout="halves"),

@@ -207,7 +207,8 @@ def test_what_a_mask_hides_is_not_passed() -> None:
         assert "no finite numbers" in str(pecli.verify(q * np.nan, config(), before=q * np.nan, atol=1e-3, **tokens))
         assert pecli.verify(0 * q, config(), before=0 * q, atol=1e-3, **tokens).weak
     padded = np.where(MASK[:, None, :, None] == 0, np.nan, q)
-    assert pecli.verify(rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4)
+    result = pecli.verify(rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4)
+    assert (result.passed, *result.readings.values()) == (True, f"{(MASK == 0).sum()} rows of padding not compared")
     lone = np.stack([0 * MASK[0], MASK[0]])
     result = pecli.verify(q + 1, config(), before=q, attention_mask=lone, atol=1e-3)
     assert not result
