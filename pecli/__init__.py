@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # importing it takes longer than all that is here; type c
 _NAMES = {
     "engine.schemes.alibi": "Alibi",
     "layers": "AlibiBias LearnedPosEmbedding RotaryPosEmbedding SinusoidalPosEmbedding sinusoidal_pos_embedding",
-    "errors": "FileError KindError ParameterError PecliError",
+    "errors": "CheckFailedError FileError KindError ParameterError PecliError",
     "engine.schemes.learned": "LearnedInit",
     "engine.schemes.relative": "Relative",
     "engine.schemes.rope": "Rope",
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope as Rope
     from pecli.engine.schemes.scheme import Scheme as Scheme
     from pecli.engine.schemes.sinusoidal import Sinusoidal as Sinusoidal
+    from pecli.errors import CheckFailedError as CheckFailedError
     from pecli.errors import FileError as FileError
     from pecli.errors import KindError as KindError
     from pecli.errors import ParameterError as ParameterError

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from pecli.engine import __version__
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 from pecli.files.zarr_store import chunk_of, chunk_shape, create_arrays
 
@@ -45,10 +44,5 @@ def save(path: str, scheme: Scheme) -> None:
 
 
 def _chunk(scheme: Scheme, name: str, block_info: Any = None) -> Array:
-    return chunk_of(_table(scheme, name), block_info[None]["chunk-location"])
-
-
-@lru_cache(maxsize=16)
-def _table(scheme: Scheme, name: str) -> Table:
-    """A table of a scheme, whose small factors a worker makes once."""
-    return next(table for table in scheme.tensors() if table.name == name)
+    table = next(table for table in scheme.tensors() if table.name == name)
+    return chunk_of(table, block_info[None]["chunk-location"])

@@ -138,12 +138,14 @@ def translated(problem: Exception) -> PecliError:
     if isinstance(problem, OSError) and problem.filename is not None:
         path = os.fsdecode(problem.filename)
         return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
-    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         return failure("standard output", problem)  # writes to files name theirs
     if isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and "allocate lock" in text):
         return ResourceError("there is not enough memory; make the table smaller, or write it to a file with -o")
     if isinstance(problem, ImportError) and "failed to map segment" in text:
         return ResourceError("there is not enough memory to load NumPy or matplotlib")
+    if isinstance(problem, ModuleNotFoundError) and (problem.name or "").partition(".")[0] == "matplotlib":
+        return ResourceError("matplotlib, which draws pictures, is not installed; pip install matplotlib")
     if isinstance(problem, RuntimeError) and "thread" in text:
         return ResourceError("the system starts no more threads; set PECLI_THREADS=1")
     return DefectError(problem)

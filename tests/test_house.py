@@ -13,17 +13,8 @@ import pecli
 from pecli.engine.schemes import SCHEMES, scheme_named
 
 ROOT = Path(pecli.__file__).parent
-FLOORS = """
-    errors
-    engine
-    files explain layers
-    models distributed
-    tensors
-    checks
-    views golden
-    cli
-    __main__
-""".strip().splitlines()
+FLOORS = ["errors", "engine", "files explain layers", "models distributed", "tensors", "checks", "views golden", "cli"]
+FLOORS += ["__main__"]
 """From the ground up: a folder imports what lies on floors below its own."""
 MAY_IMPORT = {part: " ".join(FLOORS[:height]).split() for height, floor in enumerate(FLOORS) for part in floor.split()}
 WITHIN_ENGINE = {

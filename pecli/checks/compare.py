@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from pecli.checks import plain, plain_fields
-from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine import arrays
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name, numpy_dtype, round_to, widened, widest
 from pecli.engine.table import Table, work_through
 from pecli.errors import bracketed
+from pecli.files.tensor_roles import role_of
 
 READ_BYTES = 1 << 22  #: of a table, made and compared at once: fewer calls than one for each measured piece
 PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arrays it stays in a core's own cache

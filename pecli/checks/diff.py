@@ -16,7 +16,6 @@ from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
 from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, doubling_problems, fixed, wave_readings
-from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
@@ -24,6 +23,7 @@ from pecli.errors import FileError, PecliError, bracketed
 from pecli.explain.forms import Form, halved
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.load import Given, opened
+from pecli.files.tensor_roles import ANYTHING, role_of
 
 if TYPE_CHECKING:  # explanations are imported where files differ
     from pecli.explain.edits import Explanation

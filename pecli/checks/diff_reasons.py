@@ -17,7 +17,6 @@ import numpy as np
 
 from pecli.checks.compare import Comparison
 from pecli.checks.reading import PLURALS
-from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
@@ -27,6 +26,7 @@ from pecli.explain.rotation import quotient
 from pecli.explain.search import explain, explain_pair, explain_swapped, recognise
 from pecli.explain.sinusoid_readings import groups
 from pecli.explain.time_limit import time_limit
+from pecli.files.tensor_roles import role_of
 
 MAX_EXPLAINED = 16  #: tensors of one file whose differences are explained
 MIN_ELEMENTS = 8  #: of a tensor whose scheme is searched for

@@ -11,7 +11,6 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.reading import STEPS, row_widths, wave_readings
-from pecli.checks.tensor_roles import role_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
@@ -23,6 +22,7 @@ from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import command_of, describe, lacking
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.tensor_roles import role_of
 from pecli.files.text import numerals
 
 MAX_UNNAMED = 8  #: a file of so many tensors is looked at whole; of more, only those whose names speak of positions

@@ -98,8 +98,9 @@ def _only_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
     for key in given:
         if key not in known:
             shown = key if key.isidentifier() and len(key) < 60 else repr(key[:60])
-            advice = nearest(key, known) or f"known: {', '.join(known)}"
-            raise ParameterError(shown, "unknown", "there is no such key here", advice)
+            raise ParameterError(
+                shown, "unknown here", nearest(key, (*known, *_TARGETS)) or f"known: {', '.join(known)}"
+            )
 
 
 def _text(given: Mapping[str, Any], key: str) -> str:

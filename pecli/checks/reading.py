@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import Comparison, Part, compare, copy_axes
-from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, Indices, dtype_name, numpy_dtype, widest
 from pecli.engine.table import Table
 from pecli.errors import bracketed
 from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, Form, columns, joined
+from pecli.files.tensor_roles import role_of
 
 if TYPE_CHECKING:  # comparing two files needs neither
     from pecli.engine.schemes.scheme import Scheme

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pecli.checks.tensor_roles import role_of
 from pecli.engine.schemes import Real, Whole
 from pecli.errors import KindError, ParameterError
+from pecli.files.tensor_roles import role_of
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
 ERROR = Real(help="an error", at_least=0)

@@ -98,9 +98,12 @@ class SchemeGroup(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in self.commands:
+            from pecli.models.presets import find
+
             known = [name for name, command in self.commands.items() if not command.hidden]
             rule = f"it must be one of {', '.join(known)}"
-            raise ParameterError("the scheme", quoted(args[0]), rule, nearest(args[0], known))
+            model = f"for a model: {ctx.command_path} rope --model {shlex.quote(args[0])}" if find(args[0]) else ""
+            raise ParameterError("the scheme", quoted(args[0]), rule, model or nearest(args[0], known))
         return super().resolve_command(ctx, args)
 
 

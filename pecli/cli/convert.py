@@ -160,7 +160,8 @@ def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
     assert heads is not None
     confirmed = heads.model and "heads" not in heads.given
     whose = f"of {heads.model}" if confirmed else "given on the command line, which no model confirms"
-    text = f"{counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}"
+    given = f"if the input is {made.source}, as --from says"
+    text = f"{counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}, {given}"
     if checked.unpaired:
         text += f"; not checked, for lack of queries or keys beside them: {listed(checked.unpaired, MAX_LISTED)}"
     return {"layers": checked.layers, "unpaired": checked.unpaired, "proves": text}

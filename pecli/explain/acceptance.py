@@ -191,6 +191,8 @@ class Located:
 
     def is_no_scheme(self, edit: Edit) -> bool:
         """Whether no parameter makes the part wrong: not columns, heads, padding, nor another beginning or end."""
+        if isinstance(edit, kinds.ColumnsWrong):  # another frequency would be wrong to the end
+            return not self.wrong[..., -(self.wrong.shape[-2] // 4) :, :].any()
         if not isinstance(edit, kinds.RowsWrong):
             return isinstance(edit, kinds.ElementsWrong) and self.wrong.ndim > 1
         rows = self.rows

@@ -14,7 +14,6 @@ from itertools import chain, islice, permutations
 
 import numpy as np
 
-from pecli.engine.application import reorder
 from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain import edits as kinds
 from pecli.explain.acceptance import MASKED, Judge
@@ -230,7 +229,7 @@ def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None
     if len(there) < 0.75 * len(order) or (len(np.unique(there)) < min(4, count) and np.ptp(order)):
         return None
     if rows is None or axis == ndim - 2:
-        return rows and (_in_heads(order) or rows)
+        return rows
     if len(order) != count or len(np.unique(there)) < count:
         return None
     listed = rows.order if rows.order in ("reversed", "shifted") else tuple(order.tolist())
@@ -253,13 +252,3 @@ def _row_order(order: Indices, count: int) -> kinds.Rows | None:
     }
     found = next((rows for rows, places in named.items() if np.array_equal(order, places)), None)
     return found if found != kinds.Rows("cut", count) else None
-
-
-def _in_heads(order: Indices) -> Edit | None:
-    """Rows of query and key weights: the pairs of every head in halves here, interleaved there."""
-    here = np.arange(len(order))
-    for head in (each for each in range(4, len(order) + 1, 2) if len(order) % each == 0):
-        for source, target in (("interleaved", "halves"), ("halves", "interleaved")):
-            if np.array_equal(order, here // head * head + reorder(head, source, target)[here % head]):
-                return kinds.Layout(f"{source} in heads of {head}", f"{target} in heads of {head}")
-    return None

@@ -244,8 +244,10 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
     over = 2 * math.log(law.base) / found.step
     whole = round(over)
     if abs(over - whole) <= slack * over <= 0.25 and whole >= 2:
-        likely = whole in (law.half, 2 * other, 4 * law.half) or whole % (2 * law.half) == 0
-        yield replace(unscaled, half=whole / 2), (0.95 if likely else 1.35) + extra
+        usual = any(abs(math.log(base) - found.step * law.half) < NEAR_BASE for base in BASES)  # which says as much
+        likely = whole in (law.half, 2 * other, 4 * law.half) or (whole % (2 * law.half) == 0 and not usual)
+        if likely or not usual:
+            yield replace(unscaled, half=whole / 2), (0.95 if likely else 1.35) + extra
 
 
 def _plain_bases(fitted_laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:

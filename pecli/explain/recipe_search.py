@@ -197,7 +197,9 @@ def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample
 
 
 def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Samples], Errors]:
-    """What a scheme leaves of all rows of samples; with the drift of float32 phases, if that is allowed."""
+    """What a scheme leaves of all rows of samples; with the drift of float32 phases, if that is allowed. Numbers of 16
+    bits are compared with those that were rounded: a last place of float32 may tip them either way."""
+    scheme = scheme.in_dtype("float32") if scheme.dtype in ("float16", "bfloat16") else scheme
 
     def errors(samples: Samples) -> Errors:
         every = _errors_by_tensor(scheme, samples, lambda one: np.arange(len(one.rows)))

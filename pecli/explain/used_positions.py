@@ -61,6 +61,7 @@ def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
     steps, used_steps = np.diff(expected), np.diff(used)
     several, counts = len(used) > 1, (used_steps == 1).all()
     restarts = (used_steps < 0).any() and ((used_steps == 1) | (used[1:] == 0)).all()
+    repeats = int((used == used[0]).sum())
     reasons = {
         "left padding is ignored": padding > 0 and counts and used[0] - expected[0] == padding,
         "nothing is rotated": not used.any(),
@@ -69,6 +70,7 @@ def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
         "positions are not reset where a packed sequence begins": counts and (steps < 0).any(),
         "positions restart, as those of packed sequences": (steps == 1).all() and restarts,
         "each row has the position of the row before": several and np.array_equal(used, [expected[0], *expected[:-1]]),
+        f"each position is given to {repeats:,} rows": repeats > 1 and (used == expected // repeats).all(),
         f"all {abs(by):,} too {'far' if by > 0 else 'low'}": by and (used - expected == by).all(),
     }
     return next((text for text, holds in reasons.items() if holds), "")

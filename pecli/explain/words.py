@@ -70,7 +70,7 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
     without = lacking(explanation.edits, scheme) if scheme is not None else ()
     if scheme is None or not {*mistakes} - {*without} or len(command := command_of(scheme, output=False)) > MAX_COMMAND:
         return
-    apart = f"apart from that ({', '.join(edit.clause for edit in without)}), " if without else ""
+    apart = f"apart from that ({', '.join(edit.clause.partition(' (')[0] for edit in without)}), " if without else ""
     yield f"{apart}reproduce with {command}"
 
 

@@ -15,6 +15,7 @@ from pecli.engine.arrays import Array, ArrayLike, numbers
 from pecli.errors import FileError, KindError, failure, listed, path_of, quoted
 from pecli.files.contents import INDEX, JSON_FORM, START, LoadedFile, parsed_json, read_contents
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.tensor_roles import role_of
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | ArrayLike | Any
 MAX_NAMES = 8  # how many names an error lists
@@ -200,11 +201,13 @@ def split_name(text: str) -> tuple[str, str | None]:
 
 
 def opened(given: Given) -> tuple[str, LoadedFile]:
-    """A file (or FILE:NAME), an array, or arrays by name: what it was asked for by, and its tensors."""
+    """A file (or FILE:NAME), an array, arrays by name, or a module: what it was asked for by, and its tensors."""
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
         return path, open_tensors(path)
     try:
+        if hasattr(given, "named_buffers"):
+            given = _positional(given)
         named = dict(given.items()) if isinstance(given, Mapping) else {ARRAY_NAME: given}
     except Exception as problem:  # of whoever wrote that mapping
         raise KindError("arrays", f"a {type(given).__name__}", "its items cannot be had") from problem
@@ -217,3 +220,10 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
             rule, advice = "such numbers differ between machines", "convert it to float64 first"
             raise KindError(name, f"an array of {array.dtype}", rule, advice)
     return NO_FILE, LoadedFile(NO_FILE, "arrays", arrays)
+
+
+def _positional(module: Any) -> dict[str, Any]:
+    """The buffers and parameters of a torch module whose names speak of positions; all buffers where none does."""
+    buffers = dict(module.named_buffers())
+    named = {name: array for name, array in (*buffers.items(), *module.named_parameters()) if role_of(name)}
+    return named or buffers

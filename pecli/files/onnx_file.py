@@ -9,20 +9,17 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from pecli.engine.arrays import Array, dtype_name
 from pecli.errors import quoted
 from pecli.files.contents import Contents, LoadedFile, UnreadTensor, read_contents
 
 MAX_BYTES = (1 << 31) - 1  # of a message, by the rules of protobuf
 MAX_TENSORS = 1 << 17
-MAX_DEPTH = 16
 _UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})  # no type, texts, and types of less than a byte
 
 
 def read(contents: Contents) -> LoadedFile:
-    """The initialisers and constants of a model, those of inner graphs included; and those that are only named."""
+    """The initialisers and constants of a model, and those that are only named."""
     try:
         onnx = import_module("onnx")
         import_module("onnx.numpy_helper")
@@ -39,7 +36,7 @@ def read(contents: Contents) -> LoadedFile:
     tensors: dict[str, Array] = {}
     unread: dict[str, UnreadTensor] = {}
     beside: dict[str, Contents] = {}
-    for name, tensor in _tensors(onnx, model.graph, ""):
+    for name, tensor in _tensors(model.graph):
         contents.refuse_if(name in tensors or name in unread, f"names the tensor {quoted(name)} twice")
         contents.refuse_if(len(tensors) + len(unread) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
         if tensor.data_type in _UNREAD or tensor.data_type not in onnx.TensorProto.DataType.values():
@@ -49,22 +46,13 @@ def read(contents: Contents) -> LoadedFile:
     return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
 
 
-def _tensors(onnx: Any, graph: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The tensors of a graph by name; those of inner graphs after the name of the node that holds them."""
+def _tensors(graph: Any) -> Iterator[tuple[str, Any]]:
     for tensor in graph.initializer:
-        yield prefix + _text(tensor.name), tensor
+        yield _text(tensor.name), tensor
     for node in graph.node:
-        name = prefix + _text(next(iter(node.output), node.name))
         for attribute in node.attribute:
-            for inner in ([attribute.g] if attribute.HasField("g") else attribute.graphs) if depth < MAX_DEPTH else ():
-                yield from _tensors(onnx, inner, f"{name}.{_text(attribute.name)}.", depth + 1)
-            match node.op_type, attribute.name:
-                case "Constant", "value" if attribute.HasField("t"):
-                    yield name, attribute.t
-                case "Constant", "value_float" | "value_floats" | "value_int" | "value_ints":
-                    dtype = np.float32 if "float" in attribute.name else np.int64
-                    value = np.array(onnx.helper.get_attribute_value(attribute), dtype)
-                    yield name, onnx.numpy_helper.from_array(value)
+            if (node.op_type, attribute.name) == ("Constant", "value") and attribute.HasField("t"):
+                yield _text(next(iter(node.output), node.name)), attribute.t
 
 
 def _text(value: str | bytes) -> str:

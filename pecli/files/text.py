@@ -227,7 +227,8 @@ def _whole_text(contents: Contents) -> bytes:
 
 def read_csv(contents: Contents) -> LoadedFile:
     """A table of float64, one row per line; without fractions and exponents it holds integers. The first line may be a
-    header; where its first cell is empty, the first column numbers the rows, as pandas writes it."""
+    header; where its first cell is empty, the first column numbers the rows, as pandas writes it. A .txt or .tsv file
+    may have spaces or tabs between its numbers, as np.savetxt writes it."""
     text = _whole_text(contents).removeprefix(b"\xef\xbb\xbf").strip()
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -235,6 +236,8 @@ def read_csv(contents: Contents) -> LoadedFile:
     if has_header := _is_header(first):
         text = rest
     contents.refuse_if(not text, "is blank")
+    if not contents.path.lower().endswith(".csv") and b"," not in text:
+        text = b"\n".join(b",".join(line.split()) for line in text.split(b"\n"))
     try:
         values = _numbers(text)
     except (ValueError, OverflowError) as problem:

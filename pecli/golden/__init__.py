@@ -255,7 +255,8 @@ def _answers(folder: str, entries: Mapping[str, Entry], answers: str, tolerance:
             shapes = entries[name]["tensors"]
             case, tensor = name, max(shapes, key=lambda key: (key == "after", math.prod(shapes[key])))
         elif not tensor:
-            raise FileError(answers, f"has {quoted(name)}, which is no case of the suite", nearest(name, entries))
+            advice = nearest(name, entries) or f"name answers CASE.TENSOR; cases are {listed([*entries], 3)}"
+            raise FileError(answers, f"has {quoted(name)}, which is no case of the suite", advice)
         by_case.setdefault(case, {})[tensor] = array
     runs = {case: partial(_verify_answer, folder, entries[case], arrays, tolerance) for case, arrays in by_case.items()}
     return [Check(case, run, group=answers) for case, run in runs.items()]

@@ -218,12 +218,11 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     is_path = label.lower().endswith(_FILES) or label[:1] in ("", ".", "/", "~") or not is_repository(label)
     if is_path or os.path.lexists(label):
         return FileError(label, "does not exist", presets.advice(label))
+    rule, advice = "no file and no preset has that name", "pecli models lists presets"
     if "/" in label:
         rule = f"it is no file, no preset, and not in the Hugging Face cache, {cache_folder()}"
-        advice = presets.advice(label) or f"nothing is fetched here: hf download {label} config.json"
-        return ParameterError(name, quoted(label), rule, advice)
-    advice = presets.advice(label) or "pecli models lists presets; the config.json of any other model can be read"
-    return ParameterError(name, quoted(label), "no file and no preset has that name", advice)
+        advice = f"nothing is fetched here: hf download {label} config.json"
+    return ParameterError(name, quoted(label), rule, presets.advice(label) or advice)
 
 
 def cache_folder() -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import LAYOUTS, add_rows, rotate
-from pecli.engine.arrays import Array, as_numpy, like, numbers
+from pecli.engine.arrays import Array, like, numbers
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.rope import Rope
@@ -209,7 +209,8 @@ class RowPositions:
                 raise ParameterError("offset", self.offset, rule)
             return
         if ids.shape[2] != rows:
-            raise ParameterError(self.name, f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows")
+            advice = "give `seq_axis` -3" if ids.shape[2] in tensor.shape[-3:-2] else ""
+            raise ParameterError(self.name, f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows", advice)
         if ids.shape[1] != 1 and (seq_axis % len(tensor.shape) == 0 or ids.shape[1] != tensor.shape[0]):
             raise ParameterError(self.name, f"of shape {self.ids.shape}", shape, "the first axis of both must agree")
 
@@ -224,8 +225,8 @@ def row_positions(
     if shift is not None:
         SHIFT.check("shift", shift)
     if attention_mask is not None:
-        mask = as_numpy("attention_mask", attention_mask)
-        if mask.dtype.kind not in "iub" or ((mask != 0) & (mask != 1)).any():
+        mask = numbers("attention_mask", attention_mask)
+        if ((mask != 0) & (mask != 1)).any():
             given_as = f"of shape {mask.shape} and dtype {mask.dtype}"
             raise ParameterError("attention_mask", given_as, "it is 1 for tokens and 0 for padding")
         if not mask.any():

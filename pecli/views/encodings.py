@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
+from pecli.checks.tolerance import FREQ_RTOL
 from pecli.engine.schemes import options, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, counted, number
@@ -76,9 +79,22 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
             for name, value, _ in [("scheme", encoding.scheme, ""), *rows_of(encoding, seq_len)]:
                 values.setdefault(prefix + name, ["–"] * len(models))[place] = value
     rows = [[name, *cells] for name, cells in values.items() if len(set(cells)) > 1]
-    screen.say_heading("differences" if rows else "no differences", "bold")
+    same = "; frequencies and attention factors are the same" if rows and _rotate_alike(models, seq_len) else ""
+    screen.say_heading(f"differences{same}" if rows else "no differences", "bold")
     if rows:
         screen.say_table(["", *(model.file for model in models)], rows, indent="  ")
+
+
+def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool:
+    """Whether they rotate by the same numbers, also beyond their contexts, where dynamic scaling begins."""
+    lengths = (seq_len, seq_len or 2 * max(model.context or 1 for model in models))
+    found: list[list[float]] = []
+    for model in models:
+        ropes = [(each, at) for each in model if each.is_rotary for at in lengths]
+        found.append(
+            [x for rope, at in ropes for x in (rope.attention_factor(at), *(rope.inverse_frequencies(at) or ()))]
+        )
+    return all(len(one) == len(found[0]) > 0 and np.allclose(one, found[0], rtol=FREQ_RTOL, atol=0) for one in found)
 
 
 def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:

@@ -38,10 +38,8 @@ LATENT |= {"kv_a_proj_with_mqa": (RANK + ROTARY, HIDDEN), "kv_a_layernorm": (RAN
 def experts(model: str) -> tuple[Arrays, Arrays]:
     """The tensors of a mixture of experts: Hugging Face's, and under the converter's names those of GGUF."""
     hf: Arrays = {"model.embed_tokens.weight": made_of_rows((VOCABULARY, HIDDEN), 1)}
-    hf |= {
-        "model.norm.weight": made_of_rows((HIDDEN,), 2),
-        "lm_head.weight": made_of_rows((VOCABULARY, HIDDEN), 3),
-    }
+    hf["lm_head.weight"] = made_of_rows((VOCABULARY, HIDDEN), 3)
+    hf["model.norm.weight"] = made_of_rows((HIDDEN,), 2)
     stacked: Arrays = {}
     for number, layer in enumerate(f"model.layers.{k}." for k in range(LAYERS)):
         shapes: dict[str, tuple[int, ...]] = {

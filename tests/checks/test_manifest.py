@@ -76,13 +76,10 @@ def test_every_kind_of_check(manifest, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("default", "own", "given", "passes"),
     [
-        (1e-2, {}, {}, True),
-        (1e-6, {}, {}, False),
-        (1e-6, {}, {"atol": 1e-2}, True),
-        (1e-6, {"atol": 1e-2}, {}, True),
+        (1e-2, {}, {}, True), (1e-6, {}, {}, False), (1e-6, {}, {"atol": 1e-2}, True), (1e-6, {"atol": 1e-2}, {}, True),
         (1e-2, {"atol": 1e-6}, {"atol": 1e-2}, False),
     ],
-)
+)  # fmt: skip
 def test_whose_tolerance_wins(manifest, default, own, given, passes) -> None:
     path = manifest(f"[defaults]\natol = {default}\n", check(base=9990, **ROPE, **own))
     assert verdicts(path, given) == [passes]

@@ -37,23 +37,12 @@ def test_a_file_name_that_is_no_text_becomes_one(apply) -> None:
         assert np.array_equal(made[tensor], pecli.Sinusoidal(2, 4, dtype="float64").tables()["pe"])
 
 
-def hugging_face(q: np.ndarray, positions, dim: int | None = None) -> np.ndarray:
-    """Llama and NeoX there: q·cos + rotate_half(q)·sin over the first `dim` channels."""
-    dim = dim or q.shape[-1]
-    angles = np.asarray(positions, np.float64)[:, None] * 10000.0 ** (-np.arange(0, dim, 2) / dim)
+def hugging_face(q: np.ndarray, positions) -> np.ndarray:
+    """Llama and NeoX there: q·cos + rotate_half(q)·sin."""
+    angles = np.asarray(positions, np.float64)[:, None] * 10000.0 ** (-np.arange(0, q.shape[-1], 2) / q.shape[-1])
     cos, sin = (np.concatenate([f(angles), f(angles)], axis=-1) for f in (np.cos, np.sin))
-    turn, rest = q[..., :dim].astype(np.float64), q[..., dim:].astype(np.float64)
-    rotate_half = np.concatenate([-turn[..., dim // 2 :], turn[..., : dim // 2]], axis=-1)
-    return np.concatenate([turn * cos + rotate_half * sin, rest], axis=-1)
-
-
-def gpt_j(q: np.ndarray, positions, dim: int | None = None) -> np.ndarray:
-    """GPT-J: every sine and cosine twice in a row, rotate_every_two."""
-    dim = dim or q.shape[-1]
-    order = np.concatenate([np.arange(0, dim, 2), np.arange(1, dim, 2), np.arange(dim, q.shape[-1])])
-    out = np.empty(q.shape)
-    out[..., order] = hugging_face(q[..., order], positions, dim)
-    return out
+    first, second = np.split(q.astype(np.float64), 2, axis=-1)
+    return np.concatenate([first, second], axis=-1) * cos + np.concatenate([-second, first], axis=-1) * sin
 
 
 def test_numbers_published_with_gemma(apply):
@@ -84,7 +73,9 @@ def test_numbers_published_with_onnxruntime(apply, layout):
 def test_a_model_says_how(apply, pecli_cli):
     q = random(1, 2, 6, 256)
     found = apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
-    np.testing.assert_allclose(found, gpt_j(q, range(6), dim=64), rtol=1e-7, atol=1e-13)
+    angles = np.outer(range(6), 10000.0 ** (-np.arange(0, 64, 2) / 64))
+    expected = np.concatenate([turned(q[..., :64], angles, "interleaved"), q[..., 64:]], axis=-1)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
     outcome = pecli_cli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "-o", "y.npy")
     assert "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5" in outcome.out
     rotary = apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
@@ -203,10 +194,8 @@ def test_json_and_quiet(pecli_cli):
     assert (data["parameters"]["base"], data["parameters"]["layout"]) == (500000, "halves")
     assert pecli_cli(*words, "-q").out == ""
     assert "halves (the default)" in pecli_cli(*words).out
-    assert (
-        "interleaved (given), undone at positions 7 … 10"
-        in pecli_cli(*words, "--layout", "interleaved", "--inverse", "--offset", 7).out
-    )
+    undone = pecli_cli(*words, "--layout", "interleaved", "--inverse", "--offset", 7).out
+    assert "interleaved (given), undone at positions 7 … 10" in undone
     assert "moved by -3 positions" in pecli_cli(*words, "--shift", "-3").out
 
 

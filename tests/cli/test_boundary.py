@@ -41,6 +41,13 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_that_is_aske
         assert any("in broken" in each for each in traceback)
 
 
+def test_a_missing_matplotlib_is_named(pecli_cli, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    outcome = pecli_cli("plot", *SMALL, "-o", "pe.png")
+    said = "matplotlib, which draws pictures, is not installed; pip install matplotlib"
+    assert (outcome.code, outcome.err) == (3, f"pecli: error: {said}\n")
+
+
 @pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
 def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(pecli_cli, monkeypatch, path) -> None:
     import pecli.views
@@ -142,19 +149,13 @@ def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli) -> None:
 
 
 COMMANDS = {
-    "identify damaged.npz": "a",
-    "identify damaged.npz:a": "a",
-    "plot damaged.npz": "a",
-    "plot damaged.npz -o out.png": "a",
-    "inspect damaged.npz --stats": "a",
-    "diff damaged.npz damaged.npz": "a",
-    "convert damaged.npz -o out.npy": "a",
-    "resize damaged.npz:a --to 8 -o out.npy": "a",
-    "apply rope damaged.npz:a -o out.npy": "a",
-    "apply sinusoidal damaged.npz --tensor a -o out.npy": "a",
+    "identify damaged.npz": "a", "identify damaged.npz:a": "a", "plot damaged.npz": "a",
+    "plot damaged.npz -o out.png": "a", "inspect damaged.npz --stats": "a", "diff damaged.npz damaged.npz": "a",
+    "convert damaged.npz -o out.npy": "a", "resize damaged.npz:a --to 8 -o out.npy": "a",
+    "apply rope damaged.npz:a -o out.npy": "a", "apply sinusoidal damaged.npz --tensor a -o out.npy": "a",
     "apply learned whole.npy --table damaged.npz:a -o out.npy": "a",
     "apply rope whole.npy --positions damaged.npz:ids -o out.npy": "ids",
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -52,6 +52,24 @@ def test_several_models_are_shown_and_what_differs(pecli_cli) -> None:
     assert "no differences" in pecli_cli("config", config("a.json"), config("c.json")).out
 
 
+FOURTHS = {"short_factor": [4.0] * 32, "long_factor": [4.0] * 32, "original_max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"type": "linear", "factor": 4.0}, {"type": "longrope", "attention_factor": 1.0, **FOURTHS}, True),
+        ({"type": "linear", "factor": 4.0}, {"type": "longrope", "attention_factor": 1.1, **FOURTHS}, False),
+        (None, {"type": "dynamic", "factor": 4.0}, False),  # the same up to the context of 256
+    ],
+)
+def test_the_same_frequencies_are_said(pecli_cli, one: Any, other: Any, same: bool) -> None:
+    files = [config(f"{k}.json", max_position_embeddings=256, rope_scaling=each) for k, each in enumerate((one, other))]
+    said = "differences; frequencies and attention factors are the same\n"
+    assert (outcome := pecli_cli("config", *files)).code == 0
+    assert (said in outcome.out) == same
+
+
 def test_presets_files_and_folders_are_taken_in_each_other_s_place(pecli_cli) -> None:
     path = config()
     assert pecli_cli("config", ".", "--json").json["model_type"] == "llama"

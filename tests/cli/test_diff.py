@@ -30,7 +30,7 @@ def test_equal_files_exit_0_and_a_difference_1_with_its_reason(pecli_cli) -> Non
 
 
 def test_json(pecli_cli) -> None:
-    outcome = pecli_cli("diff", "a.npy", "b.npy", "--json")
+    outcome = pecli_cli("diff", "a.npy", "b.npy", "--json", "-q")
     found = outcome.json
     assert " ".join(found) == "passed a b tensors diagnosis readings weak explanations where output"
     assert (outcome.code, found["passed"], found["a"], found["b"]) == (1, False, "a.npy", "b.npy")

@@ -105,6 +105,7 @@ def test_files_and_schemes_beside_each_other(pecli_cli) -> None:
     assert (shown.code, "ours/" in shown.out, "theirs/" in shown.out) == (0, True, True)
     words = ["plot", "rope", "--against", "rope", "--theta", "500", "--kind", "decay"]
     assert "* ours   o theirs" in pecli_cli(*words, "--label", "ours", "--label", "theirs").out
+    assert pecli_cli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"  # which is no scheme
 
 
 def test_the_next_scheme_takes_over_what_it_leaves_out(pecli_cli) -> None:

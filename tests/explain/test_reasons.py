@@ -98,6 +98,7 @@ repeated = pecli.Sinusoidal(33, 16, offset=7)
 CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "element": (cosines(((77, 3), 0.9)), PLAIN, "cos: only element [77, 3] differs"),
     "rows": (cosines((slice(300, 304), sines[[9, 9, 8, 7]])), PLAIN, "cos: only rows 300–303 differ"),
+    "a part of a column": (cosines((np.s_[300:400, 5], 0)), PLAIN, "cos: only column 5 differs"),
     "one frequency": (rotary(INV_FREQ * factors(slice(7, 8), 1.0001)), PLAIN, "only column 7 differs"),
     "some frequencies": (rotary(INV_FREQ * factors(slice(12, 18), 0.7)), PLAIN, "only columns 12–17 differ"),
     "two regimes": (
@@ -117,6 +118,12 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "float16 phases": (
         of_angles(through(np.outer(np.arange(LENGTH, dtype=np.float32), INV_FREQ.astype(np.float32)), np.float16)),
         PLAIN, "recipe float16-phases"),
+    "float32 phases in bfloat16": (
+        {name: table.astype(ml_dtypes.bfloat16) for name, table in
+            of_angles(np.outer(np.arange(4096, dtype=np.float32), INV_FREQ.astype(np.float32))).items()},
+        pecli.Rope(4096, DIM), "as transformers and vllm compute it"),
+    "another base without scaling": (rotary(), pecli.Rope(LENGTH, DIM, 1e6, scaling="linear", factor=8.0),
+        "base is 10000 (the spec says 1000000), and the linear scaling is missing; explains"),
     "float16 table": ({name: through(table, np.float16).astype(np.float32) for name, table in rotary().items()}, PLAIN,
         "rounded to float16"),
     "a row of a bias": ({"bias": edited(bias(), ((3, 10), 0))}, ALIBI, "bias: only row 10 differs"),
@@ -182,6 +189,8 @@ COMMANDS = [
     (brief(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order", "with"),
     (brief(INV_FREQ / 32, HEIGHT), pecli.Rope(SHORT, DIM, **YARN32), "attention factor is 1.346574, as the spec says",
         "apart from that ("),
+    (brief() | {"sin": -brief()["sin"]}, pecli.Rope(SHORT, DIM, scaling="linear", factor=8.0), "sin is negated (it",
+        "apart from that (sin is negated), reproduce with"),
     (brief(INV_FREQ[::2]), pecli.Rope(SHORT, DIM, layout="halves"),
         "cos, sin: rotary dimension is 32 (the spec says 64);", "with"),
     (np.concatenate([*brief().values()], axis=1), pecli.Sinusoidal(SHORT, DIM, layout="halves"),

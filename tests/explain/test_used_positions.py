@@ -59,7 +59,7 @@ TWICE = np.r_[np.arange(12), np.arange(12)]
         (PADDED, ROWS, "left padding is ignored"), (ROWS, 0 * ROWS, "nothing is rotated"),
         (ROWS, 0 * ROWS + 3, "every row is at one position"), (TWICE, ROWS, "not reset"),
         (ROWS, TWICE, "positions restart"), (ROWS, ROWS + 7, "all 7 too far"), (ROWS, ROWS - 4, "all 4 too low"),
-        (ROWS, -ROWS, "direction"), (ROWS, np.r_[0, ROWS[:-1]], "the row before"),
+        (ROWS, -ROWS, "direction"), (ROWS, np.r_[0, ROWS[:-1]], "the row before"), (ROWS, ROWS // 2, "given to 2 rows"),
         (ROWS, np.where(ROWS == 9, 0, ROWS), ""), (FIVE, 0 * ROWS, "not moved"), (FIVE, FIVE + 5, "moved twice"),
         (FIVE, -FIVE, "moved back"), (FIVE, FIVE - 1, "moved by 4, not 5"), (ROWS, np.r_[ROWS[:-1], UNKNOWN], ""),
         (ROWS, 3 * ROWS, ""), (np.array([7]), np.array([7]), ""),

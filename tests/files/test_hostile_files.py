@@ -50,6 +50,13 @@ def pickled() -> bytes:
     return file.getvalue()
 
 
+IMPOSSIBLE = ["(4294967296, 4294967296)", "(4611686018427387904, 4)", "(9999999999999999999, 0)"]
+IMPOSSIBLE += ["(4611686018427387904, 0, 4)"]
+BROKEN = [described("'<f3'"), described(fortran="0"), "{'descr': '<f4', 'fortran_order': False}", ""]
+BROKEN += [described(shape=shape) for shape in ("(6)", "(2, 3.0)", "(" + "9" * 5000 + ",)")]
+BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr': " + "[" * 9900]
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
@@ -60,25 +67,13 @@ def pickled() -> bytes:
         (npy(described("'<U3'"), bytes(72)), "only plain numbers"),
         (npy(described("'<M8[s]'"), bytes(48)), "only plain numbers"),
         (npy(described("'<f16'"), bytes(96)), "only plain numbers"),
-        (npy(described("'<f3'"), bytes(24)), "broken .npy header"),
         (npy(described(), bytes(23)), "is truncated: its header declares 94 bytes, the file has 93"),
         (npy(described(), bytes(25)), "has trailing bytes: its header declares 94 bytes, the file has 95"),
         (npy(described(shape="(2, -3)"), bytes(24)), "impossible shape"),
-        (npy(described(shape="(6)"), bytes(24)), "broken .npy header"),
-        (npy(described(shape="(2, 3.0)"), bytes(24)), "broken .npy header"),
-        (npy(described(shape="(" + "9" * 5000 + ",)"), bytes(24)), "broken .npy header"),
-        (npy(described(shape="(4294967296, 4294967296)")), "claims an impossible shape"),
-        (npy(described(shape="(4611686018427387904, 4)")), "claims an impossible shape"),
-        (npy(described(shape="(9999999999999999999, 0)")), "claims an impossible shape"),
-        (npy(described(shape="(4611686018427387904, 0, 4)")), "claims an impossible shape"),
+        *((npy(described(shape=shape)), "claims an impossible shape") for shape in IMPOSSIBLE),
+        *((npy(header, bytes(24)), "broken .npy header") for header in BROKEN),
         (npy(described(shape="(1099511627776,)"), bytes(24)), "is truncated"),
         (npy(described(shape="(" + "1," * 33 + ")"), bytes(4)), "axes"),
-        (npy(described(fortran="0"), bytes(24)), "broken .npy header"),
-        (npy("__import__('os').system('touch owned')"), "broken .npy header"),
-        (npy("{'descr': '<f4', 'fortran_order': False}"), "broken .npy header"),
-        (npy("-" * 9900 + "1"), "broken .npy header"),
-        (npy("{'descr': " + "[" * 9900), "broken .npy header"),
-        (npy("", bytes(24)), "broken .npy header"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(100), "claims a header of 4294967295 bytes"),
         (b"\x93NUMPY\x01\x00\x00\x10" + bytes(100), "broken .npy header"),
         (b"\x93NUMPY\x03\x00\x04\x00\x00\x00\xff\xfe\xfd\xfc", "broken .npy header"),
@@ -100,6 +95,8 @@ def tensor(begin: int = 0, end: int = 8, dtype: str = "F32", shape: object = (2,
 
 
 GOOD = b'{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
+NAMED = [(b"a\xff", b""), (b"\\ud800", b""), (b"a\nb", b""), (b"a", b"x")]
+"""Names, and what follows the header."""
 
 
 @pytest.mark.parametrize(
@@ -114,30 +111,21 @@ GOOD = b'{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
         (packed({"a": tensor(0, 12)}, bytes(12)), "needs 8 bytes"),
         (packed({"a": tensor(shape=(2**40, 2**40))}, bytes(8)), "claims an impossible shape"),
         (packed({"a": tensor(0, 0, shape=(2**60, 0))}), "claims an impossible shape"),
-        (packed({"a": tensor(shape=(2**80,))}, bytes(8)), "broken header"),
+        *((packed({"a": tensor(shape=shape)}, bytes(8)), "broken header") for shape in ((2**80,), (-2,), (2.0,), "2")),
+        *((packed({"a": entry}, bytes(8)), "broken header") for entry in ({**tensor(), "more": 1}, None)),
+        *((packed({"__metadata__": texts}), "broken header") for texts in ({"a": 1}, "text")),
+        *((packed(b'{"%b":%b}%b' % (name, GOOD, rest), bytes(8)), "broken header") for name, rest in NAMED),
+        *((packed(text), "broken header") for text in (b"{", b'{"a":' * 100_000)),
         (packed({"a": tensor(shape=[1] * 40)}, bytes(8)), "axes"),
-        (packed({"a": tensor(shape=(-2,))}, bytes(8)), "broken header"),
-        (packed({"a": tensor(shape=(2.0,))}, bytes(8)), "broken header"),
-        (packed({"a": tensor(shape="2")}, bytes(8)), "broken header"),
         (packed({"a" * 1_000_000: tensor(shape=[2**60] * 30)}, bytes(8)), "claims an impossible shape"),
         (packed({"a\n" * 1_000_000: tensor(dtype="F33")}, bytes(8)), "which is not known"),
         (packed({"a": tensor(dtype="F33")}, bytes(8)), "dtype 'F33', which is not known"),
-        (packed({"a": {**tensor(), "more": 1}}, bytes(8)), "broken header"),
-        (packed({"a": None}, bytes(8)), "broken header"),
-        (packed({"__metadata__": {"a": 1}}), "broken header"),
-        (packed({"__metadata__": "text"}), "broken header"),
         (packed(b'{"a":' + GOOD + b',"a":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
         (packed(b'{"a":' + GOOD + b',"\\u0061":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
         (packed(b'{"__metadata__":{},"__metadata__":{}}'), "twice"),
         (packed(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)), "names 'dtype' twice"),
         (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)), "'NaN', a number out of range"),
         (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}', bytes(8)), "broken header"),
-        (packed(b'{"a":' + GOOD + b"}x", bytes(8)), "broken header"),
-        (packed(b"{"), "broken header"),
-        (packed(b'{"a\xff":' + GOOD + b"}", bytes(8)), "broken header"),
-        (packed(b'{"\\ud800":' + GOOD + b"}", bytes(8)), "broken header"),
-        (packed(b'{"a\nb":' + GOOD + b"}", bytes(8)), "broken header"),
-        (packed(b'{"a":' * 100_000), "broken header"),
         (b"\xff" * 7 + b"\x7f{" + bytes(100), "claims a header of"),
         (struct.pack("<Q", 1000) + b"{}", "is truncated"),
     ],
@@ -276,7 +264,7 @@ def test_npz_compressed_members_that_lie() -> None:
     for claimed in (size - 4, size + 4):
         refused(with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")), "header declares 94 bytes")
     for shape, length, problem in (
-        ("(2, 4)", size + 8, "does not unpack to the 102 bytes"),
+        ("(2, 4)", size + 8, "to the 102 bytes"),
         ("(2, 2)", size - 8, "does not unpack to"),
     ):
         lying = archive(("a.npy", member(bytes(24), shape)), method=zipfile.ZIP_DEFLATED)

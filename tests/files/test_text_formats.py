@@ -193,19 +193,11 @@ _CSV = (
 )
 _TENSOR = '{"tensors":{"a":{"data":%s,"dtype":"%s","shape":%s}}}'
 _NUMBERS = [
-    ("[300]", "uint8", "[1]"),
-    ("[-1]", "uint64", "[1]"),
-    (f"[{2**64 - 1},{2**64}]", "uint64", "[2]"),
-    ("[-9223372036854775809]", "int64", "[1]"),
-    ("[[],[]]", "float32", "[0,2]"),
-    ("[2]", "bool", "[1]"),
-    ("[1]", "float32", f"[{'9' * 5000}]"),
-    (f"[{'[],' * 5_000_000}[]]", "float32", "[1]"),
-    ("[1,2]", "float32", "[3]"),
-    ("[1]", "object", "[1]"),
-    ("[1]", "float32", "[4000000000,4000000000]"),
-    ("[" * 100_000, "float32", "[1]"),
-]
+    ("[300]", "uint8", "[1]"), ("[-1]", "uint64", "[1]"), (f"[{2**64 - 1},{2**64}]", "uint64", "[2]"),
+    ("[-9223372036854775809]", "int64", "[1]"), ("[[],[]]", "float32", "[0,2]"), ("[2]", "bool", "[1]"),
+    ("[1]", "float32", f"[{'9' * 5000}]"), (f"[{'[],' * 5_000_000}[]]", "float32", "[1]"), ("[1,2]", "float32", "[3]"),
+    ("[1]", "object", "[1]"), ("[1]", "float32", "[4000000000,4000000000]"), ("[" * 100_000, "float32", "[1]"),
+]  # fmt: skip
 _ONE = '{"data":[1],"dtype":"int8","shape":[1]}'
 BROKEN = [
     *(("csv", each) for each in _CSV.split(" / ")),
@@ -233,6 +225,8 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(text)
     found = pecli.load(tmp_path / "t.json")
     assert {name: array.tolist() for name, array in found.items()} == {'a"data': [1, 2], "data": True}
+    (tmp_path / "t.json").write_text('{"tensors":{' + ",".join(f'"{k}":{_ONE}' for k in range(10_000)) + "}}")
+    assert len(pecli.load(tmp_path / "t.json")) == 10_000  # and no more
 
 
 @pytest.mark.parametrize(
@@ -251,3 +245,11 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
 def test_a_header_of_csv_is_no_row(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
     (tmp_path / "x.csv").write_bytes(text.encode())
     np.testing.assert_array_equal(pecli.load(tmp_path / "x.csv")["array"], expected)
+
+
+def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path) -> None:
+    table = pecli.Rope(7, 6).tables()["sin"].astype(np.float16)
+    for name, separator in (("t.txt", " "), ("t.tsv", "\t"), ("u.txt", "  "), ("v.txt", ",")):
+        path = tmp_path / name
+        np.savetxt(path, table, delimiter=separator)
+        assert np.array_equal(pecli.load(path)["array"].astype(np.float16), table)

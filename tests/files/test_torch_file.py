@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import pickletools
 import struct
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 from pecli.errors import FileError
+from pecli.files import torch_file
 from pecli.files.load import load
 from tests.files.conftest import refusals
 
@@ -153,37 +155,20 @@ def hostile() -> dict[str, bytes]:
 
 ORDERED = b"ccollections\nOrderedDict\n"
 NESTING: dict[str, tuple[bytes, bytes, bytes]] = {
-    "TUPLE1": (b"", b")", b"\x85"),
-    "TUPLE2": (b"N", b")", b"\x86"),
-    "TUPLE3": (b"NN", b")", b"\x87"),
-    "TUPLE": (b"(", b")", b"t"),
-    "MEMOIZE": (b"", b")", b"\x85\x94"),
-    "LIST": (b"(", b")", b"l"),
-    "DICT": (b"(" + text("a"), b"N", b"d"),
-    "APPEND": (b"]", b"]", b"a"),
-    "APPENDS": (b"](", b"]", b"e"),
-    "SETITEM": (b"}" + text("a"), b"N", b"s"),
-    "SETITEMS": (b"}(" + text("a"), b"N", b"u"),
-    "REDUCE": (ORDERED, b")", b"R\x85"),
-    "BUILD": (ORDERED + b")R", b"N", b"b"),
-    "NEWOBJ": (ORDERED, b")", b"\x81\x85"),
-    "NEWOBJ_EX": (ORDERED + b")", b"}", b"\x92"),
-    "OBJ": (b"(" + ORDERED, b")", b"o"),
-    "BINPERSID": (b"", b")", b"\x85Q"),
-    "FROZENSET": (b"(", b")", b"\x91"),
-    "ADDITEMS": (b"\x8f(", b")", b"\x90"),
-}
+    "TUPLE1": (b"", b")", b"\x85"), "TUPLE2": (b"N", b")", b"\x86"), "TUPLE3": (b"NN", b")", b"\x87"),
+    "TUPLE": (b"(", b")", b"t"), "MEMOIZE": (b"", b")", b"\x85\x94"), "LIST": (b"(", b")", b"l"),
+    "DICT": (b"(" + text("a"), b"N", b"d"), "APPEND": (b"]", b"]", b"a"), "APPENDS": (b"](", b"]", b"e"),
+    "SETITEM": (b"}" + text("a"), b"N", b"s"), "SETITEMS": (b"}(" + text("a"), b"N", b"u"),
+    "REDUCE": (ORDERED, b")", b"R\x85"), "BUILD": (ORDERED + b")R", b"N", b"b"), "NEWOBJ": (ORDERED, b")", b"\x81\x85"),
+    "NEWOBJ_EX": (ORDERED + b")", b"}", b"\x92"), "OBJ": (b"(" + ORDERED, b")", b"o"),
+    "BINPERSID": (b"", b")", b"\x85Q"), "FROZENSET": (b"(", b")", b"\x91"), "ADDITEMS": (b"\x8f(", b")", b"\x90"),
+}  # fmt: skip
 """What opens a level, what is inside of all, and what closes a level."""
 PLACES = {
-    "alone": b"%b.",
-    "key": b"}%bNs.",
-    "keys": b"}(%bNu.",
-    "name": text("os") + b"%b\x93.",
-    "module": b"%b" + text("system") + b"\x93.",
-    "storage": b"%bQ.",
-    "argument": ORDERED + b"%bR.",
+    "alone": b"%b.", "key": b"}%bNs.", "keys": b"}(%bNu.", "name": text("os") + b"%b\x93.",
+    "module": b"%b" + text("system") + b"\x93.", "storage": b"%bQ.", "argument": ORDERED + b"%bR.",
     "state": ORDERED + b")R%bb.",
-}
+}  # fmt: skip
 """Where Python would hash, compare, call or free it."""
 
 
@@ -217,6 +202,16 @@ def test_a_tensor_made_by_hand_is_read(folder: Path) -> None:
     np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
     Path("x.pt").write_bytes(archive(tensor(), byteorder=b"big", data__0=data))
     with pytest.raises(FileError, match="another byte order"):
+        load("x.pt")
+
+
+def test_opcodes_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("x.pt").write_bytes(archive(tensor(), **FOUR))
+    count = len([*pickletools.genops(tensor())])
+    monkeypatch.setattr(torch_file, "MAX_OPCODES", count - 1)
+    assert list(load("x.pt")) == ["a"]
+    monkeypatch.setattr(torch_file, "MAX_OPCODES", count - 2)
+    with pytest.raises(FileError, match=f"holds a pickle of more than {count - 2} opcodes"):
         load("x.pt")
 
 

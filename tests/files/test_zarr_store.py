@@ -42,7 +42,7 @@ def test_any_shape_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         save_tables(str(tmp_path / f"{number}.zarr"), [table_of("a", array)], None)
         assert pecli.load(tmp_path / f"{number}.zarr")["a"].tobytes() == array.tobytes()
     array = np.random.default_rng(0).standard_normal((5, 6, 7)).astype(np.float32)
-    zarr.create_array(tmp_path / "t.zarr", data=array, chunks=(2, 4, 3))  # compressed, as Zarr's default is
+    zarr.create_array(tmp_path / "t.zarr", data=array, chunks=(2, 4, 3), compressors=None)
     assert pecli.load(tmp_path / "t.zarr")["array"].tobytes() == array.tobytes()
 
 
@@ -102,16 +102,11 @@ def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
     return store
 
 
-def zstd_frame(size: int) -> bytes:
-    return b"\x28\xb5\x2f\xfd\xa0" + size.to_bytes(4, "little") + bytes(9)
-
-
 @pytest.mark.parametrize(
     ("chunk", "changes", "said"),
     [
         (zlib.compress(bytes(1 << 22)), {"compressor": {"id": "zlib", "level": 9}}, "zlib, which is not read"),
-        (zstd_frame(1 << 31), {"compressor": {"id": "zstd", "level": 1}}, "not what its zstd header says"),
-        (zstd_frame(64), {"compressor": {"id": "zstd", "level": 1}}, "not a Zarr store that can be read"),
+        (b"x" * 64, {"compressor": {"id": "zstd", "level": 1}}, "zstd, which is not read"),
         (b"x" * 64, {"compressor": {"id": "blosc"}}, "blosc, which is not read"),
         (bytes(64), {"shape": [10**9, 64]}, "more than 4,294,967,296 bytes"),
         (bytes(64), {"shape": [10**6, 64]}, "chunks are missing"),

@@ -53,6 +53,12 @@ def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(tmp_path:
     assert (found.attention_factor(), found.layout) == (1.0, "interleaved")
 
 
+def test_a_window_is_a_positive_whole_number(tmp_path: Path) -> None:
+    for window, known in ((4096, 4096), (1, 1), (0, None), ("4096", None), ([4096, 0], None)):
+        path = gguf(tmp_path / "m.gguf", "llama", {**SIZES, "attention.sliding_window": window})
+        assert load_model(path).window == known, window
+
+
 def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
     found = one(gguf(tmp_path / "m.gguf", "phi3", PHI, {LONG: [2.0, 4.0], SHORT: [1.0, 1.5]}))
     assert found.inverse_frequencies(4096) == pytest.approx([1.0, 0.01 / 1.5], rel=1e-15)

@@ -50,6 +50,8 @@ def test_the_head_of_a_vision_tower_rotates_on_a_grid(tmp_path: Path) -> None:
     cos = np.load(tmp_path / "made.npz")["cos"]
     assert np.allclose(cos[:, 0], np.cos([0, 0, 1, 1, 2, 2, 3, 3]), atol=1e-6)
     assert np.allclose(cos[:, 20], np.cos([0, 1, 0, 1, 0, 1, 0, 1]), atol=1e-6)
+    unknown = {**HEADS, "rope_theta": 1e4, "vision_config": {**HEADS, "rope_theta": 1e4}}
+    assert [each.parameters["dim"] for each in load_config(unknown)] == [64, 32]  # half a head for each axis
 
 
 LEFT_OUT = {

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -16,21 +17,12 @@ LLAMA3 = {**YARN, "type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 
 LONG = {**YARN, "type": "longrope", "short_factor": [1] * 8}
 
 TEXTS: dict[str, str | bytes] = {
-    "NaN": '{"rope_theta": NaN}',
-    "Infinity": '{"rope_theta": -Infinity}',
-    "overflow": '{"rope_theta": 1e999}',
-    "twice": '{"head_dim": 64, "head_dim": 128}',
-    "list": "[1, 2]",
-    "number": "3",
-    "empty": "",
-    "cut": '{"a": ',
-    "deep": '{"a":' * 5000 + "1" + "}" * 5000,
-    "deep list": "[" * 100_000,
-    "binary": "\x00\x01\x02",
-    "many digits": '{"rope_theta": ' + "9" * 5000 + "}",
-    "no text": b"\xff\xfe{}",
+    "NaN": '{"rope_theta": NaN}', "Infinity": '{"rope_theta": -Infinity}', "overflow": '{"rope_theta": 1e999}',
+    "twice": '{"head_dim": 64, "head_dim": 128}', "list": "[1, 2]", "number": "3", "empty": "", "cut": '{"a": ',
+    "deep": '{"a":' * 5000 + "1" + "}" * 5000, "deep list": "[" * 100_000, "binary": "\x00\x01\x02",
+    "many digits": '{"rope_theta": ' + "9" * 5000 + "}", "no text": b"\xff\xfe{}",
     "more than 4 MB": '{"a": "' + "x" * (5 << 20) + '"}',
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -88,18 +80,11 @@ SETTINGS = ("attention_factor", "mscale", "mscale_all_dim", "mrope_section", "al
 def test_mutations_never_raise_anything_else() -> None:
     scalings = [{**dict.fromkeys(SETTINGS), **scaling} for scaling in (YARN, LLAMA3, {**LONG, "long_factor": [2] * 8})]
     mutations = [{**config, name: value} for config in MUTATED for name in config for value in JUNK]
-    mutations += [
-        {**PLAIN, "rope_scaling": {**scaling, name: value}}
-        for scaling in scalings
-        for name in scaling
-        for value in JUNK
-    ]
-    mutations += [
-        {**config, name: value}
-        for _, config, *_ in stored("configurations.jsonl")
-        for name in config
-        for value in (None, "8", [1], 1e308)
-    ]
+    settings = [{**scaling, name: value} for scaling in scalings for name in scaling for value in JUNK]
+    mutations += [{**PLAIN, "rope_scaling": scaling} for scaling in settings]
+    places = [(config, name) for _, config, *_ in stored("configurations.jsonl") for name in config]
+    values = cycle([None, "8", [1], 1e308, 0])  # a value each: the same keys are in many
+    mutations += [{**config, name: value} for (config, name), value in zip(places, values, strict=False)]
     for config in mutations:
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(config).as_json()

@@ -303,16 +303,10 @@ FAR_YARN = {"rope_type": "yarn", "factor": 10.0, "original_max_position_embeddin
 GPT_OSS = {**FAR_YARN, "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
 FACTORS = {"short_factor": [1.0 + k / 7 for k in range(16)], "long_factor": [1.0 + k * 1.7 for k in range(16)]}
 ROPES: list[tuple[int, float, dict[str, Any]]] = [
-    (128, 10000.0, {}),
-    (64, 500000.0, {}),
-    (96, 1e6, {}),
-    (64, 10000.0, {"rope_type": "linear", "factor": 3.0}),
-    (128, 10000.0, FAR_YARN),
-    (64, 150000.0, GPT_OSS),
-    (32, 10000.0, {**FAR_YARN, "rope_type": "longrope", **FACTORS}),
-    (32, 1e6, {"rope_type": "proportional", "partial_rotary_factor": 0.5, "factor": 3.0}),
-    (128, 500000.0, LLAMA3),
-]
+    (128, 10000.0, {}), (64, 500000.0, {}), (96, 1e6, {}), (64, 10000.0, {"rope_type": "linear", "factor": 3.0}),
+    (128, 10000.0, FAR_YARN), (64, 150000.0, GPT_OSS), (32, 10000.0, {**FAR_YARN, "rope_type": "longrope", **FACTORS}),
+    (32, 1e6, {"rope_type": "proportional", "partial_rotary_factor": 0.5, "factor": 3.0}), (128, 500000.0, LLAMA3),
+]  # fmt: skip
 
 
 def torch_rope() -> None:
@@ -363,16 +357,8 @@ def torch_views() -> None:
 
 
 MAKERS = (
-    golden_transformers,
-    interpolate,
-    rotated,
-    styles,
-    tiny_gguf,
-    tiny_llama,
-    torch_powers,
-    torch_rope,
-    torch_views,
-)
+    golden_transformers, interpolate, rotated, styles, tiny_gguf, tiny_llama, torch_powers, torch_rope, torch_views,
+)  # fmt: skip
 
 if __name__ == "__main__":
     for make in MAKERS:

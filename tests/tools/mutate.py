@@ -33,7 +33,7 @@ OPPOSITES: dict[Any, Any] = {}
 for one, other in ([getattr(ast, name) for name in pair.split()] for pair in PAIRS.split(",")):
     OPPOSITES |= {one: other, other: one}
 PROCESS = "a process of its own"
-PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]
 SLOWER = 10
 """How many times longer than when they were recorded tests may take, on a machine that does other things, too."""
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.reading import Reading, Target, best_reading, doubling_problems
-from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.targets import Place, real_dtype, scheme_targets
 from pecli.checks.verify.verification import Checked, Verification, conclusion
@@ -23,6 +22,7 @@ from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, KindError, ParameterError, bracketed, listed, quoted
 from pecli.files.contents import INDEX, LoadedFile, carried_spec
 from pecli.files.load import NO_FILE, Given, opened, split_name
+from pecli.files.tensor_roles import role_of
 
 if TYPE_CHECKING:
     from pecli.models.find import Model
@@ -42,8 +42,9 @@ def verify(
     reasons: bool = True,
     **model_options: Any,
 ) -> Verification:
-    """Compare a file, an array or arrays by name with a scheme's tables, or with what a model asks for; without
-    either, a file with the spec it carries, and a folder or an index with the configuration beside it.
+    """Compare a file, an array, arrays by name or a torch module, which is searched for its tables, with those of a
+    scheme, or with what a model asks for; without either, a file with the spec it carries, and a folder or an index
+    with the configuration beside it.
 
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
     `length`, `recipe`, `runtime`, and `before`, with `seq_axis`: queries or keys before the rotation, those after it
@@ -70,7 +71,7 @@ def verify(
         found = _verify_model(given, spec, allowed, reasons, **model_options)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
-        raise KindError(name, "given", "it belongs to a model", "leave it out")
+        raise KindError(name, "given", "it belongs to a model", "give one, or a config dict, to compare with")
     label, file = opened(given)
     named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
     if spec is not None:
@@ -145,7 +146,8 @@ def _verify_scheme(
         results = [checked(name, known[name], name) for name in ordered]
         # what follows from the other tensors may be absent, unless it is all there is
         there = {name for each in results for name in each.found} | scheme.derived_tensors
-        advice = f"the file has {listed(list(tensors), 8)}, and FILE:NAME checks one alone"
+        held = listed(list(tensors), 8)
+        advice = f"the file has {held}, and FILE:NAME checks one alone" if held else "no tensor is there at all"
         absent = [table.name for table in scheme.tensors() if table.name not in there]
         missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
     problems = [*missing, *doubling_problems(read)]

@@ -11,7 +11,6 @@ import numpy as np
 
 from pecli.checks.compare import Comparison
 from pecli.checks.reading import Reading, best_reading, doubling_problems
-from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.targets import PLACES, Place, model_targets
 from pecli.checks.verify.verification import Checked, Verification, compared, conclusion
@@ -23,6 +22,7 @@ from pecli.explain.forms import joined
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, config_file, load_model
 
@@ -241,7 +241,7 @@ class _Search:
             names = f": {listed(list(tensors), 4)}" if tensors else ""
             problem = f"has no positional tables of {' or '.join(sorted(kinds))} ({count:,} tensors{names})"
             advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
-            raise NoTablesError(self.path, problem, advice)
+            raise NoTablesError(self.path or "arrays", problem, advice)
         return found
 
     def _lost_scalings(self) -> list[str]:

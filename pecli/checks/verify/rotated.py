@@ -177,7 +177,9 @@ class _RotatedCheck:
             words = "of its values before are no finite numbers, of which nothing can be told"
             self.result.problem = f"{strange:,} {words}"
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
-        self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + ndim}" * (axis != -2))))
+        padding = f"{padded:,} rows of padding not compared" if (padded := np.count_nonzero(~self.seen)) else ""
+        along = f"positions along axis {axis + ndim}" * (axis != -2)
+        self.reading = ", ".join(filter(None, (several, along, padding)))
 
     def _sequences(self) -> Iterator[tuple[Array, Array, HeadRotation, Array]]:
         """Each sequence of a batch (heads, positions, channels) before and after, how it should be rotated, and which

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.reading import PLURALS, Making, Target, fixed
-from pecli.checks.tensor_roles import role_of
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, as_dtype, dtype_name, round_to, widened
 from pecli.engine.schemes import RECIPE, Choice, Parameter, Whole
 from pecli.engine.schemes.alibi import Alibi
@@ -25,6 +24,7 @@ from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import KindError, ParameterError
+from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 
 OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")

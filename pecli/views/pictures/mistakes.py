@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.compare import READ_BYTES, Comparison, Part, slabs
-from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.verification import Verification
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
 from pecli.errors import PecliError, listed
+from pecli.files.tensor_roles import role_of
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, typeset
 from pecli.views.screen import printable, terminal

@@ -85,7 +85,7 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
 def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
     """Tensors without a spec, as every check reads them; the label says how, where that is not as they are."""
     from pecli.checks.reading import PLURALS, separate_tables
-    from pecli.checks.tensor_roles import role_of
+    from pecli.files.tensor_roles import role_of
 
     tables: dict[str, Array] = {}
     notes = []

@@ -207,7 +207,8 @@ def test_what_a_mask_hides_is_not_passed() -> None:
         assert "no finite numbers" in str(pecli.verify(q * np.nan, config(), before=q * np.nan, atol=1e-3, **tokens))
         assert pecli.verify(0 * q, config(), before=0 * q, atol=1e-3, **tokens).weak
     padded = np.where(MASK[:, None, :, None] == 0, np.nan, q)
-    assert pecli.verify(rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4)
+    result = pecli.verify(rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4)
+    assert (result.passed, *result.readings.values()) == (True, f"{(MASK == 0).sum()} rows of padding not compared")
     lone = np.stack([0 * MASK[0], MASK[0]])
     result = pecli.verify(q + 1, config(), before=q, attention_mask=lone, atol=1e-3)
     assert not result
@@ -280,7 +281,8 @@ def test_a_cache_that_was_moved_against_another(pecli_cli, tmp_path) -> None:
 def test_apply_counts_an_attention_mask(pecli_cli, tmp_path) -> None:
     x = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     right = rotated(x.astype(float), COUNTED)
-    assert np.abs(pecli.apply(x, config(), attention_mask=MASK) - right).max() < 1e-6
+    for mask in (MASK, MASK.astype(bool), MASK.astype(np.float32), MASK.astype(ml_dtypes.bfloat16)):
+        assert np.abs(pecli.apply(x, config(), attention_mask=mask) - right).max() < 1e-6
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "mask.npy", MASK)
     words = ("apply", "rope", tmp_path / "x.npy", "--attention-mask", tmp_path / "mask.npy", "-o", tmp_path / "y.npy")

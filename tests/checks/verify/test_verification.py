@@ -10,7 +10,6 @@ from safetensors.numpy import save_file
 
 import pecli
 from pecli.engine.table import table_of
-from pecli.errors import CheckFailedError
 from pecli.files import save_tables
 from tests.checks.waves import LLAMA3, powers, waves
 from tests.tools.attack import Waves
@@ -175,7 +174,7 @@ def test_a_failed_result_is_false() -> None:
 
 def test_raise_if_failed_and_repr_say_why() -> None:
     pecli.verify(ROPE.tables(), ROPE).raise_if_failed()
-    with pytest.raises(CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"):
+    with pytest.raises(pecli.CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"):
         pecli.verify(ROPE.tables(), OTHER).raise_if_failed()
     with pytest.raises(AssertionError, match="DIFFERENT"):
         pecli.diff(ROPE.tables(), OTHER.tables()).raise_if_failed()

@@ -27,6 +27,9 @@ def test_findings_fail_and_explanations_do_not() -> None:
     failed = Verification("f", "rope", (), ("sin: the tensor is missing",), ("a remark",))
     assert not failed.passed
     assert failed.as_json()["diagnosis"] == ["sin: the tensor is missing", "a remark"]
+    assert "cos: the tensor is missing; no tensor is there at all" in str(pecli.verify({}, pecli.Rope(4, 8)))
+    with pytest.raises(pecli.PecliError, match=r"^arrays: has no positional tables of rope"):
+        pecli.verify({}, "llama-2-7b")
 
 
 @pytest.mark.parametrize(

@@ -199,13 +199,8 @@ def test_axes_at_positions_of_their_own_are_recognised() -> None:
 
 def test_dumps_of_a_model_at_its_own_positions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Qwen2.5-VL with an image in the middle, at positions (t, h, w)."""
-    config = {
-        "model_type": "qwen2_5_vl",
-        "hidden_size": 2048,
-        "num_attention_heads": 16,
-        "rope_theta": 1e6,
-        "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
-    }
+    config = {"model_type": "qwen2_5_vl", "hidden_size": 2048, "num_attention_heads": 16, "rope_theta": 1e6}
+    config["rope_scaling"] = {"type": "mrope", "mrope_section": [16, 24, 24]}
     (tmp_path / "config.json").write_text(json.dumps(config))
     np.save(tmp_path / "wrong.npy", PLACES[[0, 2, 1]])
     words = ["verify", str(DATA / "mrope-qwen2.5-vl.npz"), "--config", str(tmp_path / "config.json"), "--atol", "1e-4"]

@@ -42,14 +42,11 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("tolerance", "limit", "relative"),
     [
-        ({"atol": 1e-3}, 1e-3, False),
-        ({"rtol": 1e-4}, 1e-4, True),
-        ({"atol": 1e-3, "rtol": 1e-4}, 0.0, False),
-        ({"max_ulp": 2}, 0.0, False),
-        ({}, 0.0, False),
+        ({"atol": 1e-3}, 1e-3, False), ({"rtol": 1e-4}, 1e-4, True), ({"atol": 1e-3, "rtol": 1e-4}, 0.0, False),
+        ({"max_ulp": 2}, 0.0, False), ({}, 0.0, False),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_the_tolerance_is_the_one_applied(tolerance: dict[str, float], limit: float, relative: bool) -> None:
     a, b = np.linspace(1.0, 4.0, 24).reshape(6, 4), np.linspace(1.0, 5.0, 24).reshape(6, 4)
     (errors,) = error_maps(pecli.diff(a, b, Tolerance(**tolerance)).tensors[0])

@@ -1,9 +1,11 @@
 """Names of tensors, as dumps and checkpoints spell them."""
 
+import numpy as np
 import pytest
 
-from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, roles, schemes_of
+import pecli
 from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.files.tensor_roles import ANYTHING, layer_named, role_of, roles, schemes_of
 
 NAMES = {
     "cos": "cos params/rope/cos freqs_cos cos_local model.layers.31.self_attn.rotary_emb.cos_cached",
@@ -46,3 +48,25 @@ def test_layer_types_in_names(layers: str | None) -> None:
     for name in LAYERS[layers].split():
         assert layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers, name
         assert layer_named(name, ["vision", ""]) is None
+
+
+class Module:
+    """What torch's modules have: here one with a rotary cache, a learned table, and weights of other matters."""
+
+    def __init__(self, buffers: dict[str, np.ndarray], **parameters: np.ndarray) -> None:
+        self.named_buffers = buffers.items
+        self.named_parameters = parameters.items
+
+
+def test_modules_are_searched_for_their_tables() -> None:
+    inv_freq = 10000.0 ** (-np.arange(8) / 8)
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}
+    right = Module({"rotary_emb.inv_freq": inv_freq, "norm.running_mean": np.ones(3)}, wq=np.ones((64, 64)))
+    wrong = Module({"rotary_emb.inv_freq": inv_freq * 2})
+    for check in (lambda module: pecli.verify(module, config), lambda module: pecli.diff(module, right)):
+        assert [tensor.name for tensor in check(right).tensors] == ["rotary_emb.inv_freq"]
+        assert (check(right).passed, check(wrong).passed) == (True, False)
+    assert pecli.identify(right).matches[0].command == "pecli rope --seq-len 1 --dim 16 -o again.safetensors"
+    learned = Module({}, **{"wpe.weight": np.arange(2048.0).reshape(32, 64), "wte.weight": np.ones((9, 64))})
+    assert pecli.verify(learned, {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_positions": 32})
+    assert pecli.identify(Module({"buffer_0": pecli.Alibi(heads=12).tables()["slopes"]}))
