@@ -41,7 +41,8 @@ file = "rope.safetensors"
 """
 _PANEL = "Against a model"
 _FILES = "Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json), folders, FILE:NAME, and .toml"
-_MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own unless given."
+_OWN = "for a folder of tensors or a .gguf, its own unless given; --config is the same"
+_MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; {_OWN}."
 _LAYERS = "Only layers of this type. (default: by a tensor's name, or the best match)"
 _LENGTH = "Context length for dynamic and longrope. (default: the table's length)"
 _LAYOUT = "Layout of doubled columns, if not the model's own (permuted weights)."
@@ -91,7 +92,7 @@ def verify(
 
     Examples:
       pecli verify tables/*.safetensors --json
-      pecli verify ./Llama-3.1-8B --atol 1e-3
+      pecli verify model.gguf --model llama-3.1-8b
       pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2
       pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3
       pecli verify dump.npz --model llama-3.1-8b --atol 1e-3 -o fail.png
