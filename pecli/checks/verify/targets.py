@@ -128,7 +128,9 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, array, place)
     no_rows = "axes" in encoding.extra or encoding.no_table  # that are at one position each
-    if role == "inv_freq" or (no_rows and not place.own):
+    axes: tuple[tuple[Any, ...], ...] = place.own["positions"].axes if "positions" in place.own else ()
+    of_text = encoding.part and len(axes) > encoding.extra.get("axes", len(axes))  # positions (t, h, w) are no patches'
+    if role == "inv_freq" or (no_rows and not place.own) or of_text:
         return
     dtype, layout = _dtype(array), place.layout or ""  # where either way of doubling will do, none is named
     if not layout and encoding.layout is not None and not encoding.tables_in_halves:
@@ -141,7 +143,6 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
 
     rows, width = make(1)[1]["cos"].shape
     yield from _wave_targets((*PLURALS,), (rows if place.own else None, width), make, layout)
-    axes: tuple[tuple[Any, ...], ...] = place.own["positions"].axes if "positions" in place.own else ()
     if len(axes) < 2 or "axes" in encoding.extra:
         return
     # a table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it

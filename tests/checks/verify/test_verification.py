@@ -129,7 +129,11 @@ def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
     axis = np.repeat([0, 1, 2], [16, 24, 24])
     angles = places[axis].T * 1e6 ** (-np.arange(64) / 64)
     image = {"cos": np.cos(angles), "sin": np.sin(angles)}
-    assert pecli.verify(image, "qwen2.5-vl-7b", atol=1e-6, positions=places).weak == ()
+    assert pecli.verify(image, "qwen2.5-vl-7b", atol=1e-6, positions=places).weak == ()  # its vision has two axes
+    grid = np.array([np.arange(8) // 4, np.arange(8) % 4])
+    angles = (grid[:, :, None] * 1e4 ** (-np.arange(20) / 20)).transpose(1, 0, 2).reshape(8, 40)  # 80 channels a head
+    patches = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    assert pecli.verify(patches, "qwen2.5-vl-7b", atol=1e-6, positions=grid, layer_type="vision")
 
 
 def test_tensors_that_belong_to_no_table_are_named(pecli_cli, tmp_path) -> None:
