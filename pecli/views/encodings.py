@@ -88,12 +88,10 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
 def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool:
     """Whether they rotate by the same numbers, also beyond their contexts, where dynamic scaling begins."""
     lengths = (seq_len, seq_len or 2 * max(model.context or 1 for model in models))
-    found: list[list[float]] = []
-    for model in models:
-        ropes = [(each, at) for each in model if each.is_rotary for at in lengths]
-        found.append(
-            [x for rope, at in ropes for x in (rope.attention_factor(at), *(rope.inverse_frequencies(at) or ()))]
-        )
+    ropes = [[each.frequency_rope(at) for each in model if each.is_rotary for at in lengths] for model in models]
+    found = [
+        [x for rope in row for x in (rope.attention_factor_value(), *rope.frequencies().floats())] for row in ropes
+    ]
     return all(len(one) == len(found[0]) > 0 and np.allclose(one, found[0], rtol=FREQ_RTOL, atol=0) for one in found)
 
 
