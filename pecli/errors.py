@@ -108,6 +108,7 @@ OS_ERRORS = {
     errno.EROFS: ("the file system is read-only", "choose another folder"),
     errno.ENOSPC: ("the disk is full", "free some space or choose another folder"),
     errno.EFBIG: ("the file would be larger than the limit for files", "raise it (ulimit -f) or make a smaller table"),
+    errno.ELOOP: ("is a symbolic link that leads back to itself", ""),
     errno.EBADF: ("is not open", ""),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
 }

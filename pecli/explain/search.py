@@ -267,7 +267,8 @@ def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanati
     (one,) = judge.samples.values()
     found = _located(prior, one)
     for each in found.explanations(prior) if found is not None else ():
-        if not surely or (found and found.is_no_scheme(each.edits[0])):
+        by_rows = getattr(prior, "is_range", True) or not isinstance(each.edits[0], kinds.ColumnsWrong)
+        if not surely or (found and by_rows and found.is_no_scheme(each.edits[0])):
             yield from judge.accepted([each])
 
 

@@ -14,7 +14,7 @@ from pecli.engine import __version__
 from pecli.engine.arrays import numbers
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, nearest, path_of, quoted
-from pecli.files.output import OnBlock, Spec, Texts, Write, is_stream, is_text, open_output
+from pecli.files.output import OnBlock, Spec, Texts, Write, check_free_space, is_stream, is_text, open_output
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -102,6 +102,7 @@ def save_tables(
     module, _, prepare = _WRITERS[kind].partition(".")
     more = {"header": header} if kind == "csv" else {}
     write: Write = getattr(import_module(f"pecli.files.{module}"), prepare)(tables, spec, metadata, **more)
+    check_free_space(path, sum(table.nbytes for table in tables))
     write_file(path, write, on_block)
 
 

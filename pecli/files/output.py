@@ -124,6 +124,15 @@ def is_text(name: object) -> bool:
     return isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
+def check_free_space(path: str, size: int) -> None:
+    """Refuse what cannot fit on the disk before any of it is written; text takes more than `size`, never less."""
+    with suppress(OSError, ValueError, AttributeError):  # the last on Windows
+        disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
+        if disk.f_bavail * disk.f_frsize < size and not is_stream(path):
+            free = f"the disk has {disk.f_bavail * disk.f_frsize:,}"
+            raise FileError(path, f"takes {size:,} bytes, and {free}", "free some space or write less")
+
+
 def _open_descriptor(path: str) -> int | None:
     """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N.
 

@@ -17,7 +17,7 @@ from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, PecliError
 from pecli.files.contents import LazyTensors, LoadedFile, outline
 from pecli.files.npy import ARRAY_NAME, CODES
-from pecli.files.output import KEY, OnBlock, Spec, temporary_name
+from pecli.files.output import KEY, OnBlock, Spec, check_free_space, temporary_name
 
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
 MAX_METADATA = 1 << 24
@@ -62,6 +62,7 @@ def save_store(path: str, tables: Sequence[Table], spec: Spec | None, on_block: 
     """Write a store, which appears when it is complete; one that is there is not written over."""
     if os.path.lexists(path):
         raise FileError(path, "is there already", "remove it, or name another")
+    check_free_space(path, sum(table.nbytes for table in tables))
     folder, name = os.path.split(path.rstrip("/"))
     temporary = os.path.join(folder, temporary_name(name))
     try:

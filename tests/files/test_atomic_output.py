@@ -89,7 +89,7 @@ def test_all_is_as_before_until_the_end_and_after_an_exception(folder: Path, old
 IMPOSSIBLE = {
     "missing/deeper/a.bin": "the folder missing/deeper does not exist", ".": "is a folder", "a.bin/": "is a folder",
     "": "needs a name", "a\0b": "not a possible file name", "x" * 300 + ".npy": "name too long",
-    "file/a.bin": "is a file, not a folder", "loop": "levels of symbolic links",
+    "file/a.bin": "is a file, not a folder", "loop": "leads back to itself",
     "/proc/a.bin": "/proc/a.bin: no file can be made in this folder",
 }  # fmt: skip
 

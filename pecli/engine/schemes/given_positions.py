@@ -141,7 +141,7 @@ class GridParameter(Parameter):
 
     def parse(self, name: str, text: str) -> GridSize:
         parts = re.split("[x×,]", text.strip().lower())
-        if not all(re.fullmatch(r"\s*\d{1,13}\s*", part) for part in parts):
+        if not all(re.fullmatch(r"\s*[0-9]{1,13}\s*", part) for part in parts):
             raise ParameterError(name, quoted(text), self.rule)
         return self.check(name, [int(part) for part in parts])
 
