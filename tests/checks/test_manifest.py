@@ -13,7 +13,6 @@ import pecli
 from pecli.checks.manifest import read_manifest
 from pecli.checks.run import Check, run_all
 from pecli.checks.verify.verification import Verification
-from pecli.engine.table import thread_count
 from pecli.errors import DefectError, FileError, ParameterError, PecliError
 from tests.checks.waves import powers, waves
 
@@ -188,20 +187,6 @@ def test_outcomes_come_in_the_order_of_the_checks(monkeypatch) -> None:
     assert [outcome.passed for outcome in outcomes] == [True, True, False]
     assert outcomes[2].as_json()["diagnosis"] == ["last: does not exist"]
     assert all(outcome.seconds >= 0 for outcome in outcomes)
-
-
-@pytest.mark.parametrize(("threads", "checks", "share"), [(1, 5, 1), (2, 5, 1), (4, 2, 2), (8, 3, 2), (4, 1, 4)])
-def test_threads_are_shared(monkeypatch, threads, checks, share) -> None:
-    monkeypatch.setenv("PECLI_THREADS", str(threads))
-    seen = []
-
-    def look() -> Verification:
-        seen.append(thread_count())
-        return good("")
-
-    list(run_all([Check("", look)] * checks))
-    assert seen == [share] * checks
-    assert thread_count() == threads
 
 
 @pytest.mark.parametrize(

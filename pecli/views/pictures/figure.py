@@ -93,7 +93,8 @@ def render(
         for right, panel in enumerate(row):
             inches = width / (1 if _is_alone(row) else across), height * shares[down] / sum(shares)
             axes = made.add_subplot(places[down, right], projection="polar" if panel.polar else None)
-            title = _fitted(panel.title, inches[0] / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
+            room = AXES_SHARE * min(inches) if isinstance(panel, HeatmapPanel) and panel.is_square else inches[0]
+            title = _fitted(panel.title, room / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
             if isinstance(panel, Chart):
                 _draw_chart(axes, panel, title, (inches[0] / scale, inches[1] / scale), dark)
             else:
@@ -215,7 +216,7 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
         extent=(-0.5, columns - 0.5, top + rows, top),
     )
     axes.spines[:].set_visible(False)
-    if panel.rows == "row" or (rows == columns and panel.rows in (panel.columns, "query")):
+    if panel.is_square:
         axes.set_box_aspect(rows / columns)
     down, across = panel.axis_names(*values.shape)
     axes.set(xlabel=across, ylabel=down if len(down) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
@@ -293,9 +294,10 @@ def _name_ends(axes: Any, chart: Chart, handles: Sequence[Any], inches: tuple[fl
     to_axes = axes.transScale + axes.transLimits
     for curve in chart.curves:
         whole = re.sub(r" (?=\d+$)", "\xa0", _shown(curve.label))  # «pair 18» is not broken
-        lines = fitted(whole, END_SHARE * inches[0] * LETTERS_PER_INCH, END_LINES + 1)
+        room = END_SHARE * inches[0] * LETTERS_PER_INCH
+        lines = fitted(whole, room, END_LINES + 1)
         drawn = np.flatnonzero(np.isfinite(curve.y) & ((curve.y > 0) | (not chart.log_y)))
-        if not lines or len(lines) > END_LINES or not drawn.size:
+        if not lines or len(lines) > END_LINES or max(map(len, whole.split())) > room or not drawn.size:
             return False
         names.append("\n".join(lines).replace("\xa0", " "))
         ends.append(to_axes.transform((curve.x[drawn[-1]], curve.y[drawn[-1]]))[1])

@@ -133,6 +133,12 @@ class HeatmapPanel:
             low, high = min(low, -high), max(-low, high)
         return (min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)) if self.log else apart(low, high)
 
+    @property
+    def is_square(self) -> bool:
+        """Whether cells are drawn as squares: places in an image, and both axes of one kind."""
+        height, width = self.shape
+        return self.rows == "row" or (height == width and self.rows in (self.columns, "query"))
+
     def has_rows_of(self, other: HeatmapPanel) -> bool:
         """Whether the names and numbers of its rows are those of another."""
         return (self.shape, self.first_row, self.reduce) == (other.shape, other.first_row, other.reduce)
