@@ -249,6 +249,7 @@ def test_sinusoidal_and_learned_side_by_side() -> None:
     result = checked({encoder: pe, decoder: pe[:5] * 2}, config)
     assert (result.passed, result.scheme) == (True, "learned, sinusoidal")
     assert result.readings[encoder] == "encoder layers, as in whisper"
+    assert ", from position 3" in checked({encoder: pe[3:]}, config, layer_type="encoder", offset=3).readings[encoder]
     wrong = {encoder: pe[:, ::-1], decoder: pe[:5] * 2}
     assert not checked(wrong, config).passed
     found = checked(wrong, config, layer_type="decoder")

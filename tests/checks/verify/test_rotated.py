@@ -46,6 +46,7 @@ def deepseek(x: np.ndarray, channels: slice) -> np.ndarray:
 def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
     q = queries(1, 4, 32, 192)
     assert pecli.verify(deepseek(q, slice(128, 192)), "deepseek-v3", before=q, atol=1e-6).passed
+    assert pecli.verify(deepseek(q.astype("f2"), slice(128, 192)), "deepseek-v3", before=q.astype("f2"), max_ulp=1)
     wrong = pecli.verify(deepseek(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6)
     assert [each.edits for each in wrong.explanations] == [(Rotation("first channels"),)]
 

@@ -37,13 +37,14 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
     [
         Sinusoidal(grid=(14, 14), dim=96, style="mae", keep=1, base=500.0),
         Sinusoidal(grid=(8, 6), dim=48, style="detr"),
+        Sinusoidal(8, 64, relative=True),
+        Rope(grid=(3, 4, 5), dim=32, style="cosmos", axis_factors=(1.0, 1.7, 2.5)),
         Rope(grid=(16, 8), dim=64, style="qwen2-vl"),
         Rope(grid=(2, 8, 4), dim=96, style="hunyuan-video"),
         Rope(grid=(5, 9), dim=32, style="dinov3", base=50.0, layout="halves"),
         Rope(grid=(7, 7), dim=64, style="eva", grid_base=(16.0,)),
         Rope(grid=(16, 12), dim=16, style="pixel", base=7.0),
         Rope(grid=(3, 4, 5), dim=32, style="ltx", base=3000.0),
-        Rope(grid=(3, 4, 5), dim=32, style="cosmos", axis_factors=(1.0, 1.7, 2.5)),
     ],
 )
 @pytest.mark.sample(5)
@@ -52,7 +53,7 @@ def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
     made, wanted = match.tables(), scheme.tables()
     for name in wanted.keys() & {"pe", "cos", "sin", "index"}:
         np.testing.assert_allclose(made[name], wanted[name], rtol=0, atol=1e-5)
-    for name in ("base", "axis_factors"):
+    for name in ("base", "axis_factors", "relative"):
         assert getattr(match, name, 0) == getattr(scheme, name, 0)
 
 
