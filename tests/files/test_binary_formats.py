@@ -175,9 +175,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("suffix", "tables", "problem"), REFUSED, ids=[row[2] for row in REFUSED])
-def test_refusals_come_before_the_output_is_touched(
-    folder: Path, suffix: str, tables: list[Table], problem: str
-) -> None:
+def test_refusals_leave_the_output_untouched(folder: Path, suffix: str, tables: list[Table], problem: str) -> None:
     Path("a" + suffix).write_bytes(b"old")
     with pytest.raises(ParameterError, match=problem):
         save_tables("a" + suffix, tables, None)

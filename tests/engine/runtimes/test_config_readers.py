@@ -83,21 +83,6 @@ def test_exllamav3_has_no_dynamic_ntk() -> None:
         Rope(1, DIM, scaling="dynamic", factor=2.0, max_position_embeddings=4096, runtime="exllamav3")
 
 
-@pytest.mark.parametrize(
-    ("model", "runtime"), [("qwen3-8b", "candle"), ("qwen2.5-7b", "candle"), ("gemma-3-12b", "mlc")]
-)
-def test_families_whose_scaling_is_not_read(model: str, runtime: str) -> None:
-    config = pecli.load_model(model)
-    if model != "gemma-3-12b":
-        sizes = {"head_dim": 128, "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 131072}
-        config = {"model_type": config.model_type, **sizes, "rope_theta": 1e6, "rope_scaling": {"type": "yarn", **YARN}}
-        del config["rope_scaling"]["scaling"]
-    found = pecli.runtimes(config, 4096, names=[runtime, "transformers"])
-    results = next(iter(found.layers.values()))
-    assert [result.departs for result in results] == [True, False]
-    assert "reads no rope_scaling" in results[0].causes[0]
-
-
 def test_candle_takes_each_positions_own_factors() -> None:
     places = np.arange(4090, 4102)
     tables = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE).at(places)
@@ -119,6 +104,7 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
         ("sglang", "llama", DYNAMIC, BASE * 3 ** (DIM / (DIM - 2)), 1, "NTK with factor 3"),
         ("exllamav3", "mistral", MAGNITUDES, None, 1 + 0.1 * np.log(4), "in DeepSeek-V3 alone"),
         ("exllamav3", "deepseek_v3", MAGNITUDES, None, RATIO, ""),
+        ("candle", "qwen2", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen2"),
         ("candle", "qwen3", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen3"),
         ("candle", "mistral", MAGNITUDES, None, RATIO, ""),
         ("mlc", "gemma3_text", {"rope_type": "linear", "factor": 8.0}, BASE, 1, "reads no rope_scaling of gemma3"),

@@ -130,9 +130,8 @@ def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
     figure = render(Picture("", [Chart("", lines, log_y=log)]))
     assert_readable(figure)
     (axes,) = figure.axes
-    places = {
-        text.get_text(): axes.transAxes.inverted().transform(text.get_window_extent())[:, 1] for text in axes.texts
-    }
+    upright = axes.transAxes.inverted()
+    places = {text.get_text(): upright.transform(text.get_window_extent())[:, 1] for text in axes.texts}
     middles = {name: float(place.mean()) for name, place in places.items()}
     assert [*dict(sorted(middles.items(), key=lambda each: each[1]))] == ["low", "gone", "next to it", "high"]
     for name in ("low", "gone"):  # whose neighbours are far
