@@ -31,9 +31,7 @@ def same(found: Arrays, expected: Arrays) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_others_read_what_is_written(
-    folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object], kind: str
-) -> None:
+def test_others_read_what_is_written(folder: Path, arrays: Arrays, tables: list[Table], spec: dict, kind: str) -> None:
     save_tables(f"a.{kind}", tables, spec)
     if kind == "npz":
         with np.load("a.npz", allow_pickle=False) as loaded:

@@ -60,9 +60,7 @@ def significant(numeral: str) -> str:
     return numeral.partition("e")[0].replace(".", "").strip("-0")
 
 
-def test_json_reads_back_as_the_same_lists(
-    folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]
-) -> None:
+def test_json_reads_back_as_the_same_lists(folder: Path, arrays: Arrays, tables: list[Table], spec: dict) -> None:
     save_tables("a.json", tables, spec)
     loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
     assert loaded["pecli"] == spec

@@ -142,9 +142,8 @@ def test_a_larger_model_has_the_text_model_of_its_class() -> None:
     wrong = set()
     for name, tables in stored("class_parts_made.json").items():
         try:
-            found = {
-                each.layer_type: each for each in load_config({"model_type": name}) if each.is_rotary and not each.part
-            }
+            rotary = [each for each in load_config({"model_type": name}) if each.is_rotary and not each.part]
+            found = {each.layer_type: each for each in rotary}
         except pecli.PecliError:
             found = {}
         for layer, (count, *ends) in tables.items():

@@ -34,9 +34,7 @@ X = np.arange(50.0)
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.sample(12)
-def test_every_text_is_inside_the_figure_and_apart_from_the_others(
-    name: str, kind: str, beside: bool, size: tuple[float, float] | None
-) -> None:
+def test_texts_are_inside_and_apart(name: str, kind: str, beside: bool, size: tuple[float, float] | None) -> None:
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
     picture = made(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
