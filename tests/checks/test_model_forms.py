@@ -300,7 +300,6 @@ def test_mistakes_are_named(made: Made, tmp_path: Path, model: str, number: int,
     [
         ({"block_count": 4}, "B: layers 3 → 4 (block_count)"),
         ({"block_count": 4, "nextn_predict_layers": 1}, ""),
-        ({"context_length": 1048576}, "B: context 131,072 → 1,048,576 (context_length)"),
         ({"block_count": None}, "B: block_count is missing"),
         ({"context_length": None}, "B: context_length is missing"),
         ({"attention.head_count": None}, "B: attention.head_count is missing"),
