@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 
 class Stopped(BaseException):
@@ -22,15 +23,30 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
+class _StandardOutput(io.FileIO):
+    """Standard output, whose errors name it; other errors without a file are not its own."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as problem:
+            problem.filename = "standard output"
+            raise
+
+
 def _open_streams() -> None:
     """Text for a stream that the caller closed leads nowhere; a table for it is an error.
 
     Its descriptor is taken, else the next file to be opened would be in its place, but nothing can be written there.
     """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDONLY)  # which gives the lowest number that is free
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for good
+            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115 - for good
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.name == "<stdout>":
+        old = sys.stdout
+        raw = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(raw, old.encoding, "replace", line_buffering=old.line_buffering)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # what cannot be shown is no reason to stop

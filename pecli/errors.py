@@ -139,8 +139,6 @@ def translated(problem: Exception) -> PecliError:
     if isinstance(problem, OSError) and problem.filename is not None:
         path = os.fsdecode(problem.filename)
         return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
-    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return failure("standard output", problem)  # writes to files name theirs
     if isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and "allocate lock" in text):
         return ResourceError("there is not enough memory; make the table smaller, or write it to a file with -o")
     if isinstance(problem, ImportError) and "failed to map segment" in text:

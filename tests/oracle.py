@@ -20,12 +20,7 @@ from flint import arb, ctx
 FORMATS = {"float64": (53, 11), "float32": (24, 8), "float16": (11, 5), "bfloat16": (8, 8)}
 """Bits of precision, the hidden one included, and bits of the exponent."""
 
-DTYPES = {
-    "float64": np.dtype(np.float64),
-    "float32": np.dtype(np.float32),
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-}
+DTYPES = {np.dtype(kind).name: np.dtype(kind) for kind in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)}
 
 FIRST_PRECISION, LAST_PRECISION = 192, 1 << 15
 
@@ -70,10 +65,9 @@ class Digits(NamedTuple):
 def digits_of(values: Iterable[arb]) -> Digits:
     """The leading digits of balls; `UndecidedError` where a ball does not know them."""
     rows = [_first_bits(value) for value in values]
-    negative, top, exponent, more = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return Digits(
-        np.array(negative, bool), np.array(top, np.uint64), np.array(exponent, np.int64), np.array(more, bool)
-    )
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    kinds = (bool, np.uint64, np.int64, bool)
+    return Digits(*(np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)))
 
 
 def _first_bits(value: arb) -> tuple[bool, int, int, bool]:

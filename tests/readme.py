@@ -81,9 +81,8 @@ def printed(command: str, folder: str, settings: dict[str, str]) -> str:
     """What a command prints: one that needs no shell runs in this process, which starts sooner."""
     alone = re.fullmatch(r"(pecli [^|;<>&$`*?]*)(; echo \"exit \$\?\")?", command)
     if alone is None:
-        done = subprocess.run(
-            ["sh", "-c", command], cwd=folder, env=settings, capture_output=True, encoding="utf-8", timeout=60
-        )
+        streams = {"capture_output": True, "encoding": "utf-8"}
+        done = subprocess.run(["sh", "-c", command], cwd=folder, env=settings, timeout=60, **streams)
         return done.stdout + done.stderr
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     size = mock.patch.dict(os.environ, {"COLUMNS": "80", "LINES": "24"})

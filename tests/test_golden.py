@@ -53,9 +53,8 @@ def exact(make: Callable[[], list[arb]], texts: Mapping[str, list[Any]]) -> None
     for name in spellings.keys() & texts.keys():
         dtype = spellings[name]
         found = np.array(texts[name], np.float64).astype(oracle.DTYPES[dtype])
-        np.testing.assert_array_equal(
-            oracle.values(oracle.bits(found), dtype), oracle.values(digits.round(dtype), dtype)
-        )
+        values = (oracle.values(some, dtype) for some in (oracle.bits(found), digits.round(dtype)))
+        np.testing.assert_array_equal(*values)
     assert [float.fromhex(text) for text in texts.get("hex", [])] == texts.get("decimal", [])
 
 
@@ -287,9 +286,8 @@ RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
 
 
 def ran(*words: object) -> list[str]:
-    return subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, timeout=120
-    ).stdout.splitlines()
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=120)
+    return done.stdout.splitlines()
 
 
 def needs(program: str) -> str:

@@ -177,12 +177,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     pip.chmod(0o755)
     (wheel,) = folder.glob("pecli_posenc-*.whl")
     options = {"PIP_FORCE_REINSTALL": "1", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}  # nothing is fetched
-    return {
-        "PATH": f"{folder}/venv/bin{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": "",
-        "PECLI": str(wheel),
-        **options,
-    }
+    path = f"{folder}/venv/bin{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "PYTHONPATH": "", "PECLI": str(wheel), **options}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the sample is for Linux")

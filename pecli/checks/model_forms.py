@@ -326,7 +326,7 @@ def _encodings(one: Form, other: Form) -> list[str]:
         after, key = other.counts[name], KEYS[other.kind].get(name)
         if key and before is not None and after is None:
             lines.append(f"{other.label}: {key} is missing")
-        elif key and name != "heads" and before != after and isinstance(before, int) and isinstance(after, int):
+        elif key and name == "layers" and before != after and isinstance(before, int) and isinstance(after, int):
             lines.append(f"{other.label}: {name} {before:,} → {after:,} ({key})")
     for encoding in ours:
         twin = next((each for each in theirs if each.layer_type == encoding.layer_type), theirs[0])

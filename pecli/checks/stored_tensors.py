@@ -177,7 +177,7 @@ class Pair(NamedTuple):
         blocks = _squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)
         within = blocks.sum(axis=1) <= squares
         bounds = np.sqrt(blocks.max(axis=1))
-        if (within & (bounds <= MAX_STEPS * largest)).all():
+        if (within & np.isfinite(bounds) & (bounds <= MAX_STEPS * largest)).all():
             return ~within, bounds / np.float32(math.sqrt(BLOCK))  # which some element is off by at least
         errors = _largest(error)
         return ~(within & (errors <= MAX_STEPS * largest) & np.isfinite(errors)), errors

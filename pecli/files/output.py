@@ -27,6 +27,7 @@ except ImportError:  # Windows, where what is open can be neither renamed nor re
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
 BINARY = getattr(os, "O_BINARY", 0)
 """Without it, Windows would write a carriage return before every byte that looks like a new line."""
+MIN_CHECKED_BYTES = 1 << 24  # bytes from which on the disk is asked whether they fit
 KEY = "pecli"  # the metadata key of the spec, one JSON text
 MIN_THREADED_BYTES = 1 << 18  # tables of fewer bytes are hashed sooner than threads wake up
 
@@ -56,7 +57,12 @@ class Output:
         size = left.nbytes
         with _blamed_on(self.path):
             while left:
-                left = left[os.write(self._descriptor, left) :]
+                try:
+                    left = left[os.write(self._descriptor, left) :]
+                except BlockingIOError:  # the other end made the pipe non-blocking: it is full, not broken
+                    import select
+
+                    select.select([], [self._descriptor], [])
         return size
 
     def flush(self) -> None:
@@ -126,6 +132,8 @@ def is_text(name: object) -> bool:
 
 def check_free_space(path: str, size: int) -> None:
     """Refuse what cannot fit on the disk before any of it is written; text takes more than `size`, never less."""
+    if size < MIN_CHECKED_BYTES:
+        return
     with suppress(OSError, ValueError, AttributeError):  # the last on Windows
         disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
         if disk.f_bavail * disk.f_frsize < size and not is_stream(path):

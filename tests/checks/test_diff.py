@@ -143,9 +143,8 @@ def test_another_base_is_named_without_any_spec() -> None:
         for a, b in ((ours, theirs), ({function: np.tile(ours, 2)}, {function: np.tile(theirs, 2)})):
             assert differ(a, b, atol=1e-3).explanations[0].edits == found.edits
     names = {"a": 32, "b": 64, "c": 32}
-    (both,) = differ(
-        *({key: table[:rows] for key, rows in names.items()} for table in (TABLE, woven(sin, cos)))
-    ).explanations
+    stacked = [{key: table[:rows] for key, rows in names.items()} for table in (TABLE, woven(sin, cos))]
+    (both,) = differ(*stacked).explanations
     assert (both.edits, both.tensors) == (found.edits, ("a", "b", "c"))
     prefixed = [{"x.cos": one, "x.sin": other, "y": COS[:9]} for one, other in ((COS, SIN), (cos, sin))]
     (both,) = differ(*prefixed).explanations

@@ -19,6 +19,7 @@ MODELS += " llama-3.1-8b gpt-neox-20b gpt-oss-20b deepseek-v3"
 BARE = {"model_type": "llava", "text_config": {"model_type": "llama", "max_position_embeddings": 4096}}  # no base
 NESTED = "bare qwen3-vl-2b devstral-small-2-24b qwen2.5-vl-7b gemma-3-4b ministral-3-3b voxtral-mini-3b"
 LENGTH = 262144
+FULL, SLIDING = "full_attention", "sliding_attention"
 EXTENDED = np.load(Path(__file__).parent / "data" / "extended.npz")
 
 
@@ -79,17 +80,9 @@ def test_extend_takes_what_the_makers_use() -> None:
         ("phi-2", "yarn", {"": ("yarn", 10000.0, 0.4)}),
         ("minimax-m2", "yarn", {"": ("yarn", 5e6, 0.5)}),
         ("phi-4-mini", "ntk", {"": ("default", 10000.0 * 64 ** (96 / 94), 0.75)}),
-        (
-            "gemma-3-12b",
-            "linear",
-            {"full_attention": ("linear", 1e6, None), "sliding_attention": ("default", 1e4, None)},
-        ),
-        ("olmo-3.1-32b", "yarn", {"full_attention": ("yarn", 5e5, None), "sliding_attention": ("default", 5e5, None)}),
-        (
-            "modernbert-base",
-            "yarn",
-            {"full_attention": ("yarn", 16e4, None), "sliding_attention": ("default", 1e4, None)},
-        ),
+        ("gemma-3-12b", "linear", {FULL: ("linear", 1e6, None), SLIDING: ("default", 1e4, None)}),
+        ("olmo-3.1-32b", "yarn", {FULL: ("yarn", 5e5, None), SLIDING: ("default", 5e5, None)}),
+        ("modernbert-base", "yarn", {FULL: ("yarn", 16e4, None), SLIDING: ("default", 1e4, None)}),
     ],
 )
 def test_extend_vllm_overrides_hold_all_that_they_replace(name: str, method: str, expected: dict[str, Any]) -> None:
@@ -129,9 +122,8 @@ def test_extend_settings_are_printed_where_the_config_has_its_own(name: str, met
     found = pecli.extend(config, 2**23, method)
     before = pecli.load_config(config).one(found.before.layer_type)
     read = pecli.load_config(pasted(config, found.config)).one(found.before.layer_type)
-    assert (
-        read.inverse_frequencies(2**23) == found.after.inverse_frequencies(2**23) != before.inverse_frequencies(2**23)
-    )
+    ours, after, given = (encoding.inverse_frequencies(2**23) for encoding in (read, found.after, before))
+    assert ours == after != given
     assert read.extra.get("mrope_section") == before.extra.get("mrope_section")
 
 

@@ -142,7 +142,9 @@ def write_gguf(path: Path, arch: str, tensors: Arrays, keys: dict[str, Any], kin
         add(f"{arch}.{name}", value)
     number = gguf.GGMLQuantizationType[kind]
     for name, array in tensors.items():
-        if array.ndim == 1 or name.endswith("bias") or kind == "F32":
+        if array.dtype == np.uint8:
+            writer.add_tensor(name, array, raw_dtype=gguf.GGMLQuantizationType.IQ4_XS)
+        elif array.ndim == 1 or name.endswith("bias") or kind == "F32":
             writer.add_tensor(name, array)
         elif kind == "F16":
             writer.add_tensor(name, array.astype(np.float16))
@@ -298,7 +300,6 @@ def test_mistakes_are_named(made: Made, tmp_path: Path, model: str, number: int,
     [
         ({"block_count": 4}, "B: layers 3 → 4 (block_count)"),
         ({"block_count": 4, "nextn_predict_layers": 1}, ""),
-        ({"context_length": 1048576}, "B: context 131,072 → 1,048,576 (context_length)"),
         ({"attention.max_alibi_bias": 8.0}, "B: no rotary encoding"),
         ({"block_count": None}, "B: block_count is missing"),
         ({"context_length": None}, "B: context_length is missing"),
@@ -367,17 +368,8 @@ def test_departures_take_one_line(made: Made, tmp_path: Path, pattern: str, chan
 
 def test_types_that_are_not_read_are_named_and_not_missing(made: Made, tmp_path: Path) -> None:
     tensors, keys = converted("qwen2", weights("qwen2"))
-    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "qwen2")
-    for name, value in keys.items():
-        (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(f"qwen2.{name}", value)
-    kind = gguf.GGMLQuantizationType.IQ4_XS
-    for name, array in tensors.items():
-        packed = "ffn_up" in name
-        writer.add_tensor(name, np.zeros((256, 136), np.uint8) if packed else array, raw_dtype=kind if packed else None)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    packed = {name: np.zeros((256, 136), np.uint8) for name in tensors if "ffn_up" in name}
+    write_gguf(tmp_path / "model.gguf", "qwen2", tensors | packed, keys, "F32")
     found = pecli.diff(made("qwen2"), tmp_path / "model.gguf")
     assert (found.passed, found.diagnosis) == (True, ())
     assert "blk.0.ffn_up.weight (IQ4_XS), blk.1.ffn_up" in found.weak[0]
@@ -543,9 +535,8 @@ def test_how_many_steps_an_element_of_q8_0_may_be_off(made: Made, tmp_path: Path
     block = int(scales.argmax())
     original = weights("qwen2")
     place = block * 32 + int(np.abs(tensors[name][7, block * 32 : block * 32 + 32]).argmin())
-    exact = gguf.dequantize(
-        gguf.quantize(tensors[name][7:8], gguf.GGMLQuantizationType.Q8_0), gguf.GGMLQuantizationType.Q8_0
-    )
+    kind = gguf.GGMLQuantizationType.Q8_0
+    exact = gguf.dequantize(gguf.quantize(tensors[name][7:8], kind), kind)
     original["model.layers.1.mlp.up_proj.weight"][7, place] = exact[0, place] + steps * np.float16(scales[block])
     write_hugging_face(tmp_path / "hf", "qwen2", original)
     write_gguf(tmp_path / "model.gguf", "qwen2", tensors, keys, "Q8_0")

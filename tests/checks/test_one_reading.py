@@ -213,9 +213,8 @@ def test_a_row_that_is_missing_is_no_copy_where_all_rows_are_the_same() -> None:
 
 @pytest.mark.parametrize(("change", "layout"), [(np.copy, "compact"), (halves, "halves"), (interleaved, "interleaved")])
 def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], layout: str) -> None:
-    right, other, four = (
-        np.concatenate([change(cos), change(sin)]) for cos, sin in ((COS, SIN), OTHERS, (COS, SIN.round(4)))
-    )
+    pairs = ((COS, SIN), OTHERS, (COS, SIN.round(4)))
+    right, other, four = (np.concatenate([change(cos), change(sin)]) for cos, sin in pairs)
     model = pecli.load_config(CONFIG)
     meant = {"layout": "interleaved"} if layout == "interleaved" else {}
     for found in (pecli.verify(right, ROPE), pecli.verify(right, model, **meant)):

@@ -25,9 +25,7 @@ def broken(*words: object, **values: object) -> None:
 
 
 @pytest.mark.parametrize("debug", ["", "1"])
-def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_that_is_asked_for(
-    pecli_cli, monkeypatch, debug
-) -> None:
+def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(pecli_cli, monkeypatch, debug) -> None:
     monkeypatch.setattr("pecli.views.preview.show", broken)
     monkeypatch.setenv("PECLI_DEBUG", debug)
     outcome = pecli_cli(*SMALL)

@@ -97,10 +97,8 @@ def test_a_file_without_an_essential_tensor_fails(pecli_cli) -> None:
     for names, code in codes.items():
         np.savez("t.npz", **{name: tables[name] for name in names})
         assert pecli_cli(*ROPE, "--verify", "t.npz").code == code
-        missing = [
-            text for text in pecli_cli(*ROPE, "--verify", "t.npz", "--json").json["diagnosis"] if "missing" in text
-        ]
-        assert bool(missing) == (code == 1)
+        diagnosis = pecli_cli(*ROPE, "--verify", "t.npz", "--json").json["diagnosis"]
+        assert any("missing" in text for text in diagnosis) == (code == 1)
 
 
 def test_the_ulps_shown_are_those_of_the_element_shown(pecli_cli) -> None:

@@ -23,9 +23,7 @@ def test_a_table_that_carries_its_runtime(pecli_cli) -> None:
     assert pecli_cli("verify", path, *model, "--runtime", "llama.cpp").code == 0
     assert pecli_cli("verify", path, *model, "--runtime", "vllm", "--atol", "1e-5").code == 1
     assert pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "--verify", path).code == 0
-    Path("pecli.toml").write_text(
-        '[[check]]\nfile = "rope.safetensors"\nconfig = "config.json"\nruntime = "llama.cpp"\n'
-    )
+    Path("pecli.toml").write_text(f'[[check]]\nfile = "{path}"\nconfig = "config.json"\nruntime = "llama.cpp"\n')
     assert pecli_cli("verify", "pecli.toml").code == 0
 
 

@@ -32,13 +32,11 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize(
-    "computed", [{"recipe": "bfloat16-phases"}, {"runtime": "llama.cpp"}, {"runtime": "mlx-lm"}, {}]
-)
+@pytest.mark.parametrize("way", [{"recipe": "bfloat16-phases"}, {"runtime": "llama.cpp"}, {"runtime": "mlx-lm"}, {}])
 @pytest.mark.parametrize("layout", ["compact", "halves", "interleaved"])
-def test_rows_in_any_order(layout: str, computed: dict[str, str]) -> None:
-    offset = 0 if "runtime" in computed else 5
-    rope = Rope(300, 16, partial_rotary_factor=0.5, offset=offset, layout=layout, dtype="float16", **computed)
+def test_rows_in_any_order(layout: str, way: dict[str, str]) -> None:
+    offset = 0 if "runtime" in way else 5
+    rope = Rope(300, 16, partial_rotary_factor=0.5, offset=offset, layout=layout, dtype="float16", **way)
     rows = np.array([299, 3, 4, 5, 0, 3, 128])
     for table in rope.tensors()[:2]:
         assert table.read(9, 9).size == 0

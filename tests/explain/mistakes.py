@@ -182,9 +182,7 @@ def storages(rng: np.random.Generator) -> dict[str, Callable[[np.ndarray], np.nd
         return np.where(np.isfinite(table) & (np.abs(table) < 1e8), np.rint(table / unit) * unit, table)
 
     return {
-        "float32": dtype("float32"),
-        "float16": dtype("float16"),
-        "bfloat16": dtype("bfloat16"),
+        **{name: dtype(name) for name in ("float32", "float16", "bfloat16")},
         "6 decimals": lambda table: np.round(table, 6),
         "4 decimals": lambda table: np.round(table, 4),
         "int8 steps": steps,

@@ -59,9 +59,7 @@ def is_read(path: str) -> bool:
     return False
 
 
-def refusals(
-    good: bytes, path: str, step: int, others: Callable[[int], Iterable[int]] = lambda byte: [byte ^ 1]
-) -> int:
+def refusals(good: bytes, path: str, step: int, others: Callable[[int], Iterable[int]] = lambda old: [old ^ 1]) -> int:
     """How many files of which one byte is another are refused."""
     refused = 0
     for place in range(0, len(good), step):

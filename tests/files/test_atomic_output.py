@@ -200,3 +200,13 @@ def test_too_few_descriptors_are_one_line(folder: Path, process: Callable[..., A
         done = process(*write, preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
         assert (done.returncode, done.stderr.count(b"\n")) in ((0, 0), (3, 1)), done
         assert done.returncode == 0 or b"too many files are open" in done.stderr
+
+
+def test_a_pipe_that_does_not_block_is_waited_for() -> None:
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    with open(read_end, "rb") as reader, ThreadPoolExecutor() as pool:
+        received = pool.submit(reader.read)
+        with open(write_end, "wb"):
+            put(f"/dev/fd/{write_end}", bytes(500000))
+        assert received.result() == bytes(500000)

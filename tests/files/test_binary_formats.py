@@ -31,9 +31,7 @@ def same(found: Arrays, expected: Arrays) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_others_read_what_is_written(
-    folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object], kind: str
-) -> None:
+def test_others_read_what_is_written(folder: Path, arrays: Arrays, tables: list[Table], spec: dict, kind: str) -> None:
     save_tables(f"a.{kind}", tables, spec)
     if kind == "npz":
         with np.load("a.npz", allow_pickle=False) as loaded:
@@ -175,9 +173,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("suffix", "tables", "problem"), REFUSED, ids=[row[2] for row in REFUSED])
-def test_refusals_come_before_the_output_is_touched(
-    folder: Path, suffix: str, tables: list[Table], problem: str
-) -> None:
+def test_refusals_leave_the_output_untouched(folder: Path, suffix: str, tables: list[Table], problem: str) -> None:
     Path("a" + suffix).write_bytes(b"old")
     with pytest.raises(ParameterError, match=problem):
         save_tables("a" + suffix, tables, None)

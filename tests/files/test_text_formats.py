@@ -60,9 +60,7 @@ def significant(numeral: str) -> str:
     return numeral.partition("e")[0].replace(".", "").strip("-0")
 
 
-def test_json_reads_back_as_the_same_lists(
-    folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]
-) -> None:
+def test_json_reads_back_as_the_same_lists(folder: Path, arrays: Arrays, tables: list[Table], spec: dict) -> None:
     save_tables("a.json", tables, spec)
     loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
     assert loaded["pecli"] == spec
@@ -101,21 +99,18 @@ def header_tables() -> list[Table]:
 def test_the_header_holds_the_very_bits(folder: Path, spec: dict[str, object]) -> None:
     tables = header_tables()
     save_tables("a.h", tables, {**spec, "scheme": "learned-init"})
-    dumps = "".join(
-        f"fwrite(&learned_init_{table.name}, sizeof learned_init_{table.name}, 1, stdout);" for table in tables
-    )
-    Path("a.c").write_text(
-        f'#include <stdio.h>\n#include "a.h"\n#include "a.h"\nint main(void) {{ {dumps} return 0; }}\n'
-    )
+    names = [f"learned_init_{table.name}" for table in tables]
+    dumps = "".join(f"fwrite(&{name}, sizeof {name}, 1, stdout);" for name in names)
+    includes = '#include <stdio.h>\n#include "a.h"\n#include "a.h"\n'
+    Path("a.c").write_text(f"{includes}int main(void) {{ {dumps} return 0; }}\n")
     subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "a.c", "-o", "a"], check=True)
     found = subprocess.run(["./a"], check=True, capture_output=True).stdout
     expected = [table.array() for table in tables]
     expected[0][0, 2] = np.frombuffer(found, np.float64, 8)[2]  # which NaN it is, the compiler decides
     assert found == b"".join(array.tobytes() for array in expected)
     if shutil.which("c++"):
-        subprocess.run(
-            ["c++", "-std=c++17", "-x", "c++-header", "-Wall", "-Werror", "-fsyntax-only", "a.h"], check=True
-        )
+        options = ("-std=c++17", "-x", "c++-header", "-Wall", "-Werror", "-fsyntax-only")
+        subprocess.run(["c++", *options, "a.h"], check=True)
 
 
 def test_the_header_names_what_it_holds(folder: Path, spec: dict[str, object]) -> None:

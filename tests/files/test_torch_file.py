@@ -183,9 +183,7 @@ def nested() -> dict[str, bytes]:
             found |= rows
     for harmless in ("alone", "argument"):  # the state of an OrderedDict is left alone
         del found[f"BUILD nested 101 times, {harmless}"]
-    doubled = b"".join(
-        b"h" + bytes([level]) + b"h" + bytes([level]) + b"\x86q" + bytes([level + 1]) for level in range(60)
-    )
+    doubled = b"".join(b"h%ch%c\x86q%c" % (level, level, level + 1) for level in range(60))
     found["a key that takes for ever to hash"] = b"\x80\x02}N)q\x00" + doubled + b"Ns."
     found["state of a storage"] = tensor().replace(b"tQ", b"tQ}b")
     found["state of a class"] = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}" + text("call") + b"Ns\x86b."

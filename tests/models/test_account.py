@@ -59,11 +59,9 @@ def test_no_key_about_positions_is_passed_over_in_silence(step: int) -> None:
         }
         changes = {name: change for name, change in changes.items() if name not in config}
         for section in ("rope_scaling", "rope_parameters"):
-            settings = config.get(section)
-            names = _WITHIN.split() if settings and "full_attention" not in settings else []
-            changes |= {
-                f"{section}.{name}": {section: {**settings, name: 0.4375}} for name in names if name not in settings
-            }
+            given = config.get(section)
+            names = _WITHIN.split() if given and "full_attention" not in given else []
+            changes |= {f"{section}.{name}": {section: {**given, name: 0.4375}} for name in names if name not in given}
         for name, change in changes.items():
             after, said = answer({**config, **change})
             if after == before and name.rpartition(".")[2] not in said:

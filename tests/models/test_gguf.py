@@ -112,9 +112,8 @@ def test_doubts_are_told(tmp_path: Path) -> None:
     assert base.endswith("rope.freq_base is missing: llama.cpp then takes 10000")
     assert not load_model(gguf(tmp_path / "m.gguf", "llama", {**SIZES, "context_length": 16383})).warnings
     (lost,) = load_model(gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1)).warnings
-    assert lost.endswith(
-        "are those of Llama 3.1, but its scaling (llama3, factor 8) is not given: rope_freqs.weight may have been lost"
-    )
+    assert "are those of Llama 3.1, but its scaling (llama3, factor 8) is not given" in lost
+    assert lost.endswith("rope_freqs.weight may have been lost")
     unscaled = {**QWEN, "context_length": 32768}
     (short,) = load_model(gguf(tmp_path / "m.gguf", "qwen2", unscaled)).warnings
     assert "32768 positions make 131072, but the model says 32768 (context_length)" in short
@@ -139,9 +138,8 @@ def llama3_factors(factor: float) -> list[float]:
 
 def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, pecli_cli) -> None:
     (tmp_path / "right").mkdir()
-    right = gguf(
-        tmp_path / "right/r.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(8.0), "token_embd.weight": [0.5]}
-    )
+    tensors = {FREQS: llama3_factors(8.0), "token_embd.weight": [0.5]}
+    right = gguf(tmp_path / "right/r.gguf", "llama", LLAMA_3_1, tensors)
     wrong = gguf(tmp_path / "w.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(32.0)})
     for words in ((right, "--config", "llama-3.1-8b"), (f"{right}:{FREQS}", "--model", "llama-3.1-8b")):
         assert pecli_cli("verify", *words).code == 0

@@ -153,9 +153,8 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
     for shape, heads in (((DIM,), 1), ((HEADS * DIM,), HEADS), ((HEADS, DIM), HEADS)):
         weight = RNG.standard_normal(shape)
         layout = Heads(HEADS, KV, DIM)
-        assert np.array_equal(
-            moved("a.q_norm.weight", weight, layout), by_hand(weight.reshape(-1), heads).reshape(shape)
-        )
+        expected = by_hand(weight.reshape(-1), heads).reshape(shape)
+        assert np.array_equal(moved("a.q_norm.weight", weight, layout), expected)
 
 
 @pytest.mark.parametrize("shape", [(DIM,), (KV * DIM,), (KV, DIM)])

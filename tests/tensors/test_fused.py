@@ -42,10 +42,8 @@ def grouped(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def blocks(kv: int) -> QK:
     """Phi-3, ChatGLM: all queries, all keys, all values."""
-    return lambda rows: (
-        rows[: HEADS * DIM].reshape(HEADS, DIM, -1),
-        rows[HEADS * DIM : (HEADS + kv) * DIM].reshape(kv, DIM, -1),
-    )
+    keys = slice(HEADS * DIM, (HEADS + kv) * DIM)
+    return lambda rows: (rows[: HEADS * DIM].reshape(HEADS, DIM, -1), rows[keys].reshape(kv, DIM, -1))
 
 
 def shards(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -261,10 +259,8 @@ def test_a_check_says_whose_heads_it_proves(pecli_cli, model) -> None:
     model(FAMILIES["llama"])
     done = pecli_cli(*PAIRS, "--check", "--heads", 8)
     assert (done.code, "8 heads of 4, 4 kv heads" in done.out) == (0, True)
-    assert (
-        "proved for 1 layer with the 8 heads given on the command line, which no model confirms, if the input"
-        in done.out
-    )
+    proved = "proved for 1 layer with the 8 heads given on the command line, which no model confirms, if the input"
+    assert proved in done.out
     assert pecli_cli(*PAIRS, "--check", "--heads", 8, "--json").json["assumed"]["model"] is None
     assert pecli_cli(*BY_MODEL, "--check", "--heads", 8).code == 2
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
@@ -282,15 +278,8 @@ REFUSED = [
     ("llama", "gptj", "", "(16, 32); config.json has 4 key heads of 8, that is 32 rows"),
     (TOWER, "llama", "", "--include is missing"),
     (QKV, None, "", "--kv-heads is missing; 'self_attn.qkv_proj.weight' (64, 3) holds q, k and v of 4 heads;"),
-    *(
-        (
-            {"self_attn.qkv_proj.weight": (rows, 3)},
-            None,
-            "--head-dim 8",
-            f"{rows} rows are not q, k and v of 4 heads of 8",
-        )
-        for rows in (50, 24, 8)
-    ),
+    *(({"self_attn.qkv_proj.weight": (rows, 3)}, None, "--head-dim 8",
+        f"{rows} rows are not q, k and v of 4 heads of 8") for rows in (50, 24, 8)),
     ({"a.kv_a_proj_with_mqa.weight": (16, 3)}, None, "--head-dim 4 --kv-heads 1",
         "keeps its rotary key in its last rows"),
 ]  # fmt: skip
@@ -323,9 +312,8 @@ def test_latent_attention(pecli_cli, model) -> None:
     """DeepSeek: the last rows of every query head, and of the compressed keys, which all heads share."""
     ranks = {"q_lora_rank": 10, "kv_lora_rank": 12, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 6}
     names = {"q_a_proj": 10, "q_b_proj": HEADS * 10, "kv_a_proj_with_mqa": 16}
-    old = model(
-        Family(sizes(model_type="deepseek_v3", **ranks), 4, {f"{LLAMA}.{n}.weight": k for n, k in names.items()})
-    )
+    tensors = {f"{LLAMA}.{name}.weight": rows for name, rows in names.items()}
+    old = model(Family(sizes(model_type="deepseek_v3", **ranks), 4, tensors))
     words = ("convert", "model.safetensors", "--from", "deepseek", "--to", "halves", "--config", "config.json")
     done = pecli_cli(*words, "--check", "-o", "out.safetensors")
     assert (done.code, done.err) == (0, "")

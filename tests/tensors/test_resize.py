@@ -33,9 +33,7 @@ def test_a_grid_is_rows_by_columns() -> None:
 
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize(("grid", "to"), [((4, 4), (6, 5)), ((16, 1), (37, 1)), ((16, 1), (3, 1)), ((2, 8), (9, 2))])
-def test_blocks_may_be_cut_anyhow(
-    grid: tuple[int, int], to: tuple[int, int], antialias: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_may_be_cut_anyhow(grid: tuple[int, int], to: tuple[int, int], antialias: bool, monkeypatch) -> None:
     given = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
     whole = resize(TABLE, to, **given)
     for elements in (1, 30, 200):

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import ml_dtypes
 import numpy as np
 import pytest
 from flint import arb
@@ -13,19 +12,15 @@ from pecli.engine.schemes.rope import Rope
 from pecli.tensors.apply import RowPositions, RowRotation
 from pecli.tensors.inputs import Input
 from tests import oracle
-from tests.oracle import bits, rational, rounded
+from tests.oracle import DTYPES, bits, rational, rounded
+from tests.tensors.test_apply import random
 
-DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64}
 LAYOUTS = ("halves", "interleaved", "deepseek")
 
 
 def turned(x: np.ndarray, rope: Rope, offset: int = 0, ids=None, **options) -> np.ndarray:
     rows = RowPositions(offset, None if ids is None else np.asarray(ids, np.int64))
     return RowRotation(rope, rows, **options).apply(Input(x, "x of a test"))
-
-
-def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def channels(pair: int, dim: int, layout: str) -> tuple[int, int]:

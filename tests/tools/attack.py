@@ -109,9 +109,7 @@ MODELS = (
     Waves(96, 10000.0, {"type": "linear", "factor": 2.0}),
 )  # fmt: skip
 """Shapes and settings of public models."""
-SUBJECTS: tuple[Any, ...] = (
-    *MODELS, Sinusoids(64, 10000.0), Sinusoids(128, 10000.0), Biases(8), Biases(12), Biases(6),
-)  # fmt: skip
+SUBJECTS = (*MODELS, Sinusoids(64, 10000.0), Sinusoids(128, 10000.0), Biases(8), Biases(12), Biases(6))
 
 
 @dataclass(frozen=True)

@@ -36,21 +36,10 @@ _MORE = """
     num_position_embeddings max_target_positions max_speech_positions max_text_positions pad_token_id
     no_rope_layer_interval compress_rope_theta attn_temperature_tuning floor_scale attn_scale
 """
-KEYS = {
-    *layer_types.SIZES,
-    *layer_types.WIDTHS,
-    *layer_types.HEADS,
-    *LENGTHS,
-    *non_rotary.ROWS,
-    *_MORE.split(),
-    *(
-        key
-        for rows in stored("class_tables.json").values()
-        for row in rows
-        if len(row) == 4
-        for key in (row[1], row[3])
-    ),
-} - {"", "embedding_dim"}  # which is that of what a class makes, and not its width
+KEYS = {*layer_types.SIZES, *layer_types.WIDTHS, *layer_types.HEADS, *LENGTHS, *non_rotary.ROWS, *_MORE.split()}
+for table in (row for rows in stored("class_tables.json").values() for row in rows if len(row) == 4):
+    KEYS |= {table[1], table[3]}
+KEYS -= {"", "embedding_dim"}  # which is that of what a class makes, and not its width
 _GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
 NOT_FIELDS = {"zamba2": {"attention_head_dim": 160}, **{name: {"global_head_dim": 512} for name in _GEMMAS}}
 """Defaults that a class has in its code."""

@@ -356,9 +356,8 @@ def torch_views() -> None:
     torch.save(views, TESTS / "files/data/torch_views.pt")
 
 
-MAKERS = (
-    golden_transformers, interpolate, rotated, styles, tiny_gguf, tiny_llama, torch_powers, torch_rope, torch_views,
-)  # fmt: skip
+MAKERS = (golden_transformers, interpolate, rotated, styles, tiny_gguf, tiny_llama)
+MAKERS += (torch_powers, torch_rope, torch_views)
 
 if __name__ == "__main__":
     for make in MAKERS:

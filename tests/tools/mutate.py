@@ -233,9 +233,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="pecli", help="mutate files whose path starts with this")
-    parser.add_argument(
-        "--wider", nargs="*", default=["tests"], help="what survivors of their own folder are tried with"
-    )
+    parser.add_argument("--wider", nargs="*", default=["tests"], help="what survivors of their folder are tried with")
     options = parser.parse_args()
     mutants = chosen(options.only, options.mutants, options.seed)
     tests: dict[str, Tests] = {}

@@ -127,12 +127,8 @@ def test_units_of_the_last_place_are_counted_up_to_a_million() -> None:
 
 
 EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
-OFF = Verification(
-    "b",
-    "rope",
-    (Comparison("cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5),),
-    diagnosis=("cos: matches if …",),
-)
+_DIFFERENT = Comparison("cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5)
+OFF = Verification("b", "rope", (_DIFFERENT,), diagnosis=("cos: matches if …",))
 SHAPE = Verification("c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),))
 _NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
 UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))

@@ -16,6 +16,7 @@ from pecli.engine.schemes.rope import Rope
 Positions = range | NDArray[np.int64]
 
 MAX_CACHED_BYTES = 1 << 27  #: bytes of factors that are kept; those of more positions are made anew for every block
+ALWAYS_CACHED_BYTES = 1 << 24  #: bytes up to which factors are kept however few of them are asked for
 MAX_PRECOMPUTED_BYTES = 1 << 30  #: bytes of the largest table that is made because a layer has a limit on positions
 _RUN = 256  #: positions in a row whose factors are products of two
 _CHUNK = 1 << 12  #: factors computed directly at once, so that intermediate arrays stay in the first-level cache
@@ -52,7 +53,7 @@ class RotationFactors:
             low, high = positions.start, positions.stop
         else:
             low, high = int(positions.min()), int(positions.max()) + 1
-        first, kept = self._covering(low, high)
+        first, kept = self._covering(low, high, len(positions))
         if not first <= low <= high <= first + len(kept):
             return self._made(positions)
         if isinstance(positions, range):
@@ -67,12 +68,13 @@ class RotationFactors:
             if self._keeps and not self._covers(low, high):
                 self._keep(range(low, high))
 
-    def _covering(self, low: int, high: int) -> tuple[int, NDArray[Any]]:
+    def _covering(self, low: int, high: int, count: int) -> tuple[int, NDArray[Any]]:
         """The first position of the table that is kept, and the table, grown to hold these positions unless that would
-        be too large."""
+        be too large, or much for so few of them."""
         with _GROWTH:
             most = MAX_CACHED_BYTES // self._row_bytes
-            if self._keeps and not self._covers(low, high) and high <= max(most, self._limit):
+            near = max(ALWAYS_CACHED_BYTES // self._row_bytes, 2 * len(self.kept), 4 * count)
+            if self._keeps and not self._covers(low, high) and high <= max(min(most, near), self._limit):
                 twice = min(most, 2 * len(self.kept))
                 self._keep(range(self._limit if high <= self._limit else max(high, twice)))
             return self.first, self.kept

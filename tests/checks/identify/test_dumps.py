@@ -2,6 +2,7 @@
 described by their distribution.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -23,10 +24,8 @@ def dumped(frequency: np.ndarray, rows: int, offset: int = 0, dtype: Any = np.fl
 
 def test_bfloat16_beyond_the_first_positions() -> None:
     (match,) = pecli.identify(dumped(powers(10000.0, 128), 512, 17, ml_dtypes.bfloat16)).matches
-    assert match.scheme in {
-        pecli.Rope(512, 128, offset=17, layout="halves", dtype="bfloat16", recipe=recipe)
-        for recipe in ("exact", "float32")
-    }
+    rope = pecli.Rope(512, 128, offset=17, layout="halves", dtype="bfloat16")
+    assert match.scheme in {rope, replace(rope, recipe="float32")}
 
 
 def test_llama3_and_yarn_are_told_from_few_rows() -> None:

@@ -104,10 +104,9 @@ NOISY = halves(MANY, COS, SIN)
 NOISY[0, 5] += 0.01 * queries(64, 128)
 LONG, HALF = queries(1, 2, 600, 128), ml_dtypes.bfloat16
 NARROW = LONG.astype(HALF)
-SHORT_SIDE, TURNS = np.split(NARROW, 2, axis=-1), [each.astype(HALF) for each in turns(600)]
-IN_BFLOAT16 = np.concatenate(
-    [SHORT_SIDE[0] * TURNS[0] - SHORT_SIDE[1] * TURNS[1], SHORT_SIDE[1] * TURNS[0] + SHORT_SIDE[0] * TURNS[1]], axis=-1
-)
+FIRST, SECOND = np.split(NARROW, 2, axis=-1)
+COSINES, SINES = (each.astype(HALF) for each in turns(600))
+IN_BFLOAT16 = np.concatenate([FIRST * COSINES - SECOND * SINES, SECOND * COSINES + FIRST * SINES], axis=-1)
 COARSE = SCALED.astype(HALF).astype(np.float64)
 PARTLY = {
     "frequencies in bfloat16": (LONG, halves(LONG, *turns(600, COARSE)), Recipe("bfloat16-inv-freq")),

@@ -26,10 +26,8 @@ def config(**more: Any) -> dict[str, Any]:
 
 
 QWEN2 = config(model_type="qwen2_vl", rope_scaling={"rope_type": "default", "mrope_section": [8, 12, 12]})
-QWEN3 = config(
-    model_type="qwen3_vl_text",
-    rope_scaling={"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True},
-)
+INTERLEAVED = {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True}
+QWEN3 = config(model_type="qwen3_vl_text", rope_scaling=INTERLEAVED)
 GPTJ = {"model_type": "gptj", "n_embd": HEADS * DIM, "n_head": HEADS, "rotary_dim": DIM, "n_positions": 4096}
 BLOCKED = np.repeat(np.arange(3), [8, 12, 12])
 BLOCKED3 = np.repeat(np.arange(3), [12, 10, 10])

@@ -174,9 +174,8 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     usual = scheme.tables()["pe"].tobytes()
     seen = []
     monkeypatch.setattr(cos_sin_tables, "_UNIT", 2.0**6)
-    monkeypatch.setattr(
-        cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or phases.round_waves(*args)
-    )
+    settle = phases.round_waves
+    monkeypatch.setattr(cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or settle(*args))
     assert scheme.tables()["pe"].tobytes() == usual
     assert sum(seen) > 90 * 14 * 0.9
 

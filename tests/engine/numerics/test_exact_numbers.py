@@ -185,9 +185,8 @@ def test_the_low_part_breaks_ties(dtype):
     for share in (0.0, 2.0**-52, -(2.0**-52), 0.49, -0.49):
         lo = np.spacing(hi) * share
         true = [Fraction(a) + Fraction(b) for a, b in zip(hi.tolist(), lo.tolist(), strict=True)]
-        np.testing.assert_array_equal(
-            bits(numerics.round_double_double(DoubleDouble(hi, lo), dtype)), oracle_bits(true, dtype)
-        )
+        found = numerics.round_double_double(DoubleDouble(hi, lo), dtype)
+        np.testing.assert_array_equal(bits(found), oracle_bits(true, dtype))
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

@@ -126,9 +126,8 @@ def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
         return np.array(np.divmod(np.arange(start, stop), 40))
 
     axes = [k % 2 for k in range(DIM // 2)]
-    made = AxisRotation(
-        lambda unit: Waves.of(frequencies, scale=unit), axes, Coordinates((rows, columns), 12000, index)
-    )
+    places = Coordinates((rows, columns), 12000, index)
+    made = AxisRotation(lambda unit: Waves.of(frequencies, scale=unit), axes, places)
     whole = np.empty((12000, DIM), np.float32)
     made.fill("sin,cos", 0, whole, "float32")
     part = np.empty((777, DIM), np.float32)

@@ -169,20 +169,17 @@ def test_tables_are_the_formulas() -> None:
 def test_specs_come_back_as_plain_data(scheme: Scheme) -> None:
     again = Scheme.from_spec(json.loads(json.dumps(scheme.spec())))
     assert again == scheme
-    assert [table.tobytes() for table in again.tables().values()] == [
-        table.tobytes() for table in scheme.tables().values()
-    ]
+    made, expected = ([table.tobytes() for table in each.tables().values()] for each in (again, scheme))
+    assert made == expected
     whole = scheme.tensors()[0].array().tobytes()
     assert b"".join(block.tobytes() for block in scheme.blocks(rows=2)) == whole
 
 
-@pytest.mark.parametrize(
-    "scheme", [Sinusoidal(grid=(5, 7), dim=32, style="mae"), Rope(grid=(5, 7), dim=32, style="eva")]
-)
-def test_float32_recipes_differ_by_float32(scheme: Scheme) -> None:
+@pytest.mark.parametrize(("kind", "style"), [(Sinusoidal, "mae"), (Rope, "eva")])
+def test_float32_recipes_differ_by_float32(kind: type[Scheme], style: str) -> None:
     """Angles of up to 6 radians in float32 are off by less than 6 · 2^-23."""
-    exact = scheme.tables()
-    rough = type(scheme)(**{**scheme.spec()["parameters"], "recipe": "float32"}).tables()
+    recipes = ("exact", "float32")
+    exact, rough = (kind(grid=(5, 7), dim=32, style=style, recipe=recipe).tables() for recipe in recipes)
     for name in exact.keys() - {"inv_freq", "axis"}:
         off = np.abs(exact[name] - rough[name]).max()
         assert 0 < off < 1e-6
@@ -190,10 +187,9 @@ def test_float32_recipes_differ_by_float32(scheme: Scheme) -> None:
 
 def test_given_integers_are_rows_of_the_range() -> None:
     places = [7, 3, 3, 1000, 0, 12]
+    given, whole = Rope(positions=places, dim=16).tables(), Rope(1001, 16).tables()
     for name in ("cos", "sin"):
-        np.testing.assert_array_equal(
-            Rope(positions=places, dim=16).tables()[name], Rope(1001, 16).tables()[name][places]
-        )
+        np.testing.assert_array_equal(given[name], whole[name][places])
     table = Sinusoidal(1001, 9, padding_idx=3).tables()["pe"]
     np.testing.assert_array_equal(Sinusoidal(positions=places, dim=9, padding_idx=3).tables()["pe"], table[places])
 
@@ -203,10 +199,9 @@ def test_scalings_go_on_at_given_positions() -> None:
     dynamic = {"scaling": "dynamic", "factor": 4.0, "max_position_embeddings": 32}
     yarn = {"scaling": "yarn", "factor": 8.0, "original_max_position_embeddings": 64}
     for scaling in (dynamic, yarn):
-        found, whole = (
-            Rope(dim=16, **rows, **scaling).tables() for rows in ({"positions": [0, 5, 99]}, {"seq_len": 100})
-        )
-        np.testing.assert_array_equal(found["sin"], whole["sin"][[0, 5, 99]])
+        sines = Rope(100, 16, **scaling).tables()["sin"]
+        given = Rope(positions=[0, 5, 99], dim=16, **scaling).tables()
+        np.testing.assert_array_equal(given["sin"], sines[[0, 5, 99]])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -228,9 +223,8 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
     order = np.arange(points).reshape(-1, height, width).swapaxes(1, 2).reshape(-1) + first
     rows = np.r_[np.arange(first), order, np.arange(first + points, kept + points)]
     spec = scheme_of(name, grid=(*time, width, height))
-    result = pecli.verify(
-        {tensor: table[rows] for tensor, table in tables_of(name).items()}, spec, atol=IN_FLOAT32.get(name, 1e-4)
-    )
+    exchanged = {tensor: table[rows] for tensor, table in tables_of(name).items()}
+    result = pecli.verify(exchanged, spec, atol=IN_FLOAT32.get(name, 1e-4))
     assert not result
     known = {"glm-image": "style is sam2", "positional-encodings-2d": "style is mae"}  # whose axes are w and h
     known |= {"torchtune": "rows are in another order", "sam2": "style is eva"}  # square tiles; h and w
@@ -260,7 +254,6 @@ def test_grids_with_axes_need_no_style() -> None:
 
 def test_channels_beyond_the_dim_are_cut() -> None:
     """positional-encodings 6.0.3 with 3 axes has 12 channels for each where dim is 32."""
-    tables = {
-        dim: Sinusoidal(grid=(2, 3, 2), dim=dim, style="positional-encodings-3d").tables()["pe"] for dim in (31, 36)
-    }
-    np.testing.assert_array_equal(tables[31], tables[36][:, :31])
+    common = {"grid": (2, 3, 2), "style": "positional-encodings-3d"}
+    cut, whole = (Sinusoidal(dim=dim, **common).tables()["pe"] for dim in (31, 36))
+    np.testing.assert_array_equal(cut, whole[:, :31])

@@ -36,9 +36,8 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
     again = Scheme.from_spec(json.loads(text))
     assert again == scheme == type(scheme).from_spec(scheme.spec())
     assert (type(again), hash(again), json.dumps(again.spec(), sort_keys=True)) == (type(scheme), hash(scheme), text)
-    assert [table.tobytes() for table in again.tables().values()] == [
-        table.tobytes() for table in scheme.tables().values()
-    ]
+    made, expected = ([table.tobytes() for table in each.tables().values()] for each in (again, scheme))
+    assert made == expected
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -60,9 +59,8 @@ def test_exact_goes_without_saying(name):
     exact = scheme_named(name)(**SMALL[name])
     spec = exact.spec()
     assert "recipe" not in spec["parameters"]
-    assert Scheme.from_spec(spec) == Scheme.from_spec(
-        {"scheme": name, "parameters": {**spec["parameters"], "recipe": "exact"}}
-    )
+    said = {"scheme": name, "parameters": {**spec["parameters"], "recipe": "exact"}}
+    assert Scheme.from_spec(spec) == Scheme.from_spec(said)
     other = dataclasses.replace(exact, recipe="float32")
     assert other.spec()["parameters"]["recipe"] == "float32"
     assert Scheme.from_spec(json.loads(json.dumps(other.spec()))) == other != exact

@@ -34,9 +34,7 @@ X = np.arange(50.0)
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.sample(12)
-def test_every_text_is_inside_the_figure_and_apart_from_the_others(
-    name: str, kind: str, beside: bool, size: tuple[float, float] | None
-) -> None:
+def test_texts_are_inside_and_apart(name: str, kind: str, beside: bool, size: tuple[float, float] | None) -> None:
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
     picture = made(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
@@ -130,9 +128,8 @@ def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
     figure = render(Picture("", [Chart("", lines, log_y=log)]))
     assert_readable(figure)
     (axes,) = figure.axes
-    places = {
-        text.get_text(): axes.transAxes.inverted().transform(text.get_window_extent())[:, 1] for text in axes.texts
-    }
+    upright = axes.transAxes.inverted()
+    places = {text.get_text(): upright.transform(text.get_window_extent())[:, 1] for text in axes.texts}
     middles = {name: float(place.mean()) for name, place in places.items()}
     assert [*dict(sorted(middles.items(), key=lambda each: each[1]))] == ["low", "gone", "next to it", "high"]
     for name in ("low", "gone"):  # whose neighbours are far

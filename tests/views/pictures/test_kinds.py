@@ -181,9 +181,8 @@ def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -
 
 
 def test_rows_before_the_grid_are_left_out() -> None:
-    plain, shifted = (
-        made("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=keep)).panels[0].values for keep in (0, 1)
-    )
+    schemes = (pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=keep) for keep in (0, 1))
+    plain, shifted = (made("patch", scheme).panels[0].values for scheme in schemes)
     np.testing.assert_array_equal(plain, shifted)
 
 
@@ -257,12 +256,9 @@ def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> Non
     assert both[0].ends == both[1].ends == (min(panel.values.min() for panel in both), 1.0)
 
 
-@pytest.mark.parametrize(
-    ("model", "label"),
-    [("whisper-tiny", "whisper-tiny encoder"), ("t5-small", "t5-small decoder"), ("mpt-7b", "mpt-7b")],
-)
-def test_models_without_rope_are_drawn_with_what_they_have(pecli_cli, model: str, label: str) -> None:
-    assert label in pecli_cli("plot", model).out
+@pytest.mark.parametrize("label", ["whisper-tiny encoder", "t5-small decoder", "mpt-7b"])
+def test_models_without_rope_are_drawn_with_what_they_have(pecli_cli, label: str) -> None:
+    assert label in pecli_cli("plot", label.split()[0]).out
     refused = pecli_cli("plot", "bert-base")
     assert (refused.code, "learned" in refused.err) == (2, True)
 
