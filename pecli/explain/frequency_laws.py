@@ -140,7 +140,7 @@ class Fit:
         return replace(self, cost=self.cost + more, open=said or self.open)
 
 
-FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0, 2.5, 3.0)
 _OF_LENGTHS = (64.0, 2.0**22, LENGTHS)
 SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
     "base": (1.5, 1e12, BASES),

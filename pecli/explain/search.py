@@ -369,8 +369,8 @@ RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] =
     (recognise_bias, True),
     (recognise_frequencies, True),
     (recipes.recognise_narrow, False),
-    (recognise_grid, False),
     (recognise_waves, False),
+    (recognise_grid, False),
     (recognise_positions, False),
 )
 """Each with whether it looks at one tensor alone; the first that finds something counts."""
