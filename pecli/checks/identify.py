@@ -216,11 +216,15 @@ def _merged(matches: Iterable[Match]) -> list[Match]:
     for match in matches:
         for number, other in enumerate(merged):
             alike = other.scheme.name == match.scheme.name and not {*other.tensors} & {*match.tensors}
-            alike = alike and not (other.is_half and match.is_half)
+            halves = other.is_half and match.is_half
+            layouts = {getattr(each.scheme, "layout", "") for each in (other, match)}
+            alike = alike and not (halves and len(layouts) > 1)
             if alike and not any(parameter_edits(other.scheme, match.scheme, _PLACES)):
                 main = max(other, match, key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)))
                 error = max(match.max_abs_error, other.max_abs_error)
-                merged[number] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=error)
+                edits = tuple(edit for edit in main.edits if not (halves and isinstance(edit, Layout)))
+                names = (*other.tensors, *match.tensors)
+                merged[number] = replace(main, tensors=names, max_abs_error=error, edits=edits)
                 break
         else:
             merged.append(match)
