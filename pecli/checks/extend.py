@@ -135,9 +135,8 @@ class Extension:
             "ntk": f"--rope-scaling none --rope-freq-base {self.theta:.12g}",
         }.get(self.method)
         command = f"llama-server -m MODEL.gguf -c {self.to} {flags}"
-        if tensor := FACTOR_TENSORS.get(own := self.before.parameters["scaling"]):
-            kept = f"a .gguf made before keeps its {own} factors in {tensor}, whatever the flags of llama-server say"
-            command = f"convert_hf_to_gguf.py again, with this config.json: {kept}"
+        if self.before.parameters["scaling"] in FACTOR_TENSORS:  # which no flag changes
+            command = f"convert_hf_to_gguf.py FOLDER --outfile MODEL.gguf && llama-server -m MODEL.gguf -c {self.to}"
         return {"vllm": vllm, **({"llama.cpp": command} if flags else {})}
 
     @property
@@ -222,6 +221,8 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     after = _stretched(encoding, chosen, original, length / original)
     measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
     if own in FACTOR_TENSORS:
+        kept = f"a .gguf keeps the {own} factors in {FACTOR_TENSORS[own]}, whatever the flags of llama-server say"
+        notes.append(f"{kept}: convert the model again, with this config.json in its folder")
         said = {"llama.cpp": ("of a .gguf that is converted again",)}
         measured = tuple(replace(each, notes=(*each.notes, *said.get(each.runtime, ()))) for each in measured)
     others = tuple(each for each in found.ropes() if each.part == encoding.part and each is not encoding)

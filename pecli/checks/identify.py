@@ -62,7 +62,7 @@ class Match:
     @property
     def is_half(self) -> bool:
         """Whether it explains cosines or sines, and the others are to be found elsewhere."""
-        return any(isinstance(edit, Layout) and edit.found.endswith(" alone") for edit in self.edits)
+        return any(map(_is_alone, self.edits))
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
@@ -209,6 +209,10 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
     return Match(scheme, residual, found.tensors, tuple(edits), found.open, tuple(runtimes))
 
 
+def _is_alone(edit: Edit) -> bool:
+    return isinstance(edit, Layout) and edit.found.endswith(" alone")
+
+
 def _merged(matches: Iterable[Match]) -> list[Match]:
     """Matches that differ by rows and layout alone made into one: frequencies belong to their table, as slopes do;
     cosines and sines that are not two parts of one table stay apart."""
@@ -222,7 +226,7 @@ def _merged(matches: Iterable[Match]) -> list[Match]:
             if alike and not any(parameter_edits(other.scheme, match.scheme, _PLACES)):
                 main = max(other, match, key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)))
                 error = max(match.max_abs_error, other.max_abs_error)
-                edits = tuple(edit for edit in main.edits if not (halves and isinstance(edit, Layout)))
+                edits = tuple(edit for edit in main.edits if not (halves and _is_alone(edit)))
                 names = (*other.tensors, *match.tensors)
                 merged[number] = replace(main, tensors=names, max_abs_error=error, edits=edits)
                 break

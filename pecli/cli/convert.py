@@ -128,7 +128,7 @@ def _save(
 
         changed = {name: made.table(name) for name in made.moves}
         assert file.contents is not None
-        write_file(path, prepare_copy(file.contents, file.tensors, changed), on_block)
+        write_file(path, prepare_copy(file.contents, file.tensors, changed), len(file.contents.data), on_block)
         return
     texts = {name: text for name, text in file.metadata.items() if name != KEY}
     spec = None if is_changed else carried_spec(file.path, file.metadata)

@@ -190,7 +190,7 @@ class Located:
             yield Explanation((kind(tuple(which)),), scheme, (self.one.name,), errors)
 
     def is_no_scheme(self, edit: Edit) -> bool:
-        """Whether no parameter makes the part wrong: not columns, heads, padding, nor another beginning or end."""
+        """Whether no parameter makes the part wrong: not whole columns, heads, padding, another beginning or end."""
         if isinstance(edit, kinds.ColumnsWrong):  # another frequency would be wrong to the end
             return not self.wrong[..., -(self.wrong.shape[-2] // 4) :, :].any()
         if not isinstance(edit, kinds.RowsWrong):

@@ -102,12 +102,12 @@ def save_tables(
     module, _, prepare = _WRITERS[kind].partition(".")
     more = {"header": header} if kind == "csv" else {}
     write: Write = getattr(import_module(f"pecli.files.{module}"), prepare)(tables, spec, metadata, **more)
-    check_free_space(path, sum(table.nbytes for table in tables))
-    write_file(path, write, on_block)
+    write_file(path, write, sum(table.nbytes for table in tables), on_block)
 
 
-def write_file(path: str, write: Write, on_block: OnBlock | None = None) -> None:
-    """Open the output and have it written."""
+def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = None) -> None:
+    """Open the output and have it written; about `size` bytes are to come."""
+    check_free_space(path, size)
     with open_output(path) as output:
         write(output, on_block or _ignore)
 

@@ -6,6 +6,7 @@ Every length is compared with the bytes that are left in the file; long arrays, 
 from __future__ import annotations
 
 import math
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ QUANTISED = {
     for number, name, elements, size in (entry.split() for entry in _BLOCKS.split(","))
 }
 """Types that are named and not read, by number: with elements and bytes of a block, as in ggml."""
-BLOCKS = QUANTISED | {kind: (dtype, 1, int(dtype.lstrip("bfloatin")) // 8) for kind, dtype in DTYPES.items()}
+BLOCKS = QUANTISED | {kind: (dtype, 1, int(re.sub(r"\D", "", dtype)) // 8) for kind, dtype in DTYPES.items()}
 
 
 class Place(NamedTuple):

@@ -216,7 +216,8 @@ def extension_picture(found: Extension) -> Figure:
     from pecli.views.pictures.panels import PlotRequest
     from pecli.views.pictures.subjects import labelled, of_model
 
-    models = [ModelEncodings(found.model, None, (encoding,)) for encoding in (found.before, found.after)]
+    lengths = {found.longest: found.before, found.to: found.after}
+    models = [ModelEncodings(found.model, None, (each,), context=length) for length, each in lengths.items()]
     subjects = [subject for model in models for subject in of_model(model, found.model)]
     names = ["as it is", f"{found.method}, factor {found.factor:g}"]
     return figure.render(kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths"))

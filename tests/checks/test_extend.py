@@ -13,6 +13,7 @@ import pytest
 import pecli
 from pecli.errors import ParameterError
 from pecli.models.presets import presets
+from pecli.views.drift import extension_picture
 
 MODELS = "llama-2-7b mistral-7b-v0.3 qwen2.5-7b qwen3-8b llama-3-8b gemma-2-9b olmo-2-7b tinyllama-1.1b smollm2-1.7b"
 MODELS += " llama-3.1-8b gpt-neox-20b gpt-oss-20b deepseek-v3"
@@ -100,8 +101,11 @@ def test_extend_vllm_overrides_hold_all_that_they_replace(name: str, method: str
 def test_extend_of_a_model_whose_gguf_keeps_factors_asks_for_another_conversion() -> None:
     found = pecli.extend("llama-3.1-8b", LENGTH)
     assert str(found).startswith("llama-3.1-8b: 131,072 → 262,144 positions by yarn, factor 32 of the original 8,192\n")
-    assert "llama-server -m" not in str(found)
-    assert "rope_freqs.weight" in found.commands["llama.cpp"]
+    assert found.commands["llama.cpp"].startswith("convert_hf_to_gguf.py ")
+    assert "--rope" not in found.commands["llama.cpp"]
+    assert "rope_freqs.weight" in found.notes[-1]
+    labels = [text.get_text().split() for axes in extension_picture(found).axes for text in axes.texts]
+    assert {label[-1] for label in labels} >= {"131,072", "262,144"}
     (notes,) = (result.notes for result in found.runtimes if result.runtime == "llama.cpp")
     assert notes[-1] == "of a .gguf that is converted again"
 
