@@ -109,7 +109,7 @@ SPECS = {
 def test_a_carried_spec_that_cannot_be_is_no_defect(pecli_cli) -> None:
     table = table_of("cos", np.ones((4, 4), np.float32))
     for problem, text in SPECS.items():
-        write_file("t.safetensors", prepare([table], None, {"pecli": text}))
+        write_file("t.safetensors", prepare([table], None, {"pecli": text}), table.nbytes)
         for words in (["convert", "t.safetensors", "-o", "u.npz"], ["verify", "t.safetensors"]):
             outcome = pecli_cli(*words)
             assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1), words
