@@ -1,10 +1,12 @@
 """Change the code in small ways, and list the changes that no test notices.
 
-    python -m tests.tools.mutate --mutants 40 --seed 7 --only pecli/files [--processes 2] [--wider tests/cli …]
+    python -m tests.tools.mutate --mutants 40 --seed 7 [--only pecli/files] [--processes 2]
 
-In copies of the repository: a first run of the tests that mirror a folder records which of them enter which function.
-A mutant is then tried with those that enter the function it changes, the quick ones first, and where it survives with
-all of the wider tests. What is left is a gap in the tests, or an equivalent program: that is for people to say.
+A copy of the repository holds all changes at once, each behind a switch: `a < b` is `(a <= b if M(7) else (a < b))`.
+One run of the suite records which tests pass which switch. Then every mutant is tried by a fork of a process that has
+collected the tests already: those that pass its switch, the likeliest first, until one fails. Where code runs only
+when it is imported, that is a process of its own. What survives is a gap in the tests, or an equivalent program: that
+is for people to say.
 """
 
 import argparse
@@ -12,17 +14,17 @@ import ast
 import json
 import os
 import random
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import defaultdict
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,10 +34,21 @@ PAIRS = "Lt LtE, Gt GtE, Eq NotEq, Is IsNot, In NotIn, And Or, Add Sub"
 OPPOSITES: dict[Any, Any] = {}
 for one, other in ([getattr(ast, name) for name in pair.split()] for pair in PAIRS.split(",")):
     OPPOSITES |= {one: other, other: one}
-PROCESS = "a process of its own"
-PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]
 SLOWER = 10
 """How many times longer than when they were recorded tests may take, on a machine that does other things, too."""
+SWITCH = """
+import atexit, os
+passed, chosen = set(), int(os.environ.get("MUTANT", "-1"))
+def M(number):
+    passed.add(number)
+    return number == chosen
+def tell():
+    with open(os.path.join(folder, str(os.getpid())), "w") as file:
+        file.write(" ".join(map(str, passed)))
+if folder := os.environ.get("MUTATE_PASSED"):
+    atexit.register(tell)
+"""
+PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tests.tools.mutate"]
 
 
 class Mutant(NamedTuple):
@@ -47,14 +60,6 @@ class Mutant(NamedTuple):
     end: int
     text: str
     was: str
-    function: int
-    """The first line of the innermost function around it; 0 outside of all."""
-
-    @property
-    def mirror(self) -> str:
-        """The folder of tests that mirrors its folder, or the nearest one above that there is."""
-        folder = Path("tests", *Path(self.file).parts[1:-1])
-        return next(str(each) for each in (folder, *folder.parents) if (ROOT / each).is_dir())
 
     def __str__(self) -> str:
         was, text = (" ".join(part.split()) for part in (self.was, self.text))
@@ -105,117 +110,18 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def visit(node: Any, function: int) -> Iterator[Mutant]:
+    def visit(node: Any) -> Iterator[Mutant]:
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
             return  # positions within f-strings are not known before Python 3.12
-        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            function = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", []))])
         for old, new in changes(node):
             begin, end = starts[old.lineno - 1] + old.col_offset, starts[old.end_lineno - 1] + old.end_col_offset
             text = ast.unparse(new) if isinstance(new, ast.stmt) else f"({ast.unparse(new)})"
             name = path.relative_to(ROOT).as_posix()
-            yield Mutant(name, old.lineno, begin, end, text, source[begin:end].decode(), function)
+            yield Mutant(name, old.lineno, begin, end, text, source[begin:end].decode())
         for child in ast.iter_child_nodes(node):
-            yield from visit(child, function)
+            yield from visit(child)
 
-    yield from visit(ast.parse(source), 0)
-
-
-class Recorder:
-    """A plugin of pytest: which functions a test that passes enters, whether it starts processes, and its CPU time."""
-
-    def __init__(self, path: str) -> None:
-        self.path = Path(path)
-        self.records: dict[str, tuple[float, list[str]]] = {}
-        self.entered: set[str] = set()
-
-    def trace(self, frame: Any, event: str, argument: object) -> None:
-        code = frame.f_code
-        if code.co_filename.startswith(f"{ROOT}/pecli/"):
-            self.entered.add(f"{code.co_filename.removeprefix(f'{ROOT}/')}:{code.co_firstlineno}")
-        elif code.co_name == "_execute_child":
-            self.entered.add(PROCESS)
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self.entered = set()
-        before = sum(os.times()[:4])
-        threading.settrace(self.trace)
-        sys.settrace(self.trace)
-        yield
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
-        self.records[item.nodeid] = sum(os.times()[:4]) - before, sorted(self.entered)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self.entered.clear()
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        self.path.write_text(json.dumps(self.records), encoding="utf-8")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if path := os.environ.get("MUTATE_RECORDS"):
-        config.pluginmanager.register(Recorder(path))
-
-
-def environment(tree: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(tree), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PECLI_THREADS": "2"}
-
-
-class Tests:
-    """The tests of a folder, by the functions that they enter."""
-
-    def __init__(self, tree: Path, folder: str) -> None:
-        path = tree / "records"
-        words = [*PYTEST, "-p", "tests.tools.mutate", folder]
-        subprocess.run(words, cwd=tree, env={**environment(tree), "MUTATE_RECORDS": str(path)})
-        records = json.loads(path.read_text(encoding="utf-8"))
-        self.seconds = {name: seconds for name, (seconds, _) in records.items()}
-        self.entering: dict[str, set[str]] = defaultdict(set)
-        for name, (_, places) in records.items():
-            for place in places:
-                self.entering[place].add(name)
-                self.entering[place.rpartition(":")[0]].add(name)
-
-    def of(self, mutant: Mutant) -> list[str]:
-        """Those that enter its function, or any of its file where it is outside of all; the likeliest first."""
-        names = self.entering[f"{mutant.file}:{mutant.function}" if mutant.function else mutant.file]
-        if not names or mutant.file.startswith(("pecli/cli", "pecli/__")):
-            names = names | self.entering[PROCESS]
-        own = f"/test_{Path(mutant.file).stem}.py"
-        return sorted(names, key=lambda name: (own not in name, self.seconds[name]))
-
-
-def failing(tree: Path, tests: list[str], seconds: float) -> str:
-    (tree / "names").write_text("\n".join(tests), encoding="utf-8")
-    settings: Any = {"cwd": tree, "env": environment(tree), "capture_output": True, "text": True}
-    try:
-        done = subprocess.run([*PYTEST, "-x", "@names"], **settings, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return "the clock"
-    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
-    return "" if done.returncode == 0 else failed[0] if failed else "an error"
-
-
-def killer(mutant: Mutant, tree: Path, tests: Tests, wider: list[str]) -> str:
-    path = tree / mutant.file
-    source = path.read_bytes()
-    write(path, source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
-    try:
-        names = tests.of(mutant)
-        by = failing(tree, names, 120 + SLOWER * sum(tests.seconds[name] for name in names)) if names else ""
-        return by or (failing(tree, wider, 3600) if wider else "")
-    finally:
-        write(path, source)
-
-
-def write(path: Path, source: bytes) -> None:
-    """Source whose bytecode is not mistaken for that of a mutant of the same size and second."""
-    path.write_bytes(source)
-    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
-        compiled.unlink()
+    yield from visit(ast.parse(source))
 
 
 def chosen(only: str, count: int, seed: int) -> list[Mutant]:
@@ -227,32 +133,180 @@ def chosen(only: str, count: int, seed: int) -> list[Mutant]:
     return [rng.choice(lines[line]) for line in rng.sample([*lines], min(count, len(lines)))]
 
 
+def put_switches(tree: Path, mutants: list[Mutant]) -> Iterator[Mutant]:
+    """Write the changed files, and give the mutants that are no part of another."""
+    (tree / "pecli/mutant_switch.py").write_text(SWITCH, encoding="utf-8")
+    files: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in sorted(mutants, key=lambda each: (each.file, each.start, -each.end)):
+        if not files[mutant.file] or mutant.start >= files[mutant.file][-1].end:
+            files[mutant.file].append(mutant)
+    for name, inside in files.items():
+        source = (tree / name).read_bytes()
+        body = ast.parse(source).body
+        first = next(k for k, node in enumerate(body) if k and getattr(node, "module", "") != "__future__")
+        begin = sum(map(len, source.splitlines(keepends=True)[: body[first].lineno - 1]))
+        for mutant in reversed(inside):
+            number, was = mutants.index(mutant), source[mutant.start : mutant.end]
+            text = b"(%b if M(%d) else (%b))" % (mutant.text.encode(), number, was)
+            text = b"while not M(%d): %b" % (number, was) if mutant.text == "pass" else text
+            source = source[: mutant.start] + text + source[mutant.end :]
+        (tree / name).write_bytes(source[:begin] + b"from pecli.mutant_switch import M\n" + source[begin:])
+        yield from inside
+
+
+class Recorder:
+    """A plugin of pytest: which switches each test passes, in this process and in others, and its CPU time."""
+
+    def __init__(self) -> None:
+        from pecli import mutant_switch
+
+        self.switch: Any = mutant_switch
+        self.folder = Path(tempfile.mkdtemp(dir=os.environ["MUTATE_RECORDS"]))
+        self.records: dict[str, Any] = {}
+        self.failed: set[str] = set()  # by the switches themselves, such as a test that reads the source
+        os.environ["MUTATE_PASSED"] = str(self.folder)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.switch.passed.clear()
+        before = sum(os.times()[:4])
+        yield
+        seconds, elsewhere = sum(os.times()[:4]) - before, set[int]()
+        for path in self.folder.iterdir():
+            elsewhere.update(map(int, path.read_text(encoding="utf-8").split()))
+            path.unlink()
+        self.records[item.nodeid] = seconds, sorted(self.switch.passed), sorted(elsewhere)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        records = {name: record for name, record in self.records.items() if name not in self.failed}
+        (self.folder / "records").write_text(json.dumps(records), encoding="utf-8")
+
+
+class Trials:
+    """A plugin of pytest: instead of running the tests that it collected, it tries mutants by forks of itself."""
+
+    def __init__(self) -> None:
+        self.jobs = json.loads(Path(os.environ["MUTATE_TRIALS"]).read_text(encoding="utf-8"))
+        self.pipe = -1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        for number, said, names, seconds, runs_late in self.jobs:
+            os.environ["MUTANT"] = str(number)
+            verdict = self.by_fork(number, [items[name] for name in names], seconds) if runs_late else by_process(names)
+            os.write(int(os.environ["MUTATE_VERDICTS"]), f"{said}  {verdict}\n".encode())
+        return True
+
+    def by_fork(self, number: int, items: list[pytest.Item], seconds: float) -> str:
+        reader, self.pipe = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self.run(number, items)
+        os.close(self.pipe)
+        ready, _, _ = select.select([reader], [], [], 60 + SLOWER * seconds)
+        verdict = (os.read(reader, 4096).decode() or "killed by its end") if ready else "killed by the clock"
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+        for path in Path(tempfile.gettempdir()).iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+        return verdict
+
+    def run(self, number: int, items: list[pytest.Item]) -> None:
+        from pecli import mutant_switch
+
+        os.setpgid(0, 0)
+        mutant_switch.chosen = number  # type: ignore[attr-defined]
+        try:
+            for item, following in zip(items, [*items[1:], None], strict=False):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            self.end("SURVIVED")
+        except BaseException as problem:
+            self.end(f"killed by {type(problem).__name__}")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.end(f"killed by {report.nodeid}")
+
+    def end(self, verdict: str) -> None:
+        os.write(self.pipe, verdict.encode())
+        os._exit(0)
+
+
+def by_process(names: list[str]) -> str:
+    """What becomes of a mutant where the package is imported anew: defaults and constants of modules."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("MUTATE")}
+    done = subprocess.run([*PYTEST, "-x", *names], env=settings, capture_output=True, text=True)
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    return f"killed by {[*failed, 'an error'][0]}" if done.returncode else "SURVIVED"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("MUTATE_TRIALS"):
+        config.pluginmanager.register(Trials())
+    elif os.environ.get("MUTATE_RECORDS"):
+        config.pluginmanager.register(Recorder())
+
+
+def jobs(mutants: list[Mutant], switched: Iterable[Mutant], folder: Path) -> Iterator[list[Any]]:
+    """Of each mutant its number, words, tests, their CPU time, and whether it can be switched when all is imported."""
+    seconds: dict[str, float] = {}
+    tests: dict[int, set[str]] = defaultdict(set)
+    of_files: dict[str, set[str]] = defaultdict(set)
+    late = set()
+    for path in folder.glob("*/records"):
+        for name, (cost, here, elsewhere) in json.loads(path.read_text(encoding="utf-8")).items():
+            seconds[name] = cost
+            late.update(here)
+            for number in {*here, *elsewhere}:
+                tests[number].add(name)
+                of_files[mutants[number].file].add(name)
+    for mutant in switched:
+        number, path = mutants.index(mutant), Path(mutant.file)
+        own, mirror = f"/test_{path.stem}.py", f"tests/{'/'.join(path.parts[1:-1])}/"
+        names = tests[number] if number in late else of_files[mutant.file]
+        names = sorted(names, key=lambda name: (own not in name, not name.startswith(mirror), seconds[name]))
+        yield [number, str(mutant), names, sum(map(seconds.__getitem__, names)), number in late]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="pecli", help="mutate files whose path starts with this")
-    parser.add_argument("--wider", nargs="*", default=["tests"], help="what survivors of their folder are tried with")
     options = parser.parse_args()
     mutants = chosen(options.only, options.mutants, options.seed)
-    tests: dict[str, Tests] = {}
-    trees: SimpleQueue[Path] = SimpleQueue()
-
-    def survives(mutant: Mutant) -> bool:
-        tree = trees.get()
-        by = killer(mutant, tree, tests[mutant.mirror], options.wider)
-        trees.put(tree)
-        print(f"{mutant}  {f'killed by {by}' if by else 'SURVIVED'}", flush=True)
-        return not by
-
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.processes) as pool:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
+        tree = shutil.copytree(ROOT, folder / "tree", ignore=ignored)
+        switched = [*put_switches(tree, mutants)]
+        settings: Any = {**os.environ, "PYTHONPATH": str(tree), "PECLI_THREADS": "2"}
+        words = [*PYTEST, "-n", str(options.processes)]
+        subprocess.run(words, cwd=tree, env={**settings, "MUTATE_RECORDS": name})
+        every = [*jobs(mutants, switched, folder)]
+        reader, writer = os.pipe()
         for k in range(options.processes):
-            ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
-            trees.put(tree := Path(shutil.copytree(ROOT, Path(folder) / str(k), ignore=ignored)))
-        tests |= {mirror: Tests(tree, mirror) for mirror in sorted({mutant.mirror for mutant in mutants})}
-        survivors = [mutant for mutant, lives in zip(mutants, pool.map(survives, mutants), strict=True) if lives]
-    print(f"{len(survivors)} of {len(mutants)} mutants survived:", *sorted(map(str, survivors)), sep="\n")
+            path, place = folder / f"jobs{k}", folder / f"tmp{k}"
+            path.write_text(json.dumps(every[k :: options.processes]), encoding="utf-8")
+            place.mkdir()
+            own = {**settings, "MUTATE_TRIALS": str(path), "MUTATE_VERDICTS": str(writer), "TMPDIR": str(place)}
+            words = [*PYTEST, "-p", "no:xdist"]
+            subprocess.Popen(words, cwd=tree, env=own, stdout=subprocess.DEVNULL, pass_fds=[writer])
+        os.close(writer)
+        survivors = []
+        with open(reader, encoding="utf-8") as verdicts:
+            for line in verdicts:
+                print(line, end="", flush=True)
+                survivors += [line] * line.endswith("SURVIVED\n")
+    print(f"{len(survivors)} of {len(switched)} mutants survived:", *sorted(survivors), sep="\n")
 
 
 if __name__ == "__main__":
