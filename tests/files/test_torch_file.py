@@ -138,6 +138,7 @@ def hostile() -> dict[str, bytes]:
         "tensor beyond its storage": tensor(offset=b"K\x01"),
         "repeated without end": tensor(shape=LONG + b"\x85", strides=b"K\x00\x85"),
         "negative offset": tensor(offset=b"J\xff\xff\xff\xff"),
+        "negative stride": tensor(shape=b"K\x02K\x02\x86", strides=b"K\x03J\xff\xff\xff\xff\x86"),
         "too many axes": tensor(shape=b"(" + b"K\x01" * 70 + b"t", strides=b"(" + b"K\x01" * 70 + b"t"),
         "shape of texts": tensor(shape=text("a") + b"\x85"),
         "outside the archive": tensor().replace(text("0"), text("../../../etc/passwd")),
