@@ -223,9 +223,8 @@ def _check_keys(keys: list[Any]) -> None:
 
 def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Array:
     """A view of a storage; offset and strides count elements of the tensor's dtype."""
-    known = storage.dtype in (dtype, BYTES) and dtype in DTYPES
-    if not known or min(strides, default=0) < 0:  # which would reach before the storage
-        raise PickleError("rebuilds a tensor in an unknown way")
+    if min(strides, default=0) < 0:
+        raise PickleError("holds a tensor that reaches before its storage")
     available = len(storage.contents.data)
     itemsize = numpy_dtype(dtype).itemsize
     size = storage.contents.data_bytes(shape, itemsize)
