@@ -89,7 +89,7 @@ def without_move(made: Converted, name: str) -> Converted:
 @pytest.mark.parametrize("trailing", [False, True])
 @pytest.mark.parametrize("source", ["interleaved", "deepseek"])
 def test_scores_stay_and_a_wrong_claim_shows(rotary_dim: int | None, trailing: bool, source: str) -> None:
-    weights = {name: each for name, each in checkpoint().items() if "norm" not in name}
+    weights = {name: 1e6 * each for name, each in checkpoint().items() if "norm" not in name}
     made = made_of(weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing)
     assert made.check().change < 1e-14
     assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check().change > 1e-3
