@@ -168,13 +168,13 @@ def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
 
 
 @pytest.mark.parametrize("kind", TERMINALS.values())
-@pytest.mark.parametrize("columns", [24, 39, 45, 80])
+@pytest.mark.parametrize("columns", [18, 19, 39, 45, 80])
 def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, columns: int) -> None:
     panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", limits=(-0.8656, 0.8656))
     (line,) = plain([terminal_render.key_line([panel], kind._replace(columns=columns), columns)])
     assert len(line) <= columns
     assert re.search(r"−0\.8656( |\S)* 0\.8656$", line)
-    assert ("position" in line) == (columns == 80)
+    assert ("position" in line, " to " in line) == (columns == 80, columns == 18)
 
 
 @pytest.mark.parametrize(("columns", "words"), [(80, "position ↓  position (one in 2) →   "), (38, "one in 4   ")])
