@@ -91,6 +91,8 @@ def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
         assert (pairs[0], pairs[-1], len(pairs)) == ((palettes.DIVERGING[0],) * 2, (palettes.DIVERGING[-1],) * 2, 60)
     codes = {colour for line in body(heat(gradient, FEW)) for pair in pixels(line) for (colour,) in pair}
     assert codes == set(palettes.DIVERGING_256)
+    rising = "".join(curves([Curve("", X, X * k) for k in range(3)], FEW, ordered=True))
+    assert {palettes.SEQUENTIAL_256[k] for k in (2, -1)} <= {int(code) for code in re.findall(r"38;5;(\d+)", rising)}
     shown = body(heat(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
     assert [pixels(line) for line in shown] == [[(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40] * 20
 
