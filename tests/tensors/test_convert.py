@@ -179,9 +179,9 @@ def test_a_check_says_what_has_no_partner(tmp_path: Path, pecli_cli) -> None:
     made = made_of(lone, heads=HEADS, kv_heads=KV).check()
     assert (made.layers, made.unpaired) == (1, ["model.layers.1.self_attn.q_proj.weight"])
     save_file(lone, tmp_path / "a.safetensors")
-    told = pecli_cli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json["checked"]
-    assert (told["layers"], told["unpaired"]) == (1, made.unpaired)
-    assert made.unpaired[0] in told["proves"]
+    told = pecli_cli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json
+    assert (told["score_change"], told["checked"]["layers"]) == (made.change, 1)
+    assert (told["checked"]["unpaired"], made.unpaired[0] in told["checked"]["proves"]) == (made.unpaired, True)
     with pytest.raises(ParameterError, match="no query and key weights that go together"):
         made_of({name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS).check()
 
