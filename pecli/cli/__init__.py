@@ -149,7 +149,6 @@ class Exit(enum.IntEnum):
     USAGE = 2  #: the command line or a parameter is wrong
     FILE = 3  #: a file cannot be read or written, or is not what it claims to be
     DEFECT = 70  #: a defect of pecli itself
-    INTERRUPTED = 130
     PIPE = 141
 
 

@@ -233,7 +233,7 @@ def read_csv(contents: Contents) -> LoadedFile:
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     first, _, rest = text.partition(b"\n")
-    if has_header := _is_header(first):
+    if _is_header(first):
         text = rest
     contents.refuse_if(not text, "is blank")
     if not contents.path.lower().endswith(".csv") and b"," not in text:
@@ -243,7 +243,7 @@ def read_csv(contents: Contents) -> LoadedFile:
     except (ValueError, OverflowError) as problem:
         uneven = str(problem) if str(problem).startswith("line ") else ""
         raise contents.error(uneven or "is not a table of numbers with commas between them") from None
-    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, has_header and first.startswith(b",") :]})
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, first.startswith(b",") :]})
 
 
 def _is_header(line: bytes) -> bool:

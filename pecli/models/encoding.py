@@ -87,7 +87,7 @@ class Encoding:
 
     def frequency_rope(self, length: int | None = None, **others: Any) -> Rope:
         """A scheme whose frequencies are the model's, read at a length; without one, as before any call."""
-        return self._rope(1, length=length or 1, **others)
+        return self._rope(1, length=length, **others)
 
     def _rope(self, seq_len: int | None, *, length: int | None, **others: Any) -> Rope:
         from pecli.engine.runtimes import runtime_named

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,7 +19,7 @@ import pytest
 
 import pecli
 from pecli.errors import FileError
-from pecli.files.output import open_output
+from pecli.files.output import check_free_space, open_output
 from tests.files.conftest import ENVIRONMENT
 
 
@@ -125,6 +125,16 @@ def test_a_full_disk_or_a_limit_leaves_nothing_behind(folder: Path) -> None:
     done = run("tried('a.bin', bytes(100_000))", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
     assert done.startswith("a.bin: the file would be larger than the limit")
     assert names(folder) == []
+
+
+def test_what_is_larger_than_the_free_space_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 16 MiB on, and only where it would lie on that disk."""
+    least, block = 1 << 24, 4096
+    fitting = [(0, "a", least - 1), (0, "/dev/null", least), (least + block, "a", least + block)]
+    for free, path, size in (*fitting, (0, "a", least), (least, "a", least + 1)):
+        monkeypatch.setattr(os, "statvfs", lambda path, free=free: Mock(f_bavail=free // block, f_frsize=block))
+        with nullcontext() if (free, path, size) in fitting else pytest.raises(FileError, match="the disk has"):
+            check_free_space(path, size)
 
 
 def test_a_fifo_is_written_to(folder: Path) -> None:

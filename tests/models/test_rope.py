@@ -118,3 +118,9 @@ def test_a_factor_left_out_is_the_lengths_quotient() -> None:
     broken = of({"type": "yarn", ORIGINAL: 3000})  # no whole number, which is left to the scheme
     assert "factor" not in broken.parameters
     assert broken.attention_factor() == pytest.approx(0.1 * math.log(4096 / 3000) + 1, rel=1e-15)
+
+
+def test_magnitudes_of_phimoe_are_others_beyond_the_original_length() -> None:
+    found = of({"type": "longrope", ORIGINAL: 1024, **LONG, "short_mscale": 1.25, "long_mscale": 1.5})
+    assert [found.attention_factor(length) for length in (None, 1024, 1025)] == [1.25, 1.25, 1.5]
+    assert [found.rope(rows).attention_factor_value() for rows in (1024, 1025)] == [1.25, 1.5]

@@ -75,7 +75,7 @@ def test_tables_of_other_projects(name: str, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     match, tables = pecli.identify(tmp_path / "theirs.npz").matches[0].scheme, scheme_of(name).tables()
