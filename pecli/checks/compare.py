@@ -224,13 +224,15 @@ class _Errors:
         ours, theirs = ours.reshape(-1), theirs.reshape(-1)
         floats = {dtype_name(ours.dtype), dtype_name(theirs.dtype)} <= {*SIGNIFICAND_BITS}
         step = PIECE_BYTES // max(4, ours.itemsize, theirs.itemsize)
-        off, places = np.zeros(ours.size, bool), np.empty(0, np.intp)
+        off, places, dense = np.zeros(ours.size, bool), np.empty(0, np.intp), False
         with np.errstate(all="ignore"):
             for low in range(0, ours.size, step):
                 piece = slice(low, low + step)
-                looked_at = differ = _differing(ours[piece], theirs[piece])
-                if floats and np.count_nonzero(differ) > MIN_DENSE * differ.size:
-                    looked_at = self._screen(ours[piece], theirs[piece], start + low, off[piece], differ)
+                if not dense:
+                    looked_at = _differing(ours[piece], theirs[piece])
+                    dense = floats and bool(np.count_nonzero(looked_at) > MIN_DENSE * looked_at.size)
+                if dense:  # and what follows is likely to be
+                    looked_at = self._screen(ours[piece], theirs[piece], start + low, off[piece])
                 places = np.append(places, np.flatnonzero(looked_at) + low)
                 if places.size > MIN_DENSE * step or (places.size and low + step >= ours.size):
                     off[places] = self._add(ours[places], theirs[places], places + start)
@@ -238,7 +240,7 @@ class _Errors:
         if off.any():
             self._fail(off.reshape(shape), start)
 
-    def _screen(self, ours: Array, theirs: Array, start: int, off: Array, differ: AnyArray) -> AnyArray:
+    def _screen(self, ours: Array, theirs: Array, start: int, off: Array) -> AnyArray:
         """Set what is out of tolerance, and say which elements to look at one by one: where rounding decides that,
         where errors may be the largest so far; all that differ, where units decide, or errors are not finite.
         Floats that are n units of p bits apart have a relative error of more than n / (2^p + n).
@@ -254,7 +256,7 @@ class _Errors:
         np.abs(error, out=error)
         largest = error.max()
         if not np.isfinite(largest):
-            return differ
+            return _differing(ours, theirs)
         size = np.abs(expected)
         looked_at = np.zeros(ours.size, bool)
         if tolerance.atol or tolerance.rtol:
@@ -265,7 +267,7 @@ class _Errors:
         else:
             np.greater(error, 0, out=off)
         if (tolerance.max_ulp or ours.dtype != theirs.dtype) and (off.any() or looked_at.any()):
-            return differ  # they may be as near as the dtype has them
+            return _differing(ours, theirs)  # they may be as near as the dtype has them
         units = (result.max_ulp_error or 0) + (ours.dtype == theirs.dtype)  # else what is expected is rounded first
         limit = min(result.max_rel_error or 0.0, units / (2 ** SIGNIFICAND_BITS[dtype_name(theirs.dtype)] + units))
         looked_at |= np.divide(error, size, out=size) > limit * (1 - margin)
@@ -353,7 +355,7 @@ def copy_axes(part: Part, array: Array) -> list[int]:
 
 def _ranges(numbers: AnyArray) -> Ranges:
     """The first and the last of those that follow each other."""
-    ordered = np.unique(numbers)
+    ordered = np.flatnonzero(np.bincount(numbers))
     runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1)[:MAX_RANGES] + 1)
     return [(int(run[0]), int(run[-1])) for run in runs[:MAX_RANGES]]
 

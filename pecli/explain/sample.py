@@ -180,8 +180,8 @@ def digits(value: float) -> int:
     >>> digits(10000.0), digits(0.25), digits(131072.0), digits(1.2345)
     (1, 2, 2, 5)
     """
-    if value == 0 or not math.isfinite(value):
-        return 1 if value == 0 else MAX_DIGITS
+    if not math.isfinite(value):
+        return MAX_DIGITS
     written = repr(float(f"{value:.15g}")).split("e")[0].replace(".", "").strip("-0")
     power_of_two = abs(math.frexp(value)[0]) == 0.5 and value >= 1
     return min(len(written), 2) if power_of_two else max(1, len(written))
