@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pecli.cli import Exit, command, options
+from pecli.cli import command, options
 from pecli.engine.arrays import dtype_name, widened
 from pecli.engine.schemes import Whole
 from pecli.engine.table import table_of
@@ -32,7 +32,7 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
 def resize(
     file: str, to: str | None, grid: str | None, keep: int, method: str | None, antialias: bool, output: str | None,
     json: bool, quiet: bool,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Resample a learned table to another length, or to another grid, as vision models do it.
 
     Without -o it only says how the norms of the rows would change.
@@ -75,4 +75,3 @@ def resize(
             screen.say_written(output, f"{about}, ")
         shown = (f"{norm['mean']:.4g} ± {norm['std']:.2g} {when}" for when, norm in norms.items())
         screen.say(f"norm of a row: {', '.join(shown)}")
-    return Exit.DONE

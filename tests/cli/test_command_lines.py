@@ -42,7 +42,7 @@ def write_files() -> None:
     np.savez("uneven.npz", **{query: np.ones((16, 4)), key: np.ones((12, 4))})
     Path("pecli.toml").write_text("[[check]]\nfile = 'x.npy'\n")
     configs = {"llama": LLAMA, "dinov3": {"model_type": "dinov3_vit"}, "dynamic": {**LLAMA, **DYNAMIC}}
-    configs["wibble"] = {**LLAMA, "model_type": "wibble"}
+    configs |= {"wibble": {**LLAMA, "model_type": "wibble"}, "mamba": {"model_type": "mamba"}}
     for name, config in configs.items():
         Path(f"{name}.json").write_text(json.dumps(config))
 

@@ -77,22 +77,6 @@ def test_no_table_is_made_that_a_model_never_uses() -> None:
             model.one().rope(8)
 
 
-KEYS: dict[str, Any] = {
-    "dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192},
-    "rotary_scaling_factor": 2,
-    "use_dynamic_ntk": True,
-    "use_logn_attn": True,
-}
-
-
-def test_keys_that_change_positions_are_told() -> None:
-    for key, value in KEYS.items():
-        (warning,) = load_config({**LLAMA, "rope_theta": 1e4, key: value}).warnings
-        assert warning.startswith(f"{key} is given: ")
-        off = None if isinstance(value, dict) else False
-        assert load_config({**LLAMA, "rope_theta": 1e4, key: off}).warnings == ()
-
-
 def of(scaling: dict[str, Any]) -> Any:
     return one({**LLAMA, "max_position_embeddings": 4096, "rope_scaling": scaling})
 
