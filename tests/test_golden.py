@@ -280,6 +280,8 @@ def test_golden_command(pecli_cli, tmp_path: Path) -> None:
     assert (tmp_path / "suite" / "model-llama-3.1-8b.h").exists()
     assert pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code in (2, 3)
     assert not (tmp_path / "y").exists()
+    assert pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "z", "--format", "safetensors").code == 0
+    assert pecli_cli("verify", tmp_path / "z").code == 0
 
 
 RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
@@ -410,7 +412,8 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
     outcome = pecli_cli("verify", "--golden", suite, tmp_path / "other.npz")
     assert (outcome.code, "name answers CASE.TENSOR; cases are " in outcome.err) == (3, True)
-    assert pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").code == 3
+    (tmp_path / "index.json").write_text("{}")
+    assert "is not the index of a golden" in pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").err
     assert pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b").code == 2
 
 

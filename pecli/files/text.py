@@ -269,10 +269,11 @@ def _numbers(text: bytes) -> AnyArray:
     for some in (lines[start : start + step] for start in range(0, len(lines), step)):
         piece = b",".join(some)
         try:
-            values = np.array(orjson.loads(b"[%b]" % piece))
-            if values.ndim != 1 or values.dtype.kind not in "iuf":
+            if piece.translate(None, b"0123456789+-.eE, \t"):  # such as true, which would count as 1
                 raise TypeError
-            values = values.astype(dtype, casting="same_kind" if dtype.kind == "i" else "unsafe")
+            values = np.array(orjson.loads(b"[%b]" % piece)).astype(
+                dtype, casting="same_kind" if dtype.kind == "i" else "unsafe"
+            )
         except (ValueError, TypeError):
             if not piece.isascii():
                 raise ValueError from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from pecli.errors import KindError, ParameterError, quoted
@@ -141,7 +142,7 @@ class Encoding:
         """What cos and sin are multiplied by; None unless it is rotary."""
         return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
 
-    @property
+    @cached_property
     def axis_dim(self) -> int | None:
         """The rotary dimension, that of one axis where each has its own channels."""
         return self.frequency_rope().rotary_dim if self.is_rotary else None

@@ -200,9 +200,6 @@ def test_a_tensor_made_by_hand_is_read(folder: Path) -> None:
     data = np.arange(4, dtype="<f4").tobytes()
     Path("x.pt").write_bytes(archive(tensor(), byteorder=b"little", data__0=data))
     np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
-    Path("x.pt").write_bytes(archive(tensor(), byteorder=b"big", data__0=data))
-    with pytest.raises(FileError, match="another byte order"):
-        load("x.pt")
 
 
 def test_opcodes_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +268,7 @@ def test_archives_whose_members_do_not_fit(folder: Path) -> None:
         (archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR), "names the tensor '0' twice"),
         (archive(tensor().replace(text("storage"), text("module")), **FOUR), "names a storage in an unknown way"),
         (archive(tensor(), data__0=bytes(15)), "has not the size that it claims"),
-        (archive(tensor(), byteorder=b"middle", **FOUR), "byte order"),
+        (archive(tensor(), byteorder=b"big", **FOUR), "another byte order"),
         (file.getvalue(), "is compressed"),
     ):
         Path("x.pt").write_bytes(data)

@@ -133,3 +133,4 @@ def test_differences_of_waves_go_by_the_names_of_parameters() -> None:
     assert (swapped.truncate, swapped.betas()) == (None, YARN.scaling_value.betas()[::-1])
     lists = [each.scaling.divisors for each in LONG.wave_neighbours() if each.exponent == 2]
     assert lists == [(1.5, 1.0), (1.0, 1 / 1.5), (2.0, 8.0)]  # reversed, multiplied by, the other list
+    assert np.isnan(LONG.scaling_value.approximate(np.ones(3), 500000.0, 3.0)).all()  # of another dim
