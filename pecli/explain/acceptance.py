@@ -176,7 +176,7 @@ class Located:
     @property
     def first_wrong_row(self) -> int | None:
         """The row from which on all are wrong, where all before are right, or the other way round."""
-        changes = np.flatnonzero(np.diff(self.rows)) + 1
+        changes = np.flatnonzero(np.diff(self.rows[1:])) + 2  # row 0 is the same at any frequency
         return int(changes[0]) if len(changes) == 1 else None
 
     def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:

@@ -116,7 +116,7 @@ def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices,
     """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are."""
     shape = [size for size in one.values.shape if size != 1]
     values = one.values.reshape([-1, *shape[2:]] if len(shape) == 4 else shape)  # a batch beside the heads
-    if values.ndim == 2 and prior is not None and prior.heads == 1 and len(values) == len(one.rows):
+    if values.ndim == 2 and prior is not None and prior.heads == 1:
         yield values[None], one.rows, ()
     elif values.ndim == 2:
         yield values[:, None, :], np.array([values.shape[1] - 1]), ()

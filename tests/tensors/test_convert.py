@@ -156,6 +156,8 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
         layout = Heads(HEADS, KV, DIM)
         expected = by_hand(weight.reshape(-1), heads).reshape(shape)
         assert np.array_equal(moved("a.q_norm.weight", weight, layout), expected)
+    weight = RNG.standard_normal((HEADS * DIM, 3))
+    assert np.array_equal(moved("a.q_proj.weight", weight, Heads(HEADS)), by_hand(weight, HEADS))
 
 
 @pytest.mark.parametrize("shape", [(DIM,), (KV * DIM,), (KV, DIM)])

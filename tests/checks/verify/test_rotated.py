@@ -150,6 +150,12 @@ def test_a_pass_that_known_mistakes_get_too_is_weak(x: np.ndarray, after: np.nda
     assert bool(weak) == bool(found.weak)
 
 
+def test_layers_whose_heads_differ_are_told_by_their_rotation() -> None:
+    q = queries(1, 4, 6, 256)
+    after = pecli.apply(q, "gemma-4-e2b", layer_type="sliding_attention")
+    assert pecli.verify(after, "gemma-4-e2b", before=q)
+
+
 def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_said() -> None:
     q = queries(2, 24, 32, 128)
     after = halves(q, *(each[:, None] for each in turns(24)))
