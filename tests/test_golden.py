@@ -280,6 +280,8 @@ def test_golden_command(pecli_cli, tmp_path: Path) -> None:
     assert (tmp_path / "suite" / "model-llama-3.1-8b.h").exists()
     assert pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code in (2, 3)
     assert not (tmp_path / "y").exists()
+    assert pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "z", "--format", "safetensors").code == 0
+    assert pecli_cli("verify", tmp_path / "z").code == 0
 
 
 RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
@@ -369,9 +371,11 @@ def test_golden_suite_that_was_changed_fails(pecli_cli, suite: Path, tmp_path: P
     index = json.loads((copy / "index.json").read_text())
     (copy / "table-default.json").write_text((copy / "table-default.json").read_text().replace("0.5", "0.6", 1))
     by_name = {entry["name"]: entry for entry in index["cases"]}
-    changed = ("table-default", "mistake-swapped", "table-yarn")
+    (copy / "table-ntk.json").unlink()
+    changed = ("table-default", "table-ntk", "table-linear", "mistake-swapped", "table-yarn")
     index["cases"] = [by_name[name] for name in ("table-dim-2", "rotate-interleaved", "mistake-sin-negated", *changed)]
     by_name["mistake-swapped"]["edits"] = [{"edit": "negated", "which": "cos"}]  # a reason that is not the right one
+    by_name["table-linear"]["edits"] = by_name["mistake-sin-negated"]["edits"]  # of a table that is right
     by_name["table-yarn"]["parameters"]["factor"] = 8.0
     (copy / "index.json").write_text(json.dumps(index))
     outcome = pecli_cli("verify", copy, "--json")
@@ -382,7 +386,11 @@ def test_golden_suite_that_was_changed_fails(pecli_cli, suite: Path, tmp_path: P
 def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Path, tmp_path: Path) -> None:
     places = np.array(json.loads((suite / "index.json").read_text())["positions"], np.float64)
     angles = places[:, None] * 10000.0 ** (-np.arange(16) / 16)
+    spelled = tensors(suite, "rotate-interleaved")["before"]
+    before = np.array(spelled["float32"]).reshape(spelled["shape"])
+    after = [float(value) for value in rotated(before, entries(suite)["rotate-interleaved"])]
     answers = {
+        "rotate-interleaved": np.array(after).reshape(before.shape),
         "table-default.cos": np.cos(angles).astype(np.float32),
         "table-default.sin": np.sin(angles).astype(np.float32),
         "table-theta-500000/cos": np.cos(angles),
@@ -394,9 +402,9 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
     (unanswered,) = results.pop(str(suite))["weak"]  # but for mistakes, which are no questions
     asked = [case for case in json.loads((suite / "index.json").read_text())["cases"] if "edits" not in case]
-    assert unanswered.startswith(f"{len(asked) - 3} of {len(asked)} cases have no answer: ")
-    verdicts = {name: result["passed"] for name, result in results.items()}
-    assert verdicts == {"table-default": True, "table-theta-500000": False, "frequencies-default": True}
+    assert unanswered.startswith(f"{len(asked) - 4} of {len(asked)} cases have no answer: ")
+    assert results.keys() == {"table-default", "table-theta-500000", "frequencies-default", "rotate-interleaved"}
+    assert [name for name, result in results.items() if not result["passed"]] == ["table-theta-500000"]
     assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
     np.savez(tmp_path / "one.npz", **{"frequencies-default": answers["frequencies-default"]})
     for words, code in (([], 0), (["--strict"], 1)):
@@ -404,7 +412,8 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
     np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
     outcome = pecli_cli("verify", "--golden", suite, tmp_path / "other.npz")
     assert (outcome.code, "name answers CASE.TENSOR; cases are " in outcome.err) == (3, True)
-    assert pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").code == 3
+    (tmp_path / "index.json").write_text("{}")
+    assert "is not the index of a golden" in pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").err
     assert pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b").code == 2
 
 

@@ -14,7 +14,7 @@ import pecli
 from pecli import layers
 from pecli.cli import option_name
 from pecli.engine.application import add_bias
-from pecli.engine.arrays import indices
+from pecli.engine.arrays import indices, numbers
 from pecli.engine.schemes import Real, Whole
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.given_positions import whole_positions
@@ -33,7 +33,7 @@ NAMES: dict[str, Any] = {
     **vars(layers),
     **{each.__name__: each for each in (Bundle, Heads, Real, Whole, add_bias, check_suffix, converted, indices)},
     **{"np": np, "pecli": pecli, "ml_dtypes": ml_dtypes, "LAST": 2**40, "X": np.ones((2, 5, 8), np.float32)},
-    **{"whole_positions": whole_positions, "table_of": table_of, "file_summary": file_summary},
+    **{"whole_positions": whole_positions, "table_of": table_of, "file_summary": file_summary, "numbers": numbers},
     "NO_LENGTH": {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 10000.0},
     "YARN": {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
     "LONG": {"scaling": "longrope", "original_max_position_embeddings": 64},

@@ -220,38 +220,33 @@ class _Errors:
 
     def measure(self, ours: AnyArray, theirs: AnyArray, start: int) -> None:
         """Add the errors of rows, the first of whose elements has the place `start`."""
-        width, ours = self.columns.size, ours.reshape(theirs.shape)
-        step = PIECE_BYTES // max(4, ours.itemsize, theirs.itemsize)
-        rows, columns = max(1, step // width), min(width, step)
-        for row in range(0, len(theirs), rows):
-            for column in range(0, width, columns):
-                piece = slice(row, row + rows), slice(column, column + columns)
-                with np.errstate(all="ignore"):
-                    self._measure_piece(ours[piece], theirs[piece], start + row * width + column)
-
-    def _measure_piece(self, ours: Array, theirs: Array, start: int) -> None:
-        shape = ours.shape
+        shape = theirs.shape
         ours, theirs = ours.reshape(-1), theirs.reshape(-1)
-        differ = _differing(ours, theirs)
-        count = np.count_nonzero(differ)
-        if not count:
-            return
-        off = np.zeros(ours.size, bool)
         floats = {dtype_name(ours.dtype), dtype_name(theirs.dtype)} <= {*SIGNIFICAND_BITS}
-        looked_at = self._screen(ours, theirs, start, off) if floats and count > MIN_DENSE * ours.size else None
-        places = np.flatnonzero(differ if looked_at is None else looked_at)
-        if places.size:
-            off[places] = self._add(ours[places], theirs[places], places + start)
+        step = PIECE_BYTES // max(4, ours.itemsize, theirs.itemsize)
+        off, places, dense = np.zeros(ours.size, bool), np.empty(0, np.intp), False
+        with np.errstate(all="ignore"):
+            for low in range(0, ours.size, step):
+                piece = slice(low, low + step)
+                if not dense:
+                    looked_at = _differing(ours[piece], theirs[piece])
+                    dense = floats and bool(np.count_nonzero(looked_at) > MIN_DENSE * looked_at.size)
+                if dense:  # and what follows is likely to be
+                    looked_at = self._screen(ours[piece], theirs[piece], start + low, off[piece])
+                places = np.append(places, np.flatnonzero(looked_at) + low)
+                if places.size > MIN_DENSE * step or (places.size and low + step >= ours.size):
+                    off[places] = self._add(ours[places], theirs[places], places + start)
+                    places = places[:0]
         if off.any():
             self._fail(off.reshape(shape), start)
 
-    def _screen(self, ours: Array, theirs: Array, start: int, off: Array) -> AnyArray | None:
+    def _screen(self, ours: Array, theirs: Array, start: int, off: Array) -> AnyArray:
         """Set what is out of tolerance, and say which elements to look at one by one: where rounding decides that,
-        where errors may be the largest so far; None for all, where it is a matter of units, or errors are not finite.
+        where errors may be the largest so far; all that differ, where units decide, or errors are not finite.
         Floats that are n units of p bits apart have a relative error of more than n / (2^p + n).
 
-        Floats of 32 bits are screened in such. Their differences and products are rounded, by less than `margin`, or
-        `tiny` where they are subnormal; and rounding keeps their order.
+        Floats of 32 bits are screened in such. Their differences, products and ratios are rounded, by less than
+        `margin`, or `tiny` where they are subnormal (as no ratio of a difference is); and rounding keeps their order.
         """
         tolerance, result = self.tolerance, self.result
         single = max(ours.itemsize, theirs.itemsize) <= 4
@@ -259,8 +254,9 @@ class _Errors:
         expected = ours.astype(floats, copy=False)
         error = np.subtract(expected, theirs, dtype=floats)
         np.abs(error, out=error)
-        if not np.isfinite(error.max()):
-            return None
+        largest = error.max()
+        if not np.isfinite(largest):
+            return _differing(ours, theirs)
         size = np.abs(expected)
         looked_at = np.zeros(ours.size, bool)
         if tolerance.atol or tolerance.rtol:
@@ -271,16 +267,15 @@ class _Errors:
         else:
             np.greater(error, 0, out=off)
         if (tolerance.max_ulp or ours.dtype != theirs.dtype) and (off.any() or looked_at.any()):
-            return None  # they may be as near as the dtype has them
+            return _differing(ours, theirs)  # they may be as near as the dtype has them
         units = (result.max_ulp_error or 0) + (ours.dtype == theirs.dtype)  # else what is expected is rounded first
         limit = min(result.max_rel_error or 0.0, units / (2 ** SIGNIFICAND_BITS[dtype_name(theirs.dtype)] + units))
-        size *= limit * (1 - margin)
-        size -= tiny
-        looked_at |= error > size
+        looked_at |= np.divide(error, size, out=size) > limit * (1 - margin)
         known, earlier = result.max_abs_error or 0.0, self.worst is None or start < self.worst
-        large = np.flatnonzero(error >= known)
-        exact = np.abs(widened(ours[large]) - widened(theirs[large]))
-        looked_at[large] |= exact >= known if earlier else exact > known
+        if largest >= known:
+            large = np.flatnonzero(error >= known)
+            exact = np.abs(widened(ours[large]) - widened(theirs[large]))
+            looked_at[large] |= exact >= known if earlier else exact > known
         return looked_at
 
     def _add(self, ours: Array, theirs: Array, places: Array) -> AnyArray:
@@ -360,7 +355,7 @@ def copy_axes(part: Part, array: Array) -> list[int]:
 
 def _ranges(numbers: AnyArray) -> Ranges:
     """The first and the last of those that follow each other."""
-    ordered = np.unique(numbers)
+    ordered = np.flatnonzero(np.bincount(numbers))
     runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1)[:MAX_RANGES] + 1)
     return [(int(run[0]), int(run[-1])) for run in runs[:MAX_RANGES]]
 

@@ -119,9 +119,8 @@ def first_departure(a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Ca
     for before, after in sides if compare else ():
         for layout in ("halves", "interleaved") if before in right else ():
             tables = [_rotation(dump[before], dump[after], layout) for dump in (a, b)]
-            if compare and None not in tables:
-                (why,) = compare(*tables).diagnosis[:1] or [""]
-                return lines + [f"the rotation of layer {first}, as tables: {why}"] * bool(why)
+            if compare and None not in tables and (why := compare(*tables).diagnosis):  # one row fits either layout
+                return [*lines, f"the rotation of layer {first}, as tables: {why[0]}"]
     return lines
 
 

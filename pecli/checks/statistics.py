@@ -112,8 +112,9 @@ def _measured(rows: Array) -> dict[str, Any]:
     if rows.dtype.kind != "c":
         with np.errstate(over="ignore", invalid="ignore"):
             found["mean"] = float(values.mean())
-            found["squares"] = float(np.square(values - found["mean"]).sum())
-            norms = np.sqrt(np.square(values).sum(axis=1))
+            apart = values - found["mean"]
+            found["squares"] = float(np.square(apart, out=apart).sum())
+            norms = np.sqrt(np.square(values, out=values).sum(axis=1))
             found["norms"] = norms[np.isfinite(norms)]
     return found
 
@@ -130,7 +131,8 @@ def quantiles(rows: Array) -> dict[str, float] | None:
     """Exact quantiles, elements and not means of two, by share; None without any finite value."""
     with np.errstate(invalid="ignore", over="ignore"):
         floats = np.asarray(rows).astype("f8" if dtype_name(rows.dtype) in DOUBLE else "f4", copy=False)
-        values = floats[np.isfinite(floats)]
+        finite = np.isfinite(floats)
+        values = floats.flatten() if finite.all() else floats[finite]
     if not values.size:
         return None
     ranks = [int(share * (values.size - 1)) for share in SHARES]

@@ -22,7 +22,7 @@ from pecli.views import screen
 MAX_NAME = 27  #: Letters of an option's name that help has room for on a terminal of 80 columns
 
 OUTPUT = "Output"  #: The heading of options that most commands have
-Run = Callable[..., int]  #: What a command does with its options; the exit code
+Run = Callable[..., int | None]  #: What a command does with its options; the exit code, None where it is 0
 
 
 class Command(typer.core.TyperCommand):
@@ -77,7 +77,7 @@ def command(*options: Parameter, shown: Sequence[str] = (), **settings: Any) -> 
 def command_of(name: str, run: Run, options: Iterable[Parameter], shown: Sequence[str], **settings: Any) -> Any:
     """The command that runs a function with these options, and shows examples at the end of its help."""
 
-    def call(**values: Any) -> int:
+    def call(**values: Any) -> int | None:
         return run(**values)
 
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
@@ -149,7 +149,6 @@ class Exit(enum.IntEnum):
     USAGE = 2  #: the command line or a parameter is wrong
     FILE = 3  #: a file cannot be read or written, or is not what it claims to be
     DEFECT = 70  #: a defect of pecli itself
-    INTERRUPTED = 130
     PIPE = 141
 
 

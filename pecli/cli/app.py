@@ -188,10 +188,6 @@ def run(arguments: Sequence[str]) -> int:
         if type(problem).__name__ != "NoArgsIsHelpError":  # that one has printed the help
             print_error(_usage(problem))
         return Exit.USAGE
-    except typer.Abort:
-        return Exit.INTERRUPTED
-    except typer.Exit as leave:
-        return int(leave.exit_code)
     except (ReaderGoneError, BrokenPipeError):
         return Exit.PIPE
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away

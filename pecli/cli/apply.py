@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pecli.cli import Exit, SchemeGroup, command_of, examples, options
+from pecli.cli import SchemeGroup, command_of, examples, options
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, Parameter, scheme_named
 from pecli.engine.schemes.alibi import Alibi
@@ -115,7 +115,7 @@ def _command(name: str, apply: Apply, summary: str, own: Sequence[inspect.Parame
     return command_of(name, partial(_run, name, apply), declared, EXAMPLES.get(name.removesuffix("-init"), ()), **about)
 
 
-def _run(scheme: str, apply: Apply, **values: Any) -> int:
+def _run(scheme: str, apply: Apply, **values: Any) -> None:
     """Read the tensors, apply the encoding, write the results, and say so."""
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
@@ -131,7 +131,6 @@ def _run(scheme: str, apply: Apply, **values: Any) -> int:
     elif not values["quiet"]:
         shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
         screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {applied.words}")
-    return Exit.DONE
 
 
 def _span(low: int, high: int, first: Input, seq_axis: int = SEQ_AXIS, of: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pecli.checks.audit import audit
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import Exit, SchemeGroup, answer, command_of, examples, made_by, options
+from pecli.cli import SchemeGroup, answer, command_of, examples, made_by, options
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.views import counting, drift
@@ -46,7 +46,7 @@ def command(name: str) -> Any:
     return SchemeGroup(name=name, commands=commands, help=SUMMARY, epilog=epilog, no_args_is_help=True)
 
 
-def _audit(kind: type[Scheme], **values: Any) -> int:
+def _audit(kind: type[Scheme], **values: Any) -> None:
     scheme = options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
     path = values["output"]
     parts = dict(scheme.named_parts())
@@ -67,4 +67,3 @@ def _audit(kind: type[Scheme], **values: Any) -> int:
     described = found[""] if "" in found else {**scheme.spec(), "layers": found}
     show = partial(drift.show_audit, audits, details=values["details"])
     answer(described, lambda _: show(), values["json"], values["quiet"], output=path)
-    return Exit.DONE

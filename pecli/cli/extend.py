@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
-from pecli.cli import Exit, answer, command, options
+from pecli.cli import answer, command, options
 from pecli.errors import ParameterError
 from pecli.views import drift
 from pecli.views.pictures import figure_files
@@ -22,7 +22,7 @@ _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what 
 def extend(
     to: int | None, method: str | None, output: str | None, json: bool, quiet: bool, layer_type: str | None,
     **names: str | None,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Print the settings that stretch a model's context: for config.json, vLLM, llama.cpp and GGUF.
 
     Says which runtimes honour them, what happens to short prompts, and how the wavelengths change.
@@ -39,4 +39,3 @@ def extend(
     if output is not None:
         figure_files.save(drift.extension_picture(found), output)
     answer(found, drift.show_extension, json, quiet, output=output)
-    return Exit.DONE

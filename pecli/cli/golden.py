@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pecli.cli import Exit, answer, command, options
+from pecli.cli import answer, command, options
 from pecli.engine.schemes import Choice
 from pecli.errors import ParameterError, counted, listed
 from pecli.golden import INDEX, WRITERS, write
@@ -21,7 +21,7 @@ _FORMAT = f"{', '.join(WRITERS)} or all. (default: json)"
     options.text("--format", "NAME", _FORMAT, default="json", rule=FORMAT),
     *options.ANSWER,
 )
-def golden(models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool) -> int:
+def golden(models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool) -> None:
     """Write golden vectors: exact numbers with their tolerances, and known mistakes that a port has to catch.
 
     Frequencies, tables near and far, rotated queries and keys, biases, buckets and grids, each a small file.
@@ -41,4 +41,3 @@ def golden(models: list[str] | None, output: str | None, format: str, json: bool
         said += f"; beside them {counted(len(others), 'file')} of no case: {listed(others, 3)}"
     about = {"output": output, "cases": [entry["name"] for entry in entries], "others": others}
     answer(about, lambda _: screen.say(said), json, quiet)
-    return Exit.DONE

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any
 
-from pecli.cli import Exit, command, options
+from pecli.cli import command, options
 from pecli.engine.arrays import Array
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError
@@ -27,7 +27,7 @@ _FILE = "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standar
     options.text("--cols", "RANGE", "And of these columns. (default: 0:8)"),
     options.JSON,
 )
-def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: str | None, json: bool) -> int:
+def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: str | None, json: bool) -> None:
     """Say what a file holds: tensors, dtypes, shapes, and the spec that made it.
 
     Only the header is read, unless asked for more.
@@ -58,7 +58,6 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
         screen.say_json(found)
     else:
         file_summary.show(found)
-    return Exit.DONE
 
 
 def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], *, whole: bool) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from pecli.cli import Exit, command, made_by, options
+from pecli.cli import command, made_by, options
 from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
 from pecli.errors import FileError, ParameterError
 from pecli.files.load import SHARD_KINDS, open_tensors
@@ -45,7 +45,7 @@ _WHAT += " for one of its encodings. More of them come after --against."
     shown=["", *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items())],
     context_settings={"ignore_unknown_options": True},
 )
-def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **given: Any) -> int:
+def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **given: Any) -> None:
     """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other.
 
     Examples:
@@ -96,7 +96,6 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
         from pecli.views.pictures.terminal_render import show
 
         show(picture)
-    return Exit.DONE
 
 
 def _size(text: str | None) -> tuple[float, float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pecli.cli import Exit, command, options
+from pecli.cli import command, options
 from pecli.engine.arrays import dtype_name, widened
 from pecli.engine.schemes import Whole
 from pecli.engine.table import table_of
@@ -15,6 +15,7 @@ from pecli.tensors.inputs import open_file
 from pecli.tensors.resize import resize as resized
 from pecli.views import screen
 
+NORM_ROWS = 64  #: whose norms are taken at once, so that float64 copies stay in the cache
 _KEEP = "Rows at the beginning to leave alone: class and register tokens. (default: 0)"
 
 
@@ -31,7 +32,7 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
 def resize(
     file: str, to: str | None, grid: str | None, keep: int, method: str | None, antialias: bool, output: str | None,
     json: bool, quiet: bool,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Resample a learned table to another length, or to another grid, as vision models do it.
 
     Without -o it only says how the norms of the rows would change.
@@ -58,7 +59,9 @@ def resize(
     norms = {}
     with np.errstate(invalid="ignore", over="ignore"):  # as infinite as the table may be
         for when, array in (("before", table), ("after", made)):
-            norm = np.linalg.norm(widened(array), axis=-1)
+            rows = array.reshape(-1, array.shape[-1])
+            parts = (widened(rows[start : start + NORM_ROWS]) for start in range(0, len(rows), NORM_ROWS))
+            norm = np.concatenate([np.linalg.norm(part, axis=1) for part in parts])
             norms[when] = {"mean": float(norm.mean()), "std": float(norm.std())}
     dtype = dtype_name(made.dtype)
     if json:
@@ -72,4 +75,3 @@ def resize(
             screen.say_written(output, f"{about}, ")
         shown = (f"{norm['mean']:.4g} ± {norm['std']:.2g} {when}" for when, norm in norms.items())
         screen.say(f"norm of a row: {', '.join(shown)}")
-    return Exit.DONE

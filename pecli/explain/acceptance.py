@@ -19,7 +19,7 @@ from pecli.engine.arrays import AnyArray, Array, Flags
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding, wide
+from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 ROUNDED = 1.05  # times half a step: what rounding makes, where the number that was rounded is itself off a little
@@ -49,6 +49,7 @@ class Judge:
     dtype: str
     arrays: Mapping[str, Array] = field(default_factory=dict)  # the same tensors whole, where samples are not
     max_noise: float = MAX_NOISE
+    located: dict[str, Located | None] = field(default_factory=dict)  # by tensor, where it was found to be wrong
 
     def accepted(self, proposals: Iterable[Explanation]) -> Iterator[Explanation]:
         """Those of some proposals that are explanations."""
@@ -114,21 +115,27 @@ def _unmasked(values: AnyArray) -> AnyArray:
     return finite[finite != least] if masked else finite
 
 
+def _sizes(left: AnyArray) -> AnyArray:
+    """Of complex numbers, those of the larger part."""
+    return np.maximum(np.abs(left.real), np.abs(left.imag)) if np.iscomplexobj(left) else np.abs(left)
+
+
 def _largest(left: AnyArray) -> float:
-    return float(np.maximum(np.abs(left.real), np.abs(left.imag)).max(initial=0.0))
+    return float(_sizes(left).max(initial=0.0))
 
 
 def out_of_tolerance(errors: Errors, values: AnyArray, dtype: str, atol: float) -> Flags:
     """Which elements are off by more than the tolerance, and by more than rounding may have changed them."""
-    relative, absolute = rounding(values)
+    how = grain(values)
+    relative, absolute = rounding_by(how, values)
     with np.errstate(all="ignore"):  # wrong numbers may be large: rounding is that of the smaller of the two
         sizes = np.minimum(np.abs(errors.values), np.abs(errors.values - errors.left))
-    size = max(1.0, float(np.nan_to_num(sizes).max(initial=0.0)))
-    absolute *= TRUNCATED if isinstance(grain(values), kinds.Decimals) else ROUNDED
+    size = float(np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
+    absolute *= TRUNCATED if isinstance(how, kinds.Decimals) else ROUNDED
     absolute = min(absolute, MAX_STEP * size)
     floor = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype)) * size + absolute
     allowed = np.maximum(atol, floor + ROUNDED * relative * sizes) + errors.drift
-    return np.asarray(~(np.maximum(np.abs(errors.left.real), np.abs(errors.left.imag)) <= allowed))
+    return np.asarray(~(_sizes(errors.left) <= allowed))
 
 
 def _is_noise(left: AnyArray, largest: float, noise: float) -> bool:
@@ -169,7 +176,7 @@ class Located:
     @property
     def first_wrong_row(self) -> int | None:
         """The row from which on all are wrong, where all before are right, or the other way round."""
-        changes = np.flatnonzero(np.diff(self.rows)) + 1
+        changes = np.flatnonzero(np.diff(self.rows[1:])) + 2  # row 0 is the same at any frequency
         return int(changes[0]) if len(changes) == 1 else None
 
     def explanations(self, scheme: Scheme | None = None) -> Iterator[Explanation]:

@@ -116,7 +116,7 @@ def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices,
     """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are."""
     shape = [size for size in one.values.shape if size != 1]
     values = one.values.reshape([-1, *shape[2:]] if len(shape) == 4 else shape)  # a batch beside the heads
-    if values.ndim == 2 and prior is not None and prior.heads == 1 and len(values) == len(one.rows):
+    if values.ndim == 2 and prior is not None and prior.heads == 1:
         yield values[None], one.rows, ()
     elif values.ndim == 2:
         yield values[:, None, :], np.array([values.shape[1] - 1]), ()
@@ -228,8 +228,7 @@ def _by_rule(
     error = SIGMAS * 1.5 * math.sqrt(max(0.0, covariance[0, 0]))
     own = (prior.max_bias,) if prior else ()
     for max_bias in dict.fromkeys((*own, *USUAL, plainest(value, error + 1e-9))):
-        off = abs(max_bias - value)
-        if off > error + MAX_ROUNDED * value or not 0 < max_bias <= 256:
+        if abs(max_bias - value) > error + MAX_ROUNDED * value or not 0 < max_bias <= 256:
             continue
         factor = 2.0 ** -float(np.average(logs - max_bias * inside, weights=weights))
         by = plainest(factor, factor * 5 / math.sqrt(weights.sum()) + 1e-9) if scaled else 1.0
@@ -241,7 +240,7 @@ def _by_rule(
         extra = 0.0 if max_bias in (*own, 8.0) else 0.1 * digits(max_bias)
         extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))
         exact = by * np.array(scheme.slope_values())[order]
-        for dtype in (*(["float64"] if off <= error + 1e-6 * value else []), "bfloat16", "float16"):
+        for dtype in ("float64", "bfloat16", "float16"):
             right = np.tile(widened(round_to(exact, dtype)), len(bias.values) // len(exact))
             leaves = Errors(bias.values - np.multiply.outer(right, bias.multiples), bias.values)
             rounded = () if dtype == "float64" else (kinds.Parameter("slopes", "exact", dtype),)

@@ -47,7 +47,7 @@ def fit_blends(curve: Curve, half: float) -> Iterator[Fit]:
     """Blends that give the curve: with the law taken out, it falls from 1 to 1/factor about the original length."""
     index = np.arange(len(curve.frequency), dtype=np.float64)
     known = np.flatnonzero(curve.known)
-    if len(known) < 4 or abs(curve.frequency[0] - 1) > MAX_MISFIT * curve.error[0] + 1e-6:
+    if len(known) < 4:
         return
     for step, step_error in _steps(curve, half):
         plain = np.exp(-step * index)
@@ -106,8 +106,6 @@ def geometric(curve: Curve) -> Geometric | None:
     for _ in range(6):
         off = np.abs(logs - found.level + found.step * known)
         use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, found.level_error), 1.5 * float(np.median(off)) + 1e-12)
-        if use.sum() < 2:
-            return None
         found = _line(known[use], logs[use], errors[use])
     return found
 
@@ -252,7 +250,7 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
 
 def _plain_bases(fitted_laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
     """Usual bases with exponents over d/2 − 1 or 2·d, where the base alone would be a number that nobody has."""
-    unknown = [law for law in fitted_laws if law.base not in BASES and digits(law.base) > 2]
+    unknown = [law for law in fitted_laws if law.base not in BASES]
     for law, base in product(unknown, BASES):
         for half in (law.half - 1, 2 * law.half):
             if abs(math.log(base) - math.log(law.base) * half / law.half) < NEAR_BASE:

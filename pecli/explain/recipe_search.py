@@ -171,7 +171,9 @@ def constructed(kind: Callable[..., Scheme], **parameters: Any) -> Iterator[Any]
         return
 
 
-def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices]) -> list[Errors] | None:
+def _errors_by_tensor(
+    scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]
+) -> list[Errors] | None:
     """What a scheme leaves of some rows of each tensor; None where it makes none of that name and shape."""
     made, errors = scheme.named_tensors(), []
     for name, one in samples.items():
@@ -184,11 +186,12 @@ def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample
             errors.append(Errors(off, np.ones_like(off)))
             continue
         picked = chosen(one)
-        rows = (np.arange(math.prod(one.shape[:-2]))[:, None] * one.shape[-2] + one.rows[picked]).reshape(-1)
-        expected = widened(made[name].pick(rows)).reshape(*one.shape[:-2], len(picked), one.shape[-1])
-        found = one.values[..., picked, :]
-        steepest = np.abs(np.diff(found, axis=-2))[..., np.diff(one.rows[picked]) == 1, :].max(axis=-2, initial=0.0)
-        positions = one.rows[picked, None] + abs(scheme.first_position)
+        rows, found = one.rows[picked], one.values[..., picked, :]
+        every = (np.arange(math.prod(one.shape[:-2]))[:, None] * one.shape[-2] + rows).reshape(-1)
+        expected = widened(made[name].pick(every)).reshape(found.shape)
+        steps = np.abs(np.diff(found, axis=-2))
+        steepest = steps.max(axis=-2, initial=0.0, where=np.diff(rows)[:, None] == 1)
+        positions = rows[:, None] + abs(scheme.first_position)
         drift = PHASE_UNITS * precision("float32") * positions * steepest[..., None, :]
         with np.errstate(invalid="ignore"):  # masks that both have
             off = np.where(found == expected, 0.0, found - expected)
@@ -202,7 +205,7 @@ def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Samples]
     scheme = scheme.in_dtype("float32") if scheme.dtype in ("float16", "bfloat16") else scheme
 
     def errors(samples: Samples) -> Errors:
-        every = _errors_by_tensor(scheme, samples, lambda one: np.arange(len(one.rows)))
+        every = _errors_by_tensor(scheme, samples, lambda one: slice(None))
         if not every:
             return Errors(np.full(1, math.inf), np.zeros(1))
         together = len({each.left.shape for each in every}) == 1
@@ -212,10 +215,10 @@ def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Samples]
 
         left, values = joined([each.left for each in every]), joined([each.values for each in every])
         drift = joined([np.broadcast_to(each.drift, each.left.shape) for each in every])
-        far = np.abs(left) > drift + UNITS * precision("float32")
         recipe = getattr(scheme, "recipe", "")
-        if far.mean() <= MAX_TIES and "16" in recipe and recipe not in STORED:  # those round exact numbers
-            drift = np.where(far, np.abs(left), drift)
+        if "16" in recipe and recipe not in STORED:  # those round exact numbers
+            far = np.abs(left) > drift + UNITS * precision("float32")
+            drift = np.where(far, np.abs(left), drift) if far.mean() <= MAX_TIES else drift
         return Errors(left, np.where(np.isfinite(values), values, 0.0), drift if drifts else 0.0)
 
     return errors

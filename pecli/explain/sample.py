@@ -114,7 +114,7 @@ def grain(values: AnyArray) -> Edit | None:
             for part in (few, some)
         ):
             return Decimals(digits)
-    largest = float(np.abs(values[np.isfinite(values)]).max())
+    largest = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
     for unit in sorted((unit for step in STEPS for unit in (step, step * largest)), reverse=True):
         ratios = (part / unit for part in (few, some))
         if size > MIN_STEPS * unit and all((np.abs(each - np.rint(each)) < STEP_SLACK).all() for each in ratios):
@@ -124,7 +124,12 @@ def grain(values: AnyArray) -> Edit | None:
 
 def rounding(values: AnyArray) -> tuple[float, float]:
     """The relative and the absolute error of values, going by their quantisation."""
-    how, some = grain(values), _some(values)
+    return rounding_by(grain(values), values)
+
+
+def rounding_by(how: Edit | None, values: AnyArray) -> tuple[float, float]:
+    """The same where that is known."""
+    some = _some(values)
     if len(some) and (some == np.rint(some)).all() and np.abs(some).max() > MIN_STEPS:
         return 0.0, 0.5
     if isinstance(how, Dtype):
@@ -175,8 +180,8 @@ def digits(value: float) -> int:
     >>> digits(10000.0), digits(0.25), digits(131072.0), digits(1.2345)
     (1, 2, 2, 5)
     """
-    if value == 0 or not math.isfinite(value):
-        return 1 if value == 0 else MAX_DIGITS
+    if not math.isfinite(value):
+        return MAX_DIGITS
     written = repr(float(f"{value:.15g}")).split("e")[0].replace(".", "").strip("-0")
     power_of_two = abs(math.frexp(value)[0]) == 0.5 and value >= 1
     return min(len(written), 2) if power_of_two else max(1, len(written))

@@ -74,7 +74,7 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterato
     for found, dtypes in BITS.items():
         if not arrays or any(dtype_name(array.dtype) not in dtypes.split() for array in arrays.values()):
             continue
-        reread = {name: array.byteswap() for name, array in arrays.items()}
+        reread = {name: array.view(array.dtype.newbyteorder()) for name, array in arrays.items()}
         if found != "swapped":
             reread = {name: np.ascontiguousarray(array).view(numpy_dtype(found)) for name, array in arrays.items()}
         judge = Judge(_samples(reread), max(atol, UNITS * precision(found)), prior.dtype, reread)
@@ -126,9 +126,10 @@ def _explained(
 ) -> Iterator[Explanation]:
     """By the first search that explains a group of tensors."""
     unexplained = dict(samples)
+    located: dict[str, Located | None] = {}
     for search, groups in searches or SEARCHES:
         for group in groups(unexplained):
-            judge = Judge(group, atol, prior.dtype, arrays)
+            judge = Judge(group, atol, prior.dtype, arrays, located=located)
             found = next(iter(search(prior, judge)), None) if group else None
             if found is not None and found.edits:
                 yield found
@@ -250,6 +251,13 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
         yield replace(found, edits=tuple(places.get(edit, edit) for edit in found.edits))
 
 
+def _all_located(prior: Scheme, judge: Judge) -> list[Located | None]:
+    """Where each tensor is not what the prior makes; several searches ask for that."""
+    for name in judge.samples.keys() - judge.located.keys():
+        judge.located[name] = _located(prior, judge.samples[name])
+    return [judge.located[name] for name in judge.samples]
+
+
 def _located(prior: Scheme, one: Sample) -> Located | None:
     """Where a tensor is not what the prior makes, beyond rounding; None where shapes differ."""
     if not one.whole or np.iscomplexobj(one.values):
@@ -264,8 +272,7 @@ def _located(prior: Scheme, one: Sample) -> Located | None:
 
 def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanation]:
     """The part that is wrong, as the whole answer; `surely` where no parameter or order of rows may be the reason."""
-    (one,) = judge.samples.values()
-    found = _located(prior, one)
+    (found,) = _all_located(prior, judge)
     for each in found.explanations(prior) if found is not None else ():
         by_rows = getattr(prior, "is_range", True) or not isinstance(each.edits[0], kinds.ColumnsWrong)
         if not surely or (found and by_rows and found.is_no_scheme(each.edits[0])):
@@ -275,7 +282,7 @@ def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanati
 def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """Rows up to one, or from one on, as a table of their own, where all others are right."""
     waves = judge.samples
-    every = [_located(prior, one) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
+    every = _all_located(prior, judge) if getattr(prior, "is_range", False) else [None]
     cuts = {found.first_wrong_row if found is not None else None for found in every}
     cut = cuts.pop() if len(cuts) == 1 else None
     if cut is None or every[0] is None or not MIN_RANGE <= cut <= prior.seq_len - MIN_RANGE:

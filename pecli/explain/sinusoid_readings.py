@@ -122,10 +122,9 @@ def readings(found: Samples, first: Form | None = None) -> Iterator[Reading]:
         values, edits = [array for array, _ in each], each[0][1]
         if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
             continue
-        straight = not any(isinstance(edit, Transposed) for edit in edits)
         for form, parts in _split(values, first):
-            rows = one.rows if straight and len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
-            length = one.shape[-2] if not one.whole and len(one.shape) > 1 else len(parts[0])
+            rows = one.rows if len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
+            length = len(parts[0]) if one.whole else one.shape[-2]
             yield Reading(tuple(parts), rows, length, form, edits, tuple(found), dtype, values[0].shape[-1])
 
 
@@ -173,7 +172,7 @@ def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
     for at in (np.flatnonzero(again) + 4).tolist()[:8]:
         count = min(at, len(table) - at)
         if count >= 2 and _same(table[at : at + count], table[:count]):
-            yield replace(reading, rows=np.arange(len(table)) % at, edits=(*reading.edits, Rows("wrapped", at)))
+            yield replace(reading, rows=reading.rows % at, edits=(*reading.edits, Rows("wrapped", at)))
             return
 
 
@@ -185,11 +184,11 @@ def all_readings(found: Samples, expected: Form | None, channels: int = 0) -> It
     plain.sort(key=lambda reading: bool(channels) and reading.channels != channels)
     for reading in plain[:1]:
         table = np.concatenate(reading.parts, axis=1)
-        if len(table) >= MIN_WRAPPED and len(reading.rows) == reading.length:
+        if len(table) >= MIN_WRAPPED:
             yield from _wrapped(reading, table)
         speeds = np.abs(np.diff(reading.parts[0][:MIN_WRAPPED], axis=0)).mean(axis=0)
-        fast, slow = np.array_split(speeds, 2) if reading.channels > 1 else (speeds, speeds)
-        if np.median(fast) < np.median(slow) / 2:
+        half = (reading.channels + 1) // 2
+        if np.median(speeds[:half]) < np.median(speeds[-half:]) / 2:
             yield reading.reversed()
     yield from plain
 

@@ -254,7 +254,7 @@ def agreeing_places(
     waves: Waves, frequency: Floats, centre: float, direction: int, quarters: Sequence[int], length: int
 ) -> Iterator[Place]:
     """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
-    known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) * MAX_OFFSET > 1))
+    known = np.flatnonzero((waves.phase_error < 0.3) & (frequency != 0))
     order = known[np.argsort(np.abs(frequency[known]))]
     if len(order) < 2:
         return

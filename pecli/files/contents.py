@@ -218,8 +218,6 @@ def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambd
         raise failure(label, error) from None
     try:
         status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise FileError(label, "is a folder", "name a file in it")
         if stat.S_ISREG(status.st_mode) and status.st_size and os.lseek(descriptor, 0, os.SEEK_CUR) == 0:
             with suppress(OSError):  # some file systems cannot map
                 mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)

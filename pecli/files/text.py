@@ -233,7 +233,7 @@ def read_csv(contents: Contents) -> LoadedFile:
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     first, _, rest = text.partition(b"\n")
-    if has_header := _is_header(first):
+    if _is_header(first):
         text = rest
     contents.refuse_if(not text, "is blank")
     if not contents.path.lower().endswith(".csv") and b"," not in text:
@@ -243,7 +243,7 @@ def read_csv(contents: Contents) -> LoadedFile:
     except (ValueError, OverflowError) as problem:
         uneven = str(problem) if str(problem).startswith("line ") else ""
         raise contents.error(uneven or "is not a table of numbers with commas between them") from None
-    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, has_header and first.startswith(b",") :]})
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, first.startswith(b",") :]})
 
 
 def _is_header(line: bytes) -> bool:
@@ -269,10 +269,11 @@ def _numbers(text: bytes) -> AnyArray:
     for some in (lines[start : start + step] for start in range(0, len(lines), step)):
         piece = b",".join(some)
         try:
-            values = np.array(orjson.loads(b"[%b]" % piece))
-            if values.ndim != 1 or values.dtype.kind not in "iuf":
+            if piece.translate(None, b"0123456789+-.eE, \t"):  # such as true, which would count as 1
                 raise TypeError
-            values = values.astype(dtype, casting="same_kind" if dtype.kind == "i" else "unsafe")
+            values = np.array(orjson.loads(b"[%b]" % piece)).astype(
+                dtype, casting="same_kind" if dtype.kind == "i" else "unsafe"
+            )
         except (ValueError, TypeError):
             if not piece.isascii():
                 raise ValueError from None

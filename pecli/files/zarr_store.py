@@ -132,10 +132,11 @@ def _chunk_files(path: str) -> list[str]:
             file = os.path.join(folder, name)
             if os.path.islink(file) or not (os.path.isfile(file) or os.path.isdir(file)):
                 raise FileError(path, f"{name} in it is not a plain file")
-            if name in names and name != "zarr.json" and not name.startswith(".z"):
-                chunks.append(file)
-            elif name in names and os.path.getsize(file) > MAX_METADATA:
+            is_metadata = name == "zarr.json" or name.startswith(".z")
+            if is_metadata and os.path.getsize(file) > MAX_METADATA:
                 raise FileError(path, f"{name} in it has more than {MAX_METADATA:,} bytes")
+            if name in names and not is_metadata:
+                chunks.append(file)
     return chunks
 
 

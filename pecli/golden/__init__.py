@@ -28,7 +28,7 @@ from pecli.engine.arrays import dtype_name, round_to, widened
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, failure, listed, nearest, quoted
+from pecli.errors import FileError, listed, nearest, quoted
 from pecli.files import save
 from pecli.files.load import load
 from pecli.files.output import open_output
@@ -158,10 +158,7 @@ def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("js
     """Write the suite into a folder: a file for each case and format, and `index.json`; the entries of the index."""
     wanted = tuple(formats)
     made = list(cases(models))
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as problem:
-        raise failure(folder, problem) from None
+    os.makedirs(folder, exist_ok=True)
     entries = []
     for case in made:
         files = {}
@@ -190,11 +187,8 @@ def _write_json(path: str, case: Case) -> None:
     dtypes = ("float32",) if case.edits else DTYPES[1:] if case.settings else DTYPES
     tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
     text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
-    try:
-        with open(path, "wb") as file:
-            file.write(f"{text}\n".encode())
-    except OSError as problem:
-        raise failure(path, problem) from None
+    with open(path, "wb") as file:
+        file.write(f"{text}\n".encode())
 
 
 def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
@@ -267,8 +261,6 @@ def _entries(folder: str) -> dict[str, Entry]:
     try:
         with open(path, encoding="utf-8") as file:
             return {entry["name"]: entry for entry in json.load(file)["cases"]}
-    except OSError as problem:
-        raise failure(path, problem) from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileError(path, "is not the index of a golden suite", "pecli golden -o FOLDER writes one") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from pecli.errors import KindError, ParameterError, quoted
@@ -87,7 +88,7 @@ class Encoding:
 
     def frequency_rope(self, length: int | None = None, **others: Any) -> Rope:
         """A scheme whose frequencies are the model's, read at a length; without one, as before any call."""
-        return self._rope(1, length=length or 1, **others)
+        return self._rope(1, length=length, **others)
 
     def _rope(self, seq_len: int | None, *, length: int | None, **others: Any) -> Rope:
         from pecli.engine.runtimes import runtime_named
@@ -141,7 +142,7 @@ class Encoding:
         """What cos and sin are multiplied by; None unless it is rotary."""
         return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
 
-    @property
+    @cached_property
     def axis_dim(self) -> int | None:
         """The rotary dimension, that of one axis where each has its own channels."""
         return self.frequency_rope().rotary_dim if self.is_rotary else None

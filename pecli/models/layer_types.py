@@ -39,7 +39,6 @@ class Layer:
     family: Family
     warnings: list[str]
     theta: Value | None = None
-    is_one_of_several: bool = False
 
 
 Parts = dict[str, tuple[Keys, Value | None]]  #: Settings and base by layer type
@@ -51,8 +50,7 @@ def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
     parts = _nested(keys, settings, family, warnings)
     if parts is None:
         parts = _flat(keys, settings, family)
-    several = len(parts) > 1
-    return [Layer(name, own, keys, family, warnings, theta, several) for name, (own, theta) in parts.items()]
+    return [Layer(name, own, keys, family, warnings, theta) for name, (own, theta) in parts.items()]
 
 
 def _settings(keys: Keys, warnings: list[str]) -> Keys:
@@ -78,11 +76,8 @@ def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> 
     nested = [
         name
         for name, value in settings.data.items()
-        if isinstance(value, Mapping) or (value is None and (name in types or "_att" in name) and name not in SHARED)
+        if isinstance(value, Mapping) or name in types or (value is None and "_att" in name and name not in SHARED)
     ]
-    for name in types & settings.data.keys():
-        if settings.data[name] is not None and name not in nested:
-            raise settings.wrong(name, "it must be an object or null")
     if not nested:
         return None
     if len(nested) > MAX_TYPES:
@@ -168,7 +163,7 @@ HEADS = (
     "memory_attention_num_attention_heads",
 )
 SIZES_OF_LAYERS = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
-"""Keys that hold the width of a head where layers are of several types."""
+"""Keys that hold the width of a head of one layer type."""
 
 
 @dataclass(frozen=True)
@@ -186,10 +181,10 @@ def width_of(keys: Keys) -> Value | None:
     return keys.whole("embed_dim") or keys.whole(*WIDTHS)
 
 
-def head_size(keys: Keys, layer: str = "", *, several: bool = False) -> Value:
+def head_size(keys: Keys, layer: str = "") -> Value:
     """The width of a head, by the first rule that applies; most often that of the model shared among its heads."""
     own = _size_of_layer(keys, layer)
-    if own is None and several and layer in SIZES_OF_LAYERS:
+    if own is None and layer in SIZES_OF_LAYERS:
         own = keys.whole(SIZES_OF_LAYERS[layer])
     if found := own or keys.whole(*SIZES):
         return found
@@ -219,7 +214,7 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
     latent = keys.whole("qk_rope_head_dim", low=0)
     if latent is not None and latent.value:
         return _latent_head(layer, latent, scaled=scaled)
-    size = head_size(keys, layer.name, several=layer.is_one_of_several)
+    size = head_size(keys, layer.name)
     if axes == 3:
         return Head(size, Value(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"))
     if axes:

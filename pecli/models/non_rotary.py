@@ -180,7 +180,7 @@ class DebertaBuckets(Kind):
     """DeBERTa's buckets of relative positions, by which embeddings are looked up."""
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        length = keys.whole("n_positions", "max_position_embeddings") or Value(512, "default")
+        length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
         limit = keys.number("max_relative_positions")
         far = limit if limit and limit.value >= 1 else length
         found = {
@@ -234,7 +234,7 @@ class Several(Kind):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         known = [part for part in self.parts if not part.rows or keys.resolves(*part.rows)]
-        return [each for part in known or self.parts for each in part.encodings(keys)]
+        return [each for part in known for each in part.encodings(keys)]
 
 
 @dataclass(frozen=True)

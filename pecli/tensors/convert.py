@@ -161,7 +161,7 @@ def _chosen(weights: Sequence[Input], label: str, heads: Heads | None, include: 
         if projections:
             rule = f"{label} has projections, {_listed(projections)}, whose rows move, head by head"
             raise ParameterError("heads", "missing", rule, "give it or `config`, or name tables with `include`")
-        return [weight for weight in weights if len(weight.shape) > 1]
+        return [weight for weight in weights if len(weight.shape) > 1] or weights
     others = [weight for weight in projections if _OTHER_PART.search(weight.name)]
     if others and len(others) < len(projections):
         rule = f"{label} has projections of other parts, {_listed(others)}, which have heads of their own"

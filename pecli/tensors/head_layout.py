@@ -170,7 +170,7 @@ class Heads:
             return {"q": queries, "k": "k" * keys, "latent": "k"}[named.kind]
         order = ORDERS[self.order(weight)]
         groups = keys if order.groups is None else order.groups
-        if self.heads % groups or keys % groups:
+        if keys % groups:
             rule = f"it has {groups} groups, which {self.heads} heads and {keys} key heads cannot share evenly"
             raise ParameterError("fused", self.order(weight), rule)
         share = {"q": self.heads // groups, "k": keys // groups, "v": keys // groups}

@@ -53,6 +53,7 @@ def test_the_numbers_of_conventions():
     assert len(found) == 13
     assert found["bfloat16-positions"].first_equal == found["bfloat16-positions"].first_beyond == 257
     assert found["float32"].first_equal is None
+    assert audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"]).drifts[0].first_equal is None  # exact rows are, too
     assert 0.99 * 2**-9 < found["bfloat16-table"].max_abs_error <= 2**-9
     assert 0.99 * 2**-12 < found["float16-table"].max_abs_error <= 2**-12
     assert found["float16-table"].first_beyond is None

@@ -16,7 +16,8 @@ def run(wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before"
     dump = {}
     for layer in range(3):
         for name in "qk":
-            x = np.random.default_rng([layer, ord(name)]).normal(size=(2, 4, LENGTH, 2 * PAIRS))
+            heads = () if sides == ("pre", "post") else (2, 4)
+            x = np.random.default_rng([layer, ord(name)]).normal(size=(*heads, LENGTH, 2 * PAIRS))
             frequencies = powers(base if layer >= wrong else 10000.0, 2 * PAIRS)
             after = turned(x, np.outer(np.arange(LENGTH), frequencies), layout)
             for side, value in zip(sides, (x, after), strict=True):

@@ -16,7 +16,9 @@ import pytest
 from safetensors.numpy import save_file
 
 import pecli
-from pecli.checks.stored_tensors import Stored
+from pecli.checks.model_forms import GGUF, Form, _pairs
+from pecli.checks.stored_tensors import Pair, Stored
+from pecli.models.encoding import ModelEncodings
 from tests.checks import test_model_forms as forms
 from tests.checks.test_model_forms import HEADS, HIDDEN, INNER, KV, LAYERS, SIZE, VOCABULARY, Arrays, made_of_rows
 
@@ -139,6 +141,26 @@ def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
     shards = Stored.of(whole[:, :96], [whole[:, 96:]])
     found = [each.fitted(whole.shape[1:]).array for _, each in shards.by_expert("blk.0.ffn_up_exps.weight")]
     assert np.array_equal(found, whole)
+
+
+def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
+    one = Stored.of(np.array([[1.0, np.nan]], np.float32))
+    pairs = [Pair("output_norm.weight", one, one, None, added) for added in (0, 1)]
+    assert [pair.compared(pecli.Tolerance()).mismatched for pair in pairs] == [0, 2]
+
+
+@pytest.mark.parametrize("bits", [(), ("Q8_0", (12, 64), np.zeros((12, 68), np.uint8))])
+def test_a_latent_projection_in_one_or_in_two(bits: tuple[Any, ...]) -> None:
+    """GGUF files of before had it in one; where that is quantised, it is not taken apart."""
+    whole = made_of_rows((2, 6, 64), 1)
+    one = {"attn_kv_b.weight": Stored(*bits) if bits else Stored.of(whole.reshape(12, 64))}
+    two = {"attn_k_b.weight": Stored.of(whole[:, :4].swapaxes(1, 2)), "attn_v_b.weight": Stored.of(whole[:, 4:])}
+    kept = [
+        Form("", GGUF, "deepseek2", ModelEncodings("", "", ()), "halves", None, {}, each, {}) for each in (two, one)
+    ]
+    pairs, problems = _pairs(*kept)
+    assert [name for name, _ in problems] == ([*two, *one] if bits else [])
+    assert [pair.compared(pecli.Tolerance()).mismatched for pair in pairs] == ([] if bits else [0, 0])
 
 
 def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:

@@ -53,9 +53,10 @@ def test_extend_printed_config_has_the_frequencies_of_transformers(name: str, me
 def test_extend_prints_keys_of_hugging_face_for_configs_of_others() -> None:
     """The base times the factor to the power of d / (d − 2), under a name that goes with `rope_scaling`."""
     litgpt = {"n_embd": 256, "n_head": 4, "rotary_percentage": 1.0, "rope_base": 500, "rope_condense_ratio": 2}
-    config = pecli.extend({**litgpt, "max_position_embeddings": 4096}, 16384, "ntk").config
-    expected = {"rope_theta": pytest.approx(500 * 8 ** (64 / 62)), "rope_scaling": {"rope_type": "default"}}
-    assert config == {**expected, "max_position_embeddings": 16384}
+    found, base = pecli.extend({**litgpt, "max_position_embeddings": 4096}, 16384, "ntk"), 500 * 8 ** (64 / 62)
+    expected = {"rope_theta": pytest.approx(base), "rope_scaling": {"rope_type": "default"}}
+    assert found.config == {**expected, "max_position_embeddings": 16384}
+    assert found.gguf == {"rope.freq_base": pytest.approx(base), "context_length": 16384}
     gguf = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
     assert pecli.extend(str(gguf), LENGTH, "linear").config.keys() == {"rope_scaling"}
 
@@ -65,6 +66,7 @@ def test_extend_takes_what_the_makers_use() -> None:
     found = pecli.extend("qwen2.5-7b", 131072)
     assert found.rope_scaling == {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     assert "model card" in found.reason
+    assert pecli.extend("qwen2.5-7b", 131072, "yarn").reason == ""
     assert pecli.extend("gemma-3-12b", 262144).rope_scaling == {"rope_type": "linear", "factor": 16.0}
     found = pecli.extend("llama-3.1-8b", 262144)
     assert found.rope_scaling == {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 8192}

@@ -55,7 +55,7 @@ def test_every_kind_of_check(manifest, tmp_path) -> None:
         check("both.npz:sin", max_ulp=1, **config),
         check(base=10000, **ROPE),
         check("own.safetensors"),
-        check(model="llama-3.1-8b"),
+        check(model="gemma-3-1b"),
         check(offset=1, **config),
         check(dtype="float16", **ROPE),
         check("not there.npy"),

@@ -316,10 +316,12 @@ def test_what_a_file_says_of_the_model(made: Made, tmp_path: Path, changes: dict
 
 
 def test_two_right_files_of_one_model(tmp_path: Path) -> None:
-    """F16 against Q8_0, without a folder of Hugging Face's."""
+    """F16 against Q8_0, without a folder of Hugging Face's; both keep norms in float32."""
     for kind in ("F16", "Q8_0"):
         write_gguf(tmp_path / f"{kind}.gguf", "llama", *converted("llama", weights("llama")), kind)
-    assert pecli.diff(tmp_path / "F16.gguf", tmp_path / "Q8_0.gguf")
+    found = pecli.diff(tmp_path / "F16.gguf", tmp_path / "Q8_0.gguf")
+    assert found
+    assert f": {2 * LAYERS + 1} equal, {7 * LAYERS + 2} within the rounding" in found.forms
 
 
 def test_two_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:

@@ -174,6 +174,9 @@ def test_a_mask_and_a_given_axis_are_told(here, pecli_cli):
     words = ["apply", "rope", "q.npy", "--model", "llama-3.1-8b", "--attention-mask", "mask.npy", "-o", "o.npy"]
     assert "32 is a number of heads" in pecli_cli(*words).err
     assert "positions 0 … 31 of mask.npy along axis 2" in pecli_cli(*words, "--seq-axis", "-2").out
+    for length, last in ((4, "paper slopes of 2 heads\n"), (5, "queries are the last 4 of 5 positions\n")):
+        np.save("s.npy", random(2, 4, length))
+        assert pecli_cli("apply", "alibi", "s.npy", "-o", "o.npy").out.endswith(last)
 
 
 def test_through_a_pipe_and_over_itself(apply, process):

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -37,13 +38,6 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(pe
     if debug:
         assert traceback[0] == "Traceback (most recent call last):"
         assert any("in broken" in each for each in traceback)
-
-
-def test_a_missing_matplotlib_is_named(pecli_cli, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    outcome = pecli_cli("plot", *SMALL, "-o", "pe.png")
-    said = "matplotlib, which draws pictures, is not installed; pip install matplotlib"
-    assert (outcome.code, outcome.err) == (3, f"pecli: error: {said}\n")
 
 
 @pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
@@ -90,14 +84,26 @@ def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
     assert result.stderr.startswith(b"pecli: error: there is not enough memory to load NumPy")
 
 
-def test_a_library_that_memory_has_no_room_for_is_3(pecli_cli, monkeypatch) -> None:
-    def load(app: object) -> None:
-        raise ImportError("x.so: failed to map segment from shared object")
+FOREIGN = [
+    (ImportError("x.so: failed to map segment from shared object"), "there is not enough memory to load NumPy or"),
+    (ImportError("cannot import name 'x'"), "unexpected ImportError: cannot import name 'x'; "),
+    (ModuleNotFoundError("No module named 'numpy'", name="numpy"), "unexpected ModuleNotFoundError: No module"),
+    (ModuleNotFoundError("x", name="matplotlib.pyplot"), "matplotlib, which draws pictures, is not installed; pip"),
+    (MemoryError(), "there is not enough memory; make the table smaller"),
+    (RuntimeError("can't allocate lock"), "there is not enough memory; make the table smaller"),
+    (RuntimeError("can't start new thread"), "the system starts no more threads; "),
+    (RuntimeError("x"), "unexpected RuntimeError: x; "),
+    (OSError(errno.ENFILE, "x", "x.py"), "too many files are open; raise the limit"),
+    (OSError(errno.ENOENT, "x", "x.npy"), "x.npy: does not exist"),
+]
 
-    monkeypatch.setattr("typer.main.get_command", load)
-    result = pecli_cli("models")
-    assert (result.code, result.out) == (3, "")
-    assert result.err == "pecli: error: there is not enough memory to load NumPy or matplotlib\n"
+
+def test_what_libraries_raise_is_3_where_the_system_is_the_cause(pecli_cli, monkeypatch) -> None:
+    for raised, said in FOREIGN:
+        monkeypatch.setattr("typer.main.get_command", Mock(side_effect=raised))
+        result = pecli_cli("models")
+        assert (result.code, result.out) == (70 if "unexpected" in said else 3, ""), said
+        assert result.err.startswith(f"pecli: error: {said}")
 
 
 SPECS = {

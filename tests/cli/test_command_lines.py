@@ -28,7 +28,7 @@ def write_files() -> None:
     arrays |= {"ids": ids, "few": ids[:3], "pair": np.stack([ids] * 2), "batch": np.stack([ids] * 3)}
     arrays |= {"tall": x.swapaxes(1, 2), "cube": np.zeros((1, 2, 4), int), "pe": rng.standard_normal((17, 8))}
     arrays |= {"q": np.ones((1, 16, 4, 8)), "k": np.ones((1, 16, 2, 8)), "many": np.zeros((1000, 1000), np.int8)}
-    arrays |= {"scores": np.ones((2, 4, 3, 8)), "head": np.ones((4, 128))}
+    arrays |= {"scores": np.ones((2, 4, 3, 8)), "head": np.ones((4, 128)), "mask": ids > 1}
     Path("other").mkdir()
     Path("hollow").mkdir()
     for name, array in arrays.items():
@@ -42,7 +42,7 @@ def write_files() -> None:
     np.savez("uneven.npz", **{query: np.ones((16, 4)), key: np.ones((12, 4))})
     Path("pecli.toml").write_text("[[check]]\nfile = 'x.npy'\n")
     configs = {"llama": LLAMA, "dinov3": {"model_type": "dinov3_vit"}, "dynamic": {**LLAMA, **DYNAMIC}}
-    configs["wibble"] = {**LLAMA, "model_type": "wibble"}
+    configs |= {"wibble": {**LLAMA, "model_type": "wibble"}, "mamba": {"model_type": "mamba"}}
     for name, config in configs.items():
         Path(f"{name}.json").write_text(json.dumps(config))
 

@@ -101,9 +101,10 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "a part of a column": (cosines((np.s_[300:400, 5], 0)), PLAIN, "cos: only column 5 differs"),
     "one frequency": (rotary(INV_FREQ * factors(slice(7, 8), 1.0001)), PLAIN, "only column 7 differs"),
     "some frequencies": (rotary(INV_FREQ * factors(slice(12, 18), 0.7)), PLAIN, "only columns 12–17 differ"),
-    "two regimes": (
-        {name: edited(table, (slice(512, None), other_law[name][512:])) for name, table in rotary().items()}, PLAIN,
-        "base is 100000 (the spec says 10000), and only in rows 512"),
+    **{f"two regimes, {words}": (
+        {name: edited(table, (rows, other_law[name][rows])) for name, table in rotary().items()}, PLAIN,
+        f"base is 100000 (the spec says 10000), and only in rows {words};")
+       for words, rows in (("512 to 1,023", slice(512, None)), ("0 to 511", slice(512)))},
     "exponent over hidden_size": (rotary(BASE ** (-2 * INDEX / 2048)), PLAIN, "frequencies are over 2048 channels"),
     "exponent without scaling": (rotary(BASE ** (-INDEX / (DIM // 2 - 1))), YARN,
         "frequencies are over 62 channels (the spec says 64), and the yarn scaling is missing"),
@@ -158,6 +159,9 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
         PLAIN, "rounded to float8_e4m3fn;"),
     "slopes in bfloat16": ({"bias": -through(TWELVE, ml_dtypes.bfloat16)[:, None, None] * DISTANCE.astype(np.float32)},
         pecli.Alibi(12, 64), "bias: slopes are rounded to bfloat16 before they are multiplied; exact"),
+    "bfloat16 under a mask": (np.where(np.tri(16, dtype=bool),
+        through(-TWELVE[:, None, None] * DISTANCE[:16, :16], ml_dtypes.bfloat16), -1e9).astype(np.float32),
+        pecli.Alibi(12, 16, form="causal"), "mask differs: -1e+09; rounded to bfloat16; explains"),
     "yarn over hidden_size": (rotary(blended(BASE ** (-2 * INDEX / (2 * DIM))), 0.1 * math.log(4) + 1), YARN,
         "cos, sin: frequencies are over 128 channels (the spec says 64);"),
     "another dimension": (
@@ -257,9 +261,9 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
 
 @pytest.mark.parametrize("rows", [SHORT - 12, SHORT + 12])
 def test_another_number_of_rows(rows: int) -> None:
-    found = pecli.verify(pecli.Sinusoidal(rows, DIM).tables(), pecli.Sinusoidal(SHORT, DIM))
+    found = pecli.verify(pecli.Sinusoidal(rows, DIM).tables()["pe"], pecli.Sinusoidal(SHORT, DIM))
     shape, reason, command = found.sentences
-    assert "its shape is" in shape
+    assert shape.startswith("pe: its shape is")
     assert f"seq_len is {rows} (the spec says {SHORT})" in reason
     assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim {DIM}"
 

@@ -62,7 +62,7 @@ TWICE = np.r_[np.arange(12), np.arange(12)]
         (ROWS, -ROWS, "direction"), (ROWS, np.r_[0, ROWS[:-1]], "the row before"), (ROWS, ROWS // 2, "given to 2 rows"),
         (ROWS, np.where(ROWS == 9, 0, ROWS), ""), (FIVE, 0 * ROWS, "not moved"), (FIVE, FIVE + 5, "moved twice"),
         (FIVE, -FIVE, "moved back"), (FIVE, FIVE - 1, "moved by 4, not 5"), (ROWS, np.r_[ROWS[:-1], UNKNOWN], ""),
-        (ROWS, 3 * ROWS, ""), (np.array([7]), np.array([7]), ""),
+        (ROWS, 3 * ROWS, ""), (PADDED, np.where(ROWS == 20, 0, ROWS), ""), (np.array([7]), np.array([7]), ""),
     ],
 )  # fmt: skip
 def test_situations_are_named(expected: np.ndarray, used: np.ndarray, text: str) -> None:

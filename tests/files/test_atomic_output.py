@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,7 +19,7 @@ import pytest
 
 import pecli
 from pecli.errors import FileError
-from pecli.files.output import open_output
+from pecli.files.output import check_free_space, open_output
 from tests.files.conftest import ENVIRONMENT
 
 
@@ -111,10 +111,12 @@ def test_folders_and_files_that_may_not_be_read_or_written(folder: Path) -> None
     Path("mine.bin").write_bytes(b"old")
     os.chmod("mine.bin", 0o444)
     os.chmod(folder, 0o777)
-    said = run("os.setuid(65534)\nfor name in ('locked/a.bin', 'mine.bin', 'drop/a.bin'): tried(name)").splitlines()
-    assert said[0] == "locked/a.bin: permission denied"
+    script = "from pecli.files.load import load\nos.setuid(65534)\n"
+    script += "for name in ('locked/a.bin', 'mine.bin', 'drop/a.bin'): tried(name)\n"
+    said = run(script + "try: load('drop')\nexcept FileError as error: print(error)").splitlines()
+    assert said[::2] == ["locked/a.bin: permission denied", "drop: permission denied"]
     assert said[1].startswith("mine.bin: is write-protected;")
-    assert (names(folder / "locked"), names(folder / "drop"), len(said)) == ([], ["a.bin"], 2)
+    assert (names(folder / "locked"), names(folder / "drop"), len(said)) == ([], ["a.bin"], 3)
 
 
 def test_a_full_disk_or_a_limit_leaves_nothing_behind(folder: Path) -> None:
@@ -125,6 +127,16 @@ def test_a_full_disk_or_a_limit_leaves_nothing_behind(folder: Path) -> None:
     done = run("tried('a.bin', bytes(100_000))", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
     assert done.startswith("a.bin: the file would be larger than the limit")
     assert names(folder) == []
+
+
+def test_what_is_larger_than_the_free_space_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 16 MiB on, and only where it would lie on that disk."""
+    least, block = 1 << 24, 4096
+    fitting = [(0, "a", least - 1), (0, "/dev/null", least), (least + block, "a", least + block)]
+    for free, path, size in (*fitting, (0, "a", least), (least, "a", least + 1)):
+        monkeypatch.setattr(os, "statvfs", lambda path, free=free: Mock(f_bavail=free // block, f_frsize=block))
+        with nullcontext() if (free, path, size) in fitting else pytest.raises(FileError, match="the disk has"):
+            check_free_space(path, size)
 
 
 def test_a_fifo_is_written_to(folder: Path) -> None:

@@ -55,6 +55,13 @@ def test_shards_without_an_index(folder: Path) -> None:
     save_file({"a.a.weight": np.zeros(1)}, "d.safetensors")
     with pytest.raises(FileError, match=r"'a.a.weight' in several files; name one"):
         load(".")
+    shard(model=3)
+    assert sorted(load(".")) == ["model.weight"]  # the others may be of its adapters
+    index(**{"b.weight": "b.safetensors"})
+    assert sorted(load(".")) == ["b.weight"]
+    Path("model.fp16.safetensors.index.json").write_text("{}")
+    with pytest.raises(FileError, match=r"has several indices, 'model.fp16.\S+, 'model.safetensors.index.json'; name"):
+        load(".")
 
 
 def test_links_to_files_are_followed(folder: Path) -> None:

@@ -4,6 +4,7 @@ little memory, and never half a file.
 
 import io
 import json
+import os
 import pickle
 import shutil
 import struct
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ import pytest
 
 from pecli.engine.table import table_of
 from pecli.errors import FileError
-from pecli.files import SINGLE, save_tables
+from pecli.files import SINGLE, contents, save_tables
 from pecli.files.load import load
 from tests.files.conftest import ENVIRONMENT, SPEC, is_read, refusals
 from tests.tools.inject_faults import inject
@@ -115,7 +117,8 @@ NAMED = [(b"a\xff", b""), (b"\\ud800", b""), (b"a\nb", b""), (b"a", b"x")]
         *((packed({"a": entry}, bytes(8)), "broken header") for entry in ({**tensor(), "more": 1}, None)),
         *((packed({"__metadata__": texts}), "broken header") for texts in ({"a": 1}, "text")),
         *((packed(b'{"%b":%b}%b' % (name, GOOD, rest), bytes(8)), "broken header") for name, rest in NAMED),
-        *((packed(text), "broken header") for text in (b"{", b'{"a":' * 100_000)),
+        (packed(b"{"), "broken header"),
+        (packed(b'{"a":' * 100_000), "broken header, which is nested too deeply"),
         (packed({"a": tensor(shape=[1] * 40)}, bytes(8)), "axes"),
         (packed({"a" * 1_000_000: tensor(shape=[2**60] * 30)}, bytes(8)), "claims an impossible shape"),
         (packed({"a\n" * 1_000_000: tensor(dtype="F33")}, bytes(8)), "which is not known"),
@@ -226,6 +229,7 @@ def test_npz_names(name: str) -> None:
         (archive(("a.npy", member()), method=zipfile.ZIP_LZMA), r"not read \(method 14\)"),
         (archive(("a.npy", member()), method=zipfile.ZIP_BZIP2), r"not read \(method 12\)"),
         (archive(("pecli.npy", member())), "member 'pecli.npy' should hold one text"),
+        (archive(("pecli.npy", bytes((16 << 20) + 1)), method=zipfile.ZIP_DEFLATED), "should hold one text"),
         (archive(("pecli.npy", npy(described("'<U1'", shape="()"), b"\xff\xff\xff\xff"))), "not Unicode"),
         (archive(("pecli.npy", npy(described("'<U999999999'", shape="()")))), "broken .npy header"),
     ],
@@ -269,6 +273,16 @@ def test_npz_compressed_members_that_lie() -> None:
         lying = archive(("a.npy", member(bytes(24), shape)), method=zipfile.ZIP_DEFLATED)
         refused(with_field(lying, b"PK\1\2", 24, length.to_bytes(4, "little")), problem)
     refused(with_field(good, b"PK\1\2", 16, b"abcd"), "checksum does not match")
+
+
+def test_a_pipe_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MAX_STREAM", 1 << 20)
+    os.mkfifo("pipe")
+    for size, said in (((1 << 20) + 1, "is a pipe of more than"), (1 << 20, "is truncated")):
+        with ThreadPoolExecutor() as pool:
+            pool.submit(Path("pipe").write_bytes, npy(described(shape=f"({size},)")).ljust(size))
+            with pytest.raises(FileError, match=said):
+                load("pipe")
 
 
 def test_npz_directory_that_claims_too_much() -> None:

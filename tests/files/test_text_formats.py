@@ -184,7 +184,7 @@ def test_csv_comes_back_as_float64_or_integers(tmp_path: Path) -> None:
 
 _CSV = (
     "0.1x,2\n3,4 / a,2.5\n3,4 / 1,b\n3,4 / a,b\nc,d\n1,2 / a,b / 1,99999999999999999999 / one,two / \n \n / 1,2\n3 "
-    "/ 1,\n2,3 / 1, \n2,3.5 / 1,2\n\t,3.5 / 1,- 2 / 1,-\n2,3 / 1,2\n3,+ / 1 2,3 / 1\n\n2 / 1,2\n3,4\n5,6,7"
+    "/ 1,\n2,3 / 1, \n2,3.5 / 1,2\n\t,3.5 / 1,- 2 / 1,-\n2,3 / 1,2\n3,+ / 1 2,3 / 1\n\n2 / 1,2\n3\n4,5,6 / 1\ntrue"
 )
 _TENSOR = '{"tensors":{"a":{"data":%s,"dtype":"%s","shape":%s}}}'
 _NUMBERS = [

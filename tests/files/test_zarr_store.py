@@ -78,6 +78,8 @@ def test_what_a_store_cannot_take_is_refused(tmp_path: Path) -> None:
     store = str(tmp_path / "t.zarr")
     with pytest.raises(ParameterError, match=r"bfloat16; \.zarr cannot hold it"):
         save_scheme(store, pecli.Rope(4, 4, dtype="bfloat16"))
+    with pytest.raises(ParameterError, match="at least one chunk"):
+        save_tables(store, [table_of("a", np.zeros((0, 2)))], None)
     assert list(tmp_path.iterdir()) == []
     pecli.save(store, SCHEME)
     with pytest.raises(FileError, match="is there already; remove it"):
@@ -110,7 +112,9 @@ def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
         (b"x" * 64, {"compressor": {"id": "blosc"}}, "blosc, which is not read"),
         (bytes(64), {"shape": [10**9, 64]}, "more than 4,294,967,296 bytes"),
         (bytes(64), {"shape": [10**6, 64]}, "chunks are missing"),
+        (bytes(64), {"note": " " * (1 << 24)}, "zarray in it has more than 16,777,216 bytes"),
         (bytes(64), {"chunks": [0, 0]}, "store"),
+        (bytes(64), {"dtype": "<M8[s]"}, "dtype datetime64"),
         (bytes(8), {}, "not a Zarr store that can be read"),
     ],
 )

@@ -4,13 +4,16 @@ import copy
 import pickle
 import tracemalloc
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from pecli.errors import KindError, ParameterError
 from pecli.layers import AlibiBias, LearnedPosEmbedding, RotaryPosEmbedding, SinusoidalPosEmbedding
 from tests.checks.verify.test_verify import Tensor
 from tests.layers.formulas import BF16, every_float, gradient, near, random, same_bits
 
+NOT_FLOATS = [np.int64, np.uint8, np.bool_, np.complex64, np.dtype("U1"), object, ml_dtypes.float8_e5m2]
 LAYERS = {
     "sinusoidal": (lambda: SinusoidalPosEmbedding(), (2, 5, 4)),
     "learned": (lambda: LearnedPosEmbedding(6, 4), (2, 5, 4)),
@@ -109,3 +112,19 @@ class TestEveryLayer:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < 1.6 * x.nbytes
+
+
+@every_layer
+def test_inputs_and_gradients_that_are_not_floating(make, shape):
+    layer = make()
+    layer(np.zeros(shape))
+    for dtype in NOT_FLOATS:
+        advice = "$" if np.dtype(dtype).kind == "c" else "; convert"
+        with pytest.raises(KindError, match=rf"it must be float64, float32, float16 or bfloat16{advice}"):
+            layer(np.zeros(shape, dtype))
+        with pytest.raises(KindError, match="grad is of dtype"):
+            layer.backward(np.zeros(shape, dtype))
+    with pytest.raises(ParameterError, match="unlike lengths"):
+        layer([[1.0, 2.0], [3.0]])
+    with pytest.raises(TypeError, match="is a masked array; its hidden values would count"):
+        layer(np.ma.masked_greater(np.ones(shape), 0))

@@ -139,6 +139,7 @@ class TestGivenRope:
 
         layer = RotaryPosEmbedding(rope=load_model("llama-3.1-8b"))
         assert (layer.embed_dim, layer.interleaved, layer.base) == (128, False, 5e5)
+        assert RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256  # of which 64 rotate
         x = random(1, 300, 128, dtype=np.float64)
         tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
         rotated = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]

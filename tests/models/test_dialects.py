@@ -65,9 +65,3 @@ def test_yaml(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(pecli.FileError):
             load_model(path)
-
-
-def test_a_class_of_diffusers_that_rotates_otherwise_is_named() -> None:
-    for name, said in {"MochiTransformer3DModel": "learned frequencies", "UNet2DModel": "is none of Flux"}.items():
-        model = load_config({"_class_name": name})
-        assert (model.encodings, name in model.warnings[0], said in model.warnings[0]) == ((), True, True)

@@ -97,12 +97,13 @@ class ConfigObject:
         return LLAMA | {"id2label": {0: "LABEL_0"}, "vision_config": {"id2label": {0: {1: "a"}}}}
 
 
-def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path) -> None:
+def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     encoding = load_model(LLAMA).one()
     table = {"inv_freq": 500000.0 ** (-np.arange(8) / 8)}
     (tmp_path / "config.yaml").write_text(json.dumps(LLAMA)[:-1] + ", id2label: {0: LABEL_0}}")
-    paths = (tmp_path, str(tmp_path), tmp_path / "config.json", tmp_path / "config.yaml")
+    paths = (tmp_path, str(tmp_path), tmp_path / "config.json", tmp_path / "config.yaml", "x.safetensors.index.json")
     for given in (*paths, LLAMA, ConfigObject(), ConfigObject().to_dict(), load_model(LLAMA), encoding):
         assert load_model(given).one().parameters == load_config(given).one().parameters == encoding.parameters
         assert pecli.verify(table, given).passed

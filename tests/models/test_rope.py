@@ -77,22 +77,6 @@ def test_no_table_is_made_that_a_model_never_uses() -> None:
             model.one().rope(8)
 
 
-KEYS: dict[str, Any] = {
-    "dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192},
-    "rotary_scaling_factor": 2,
-    "use_dynamic_ntk": True,
-    "use_logn_attn": True,
-}
-
-
-def test_keys_that_change_positions_are_told() -> None:
-    for key, value in KEYS.items():
-        (warning,) = load_config({**LLAMA, "rope_theta": 1e4, key: value}).warnings
-        assert warning.startswith(f"{key} is given: ")
-        off = None if isinstance(value, dict) else False
-        assert load_config({**LLAMA, "rope_theta": 1e4, key: off}).warnings == ()
-
-
 def of(scaling: dict[str, Any]) -> Any:
     return one({**LLAMA, "max_position_embeddings": 4096, "rope_scaling": scaling})
 
@@ -118,3 +102,9 @@ def test_a_factor_left_out_is_the_lengths_quotient() -> None:
     broken = of({"type": "yarn", ORIGINAL: 3000})  # no whole number, which is left to the scheme
     assert "factor" not in broken.parameters
     assert broken.attention_factor() == pytest.approx(0.1 * math.log(4096 / 3000) + 1, rel=1e-15)
+
+
+def test_magnitudes_of_phimoe_are_others_beyond_the_original_length() -> None:
+    found = of({"type": "longrope", ORIGINAL: 1024, **LONG, "short_mscale": 1.25, "long_mscale": 1.5})
+    assert [found.attention_factor(length) for length in (None, 1024, 1025)] == [1.25, 1.25, 1.5]
+    assert [found.rope(rows).attention_factor_value() for rows in (1024, 1025)] == [1.25, 1.5]

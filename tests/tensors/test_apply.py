@@ -46,7 +46,10 @@ def test_layouts_and_partial_rotations() -> None:
     pairs = np.arange(128).reshape(2, 64).T.ravel()  # interleaved: channels of halves, in another order
     found = pecli.apply(Q[..., pairs], pecli.Rope(6, 128), layout="interleaved")
     assert np.array_equal(found, pecli.apply(Q, pecli.Rope(6, 128))[..., pairs])
-    assert np.array_equal(found, pecli.apply(Q[..., pairs], pecli.Rope(6, 128, layout="interleaved")))
+    own = pecli.Rope(6, 128, layout="interleaved")
+    assert np.array_equal(found, pecli.apply(Q[..., pairs], own))
+    assert np.array_equal(found, own.applied_to(Q[..., pairs]))
+    assert np.array_equal(found, pecli.Rope(6, 128).applied_to(Q)[..., pairs])
     some = pecli.apply(Q, pecli.Rope(6, 32, offset=2), trailing=True)
     assert np.array_equal(some[..., :96], Q[..., :96])
     assert np.abs(some[..., 96:] - rotated(Q[..., 96:], range(2, 8))).max() < 3e-7

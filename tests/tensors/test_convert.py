@@ -64,6 +64,7 @@ def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, pecli_cli) -> No
 def test_arrays_are_cast_where_a_dtype_is_given() -> None:
     table = np.array([[1 + 2.0**-11 + 2.0**-20, 0.1]], np.float32)
     assert convert(table, dtype="float16").tobytes() == table.astype(np.float16).tobytes()
+    assert convert(np.array([1 + 2.0**-8 + 2.0**-40]), dtype="bfloat16") == 1 + 2.0**-7  # float32 is a tie
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
@@ -89,7 +90,7 @@ def without_move(made: Converted, name: str) -> Converted:
 @pytest.mark.parametrize("trailing", [False, True])
 @pytest.mark.parametrize("source", ["interleaved", "deepseek"])
 def test_scores_stay_and_a_wrong_claim_shows(rotary_dim: int | None, trailing: bool, source: str) -> None:
-    weights = {name: each for name, each in checkpoint().items() if "norm" not in name}
+    weights = {name: 1e6 * each for name, each in checkpoint().items() if "norm" not in name}
     made = made_of(weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing)
     assert made.check().change < 1e-14
     assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check().change > 1e-3
@@ -155,6 +156,8 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
         layout = Heads(HEADS, KV, DIM)
         expected = by_hand(weight.reshape(-1), heads).reshape(shape)
         assert np.array_equal(moved("a.q_norm.weight", weight, layout), expected)
+    weight = RNG.standard_normal((HEADS * DIM, 3))
+    assert np.array_equal(moved("a.q_proj.weight", weight, Heads(HEADS)), by_hand(weight, HEADS))
 
 
 @pytest.mark.parametrize("shape", [(DIM,), (KV * DIM,), (KV, DIM)])
@@ -178,9 +181,9 @@ def test_a_check_says_what_has_no_partner(tmp_path: Path, pecli_cli) -> None:
     made = made_of(lone, heads=HEADS, kv_heads=KV).check()
     assert (made.layers, made.unpaired) == (1, ["model.layers.1.self_attn.q_proj.weight"])
     save_file(lone, tmp_path / "a.safetensors")
-    told = pecli_cli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json["checked"]
-    assert (told["layers"], told["unpaired"]) == (1, made.unpaired)
-    assert made.unpaired[0] in told["proves"]
+    told = pecli_cli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json
+    assert (told["score_change"], told["checked"]["layers"]) == (made.change, 1)
+    assert (told["checked"]["unpaired"], made.unpaired[0] in told["checked"]["proves"]) == (made.unpaired, True)
     with pytest.raises(ParameterError, match="no query and key weights that go together"):
         made_of({name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS).check()
 

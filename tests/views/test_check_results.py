@@ -1,6 +1,7 @@
 """What checks found: as pictures (zero, errors, missing values), as a table of checks, as XML, as annotations."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -76,8 +77,10 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     left = comparison_picture([pecli.diff(many | {"bias": np.ones((3, 3))}, others)])
     shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
     assert (len(left.heatmaps), left.subtitle) == (12, f"Left out: t4, t5, {shape}")
-    picture = drawn(A, A)
-    assert (picture.panels, "all are equal" in picture.subtitle) == ([], True)
+    result = pecli.diff(A, A)
+    for files, title in ({}, ""), ({"a": "x.npy"}, "A: x.npy"), ({"a": "x", "b": "y"}, "A: x, B: y"):
+        picture = comparison_picture([replace(result, **files)])
+        assert (picture.panels, picture.title, "all are equal" in picture.subtitle) == ([], title, True)
 
 
 def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:

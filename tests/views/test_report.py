@@ -151,7 +151,8 @@ def test_several_models_are_on_one_chart_and_tables_are_identified(pictures: lis
     for name in ("one", "other"):
         Path(name).mkdir()
         Path(name, "config.json").write_text(json.dumps(CONFIG))
-    assert "Wavelengths of all models</h2>" in report("one", "other")
+    page = report("one/", "other")
+    assert ("<h1>one, other</h1>" in page, "Wavelengths of all models</h2>" in page) == (True, True)
     assert [curve.label for curve in pictures[-1].panels[0].curves] == ["one, 8,192 → 65,536", "other, 8,192 → 65,536"]
     np.save("pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
     assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")

@@ -183,7 +183,7 @@ class _Search:
 
     def _may_be_rotated(self, array: Array) -> bool:
         """Whether it has the shape of queries or keys, and values that no table has."""
-        heads = {encoding.head_dim or encoding.rotary_dim for encoding in self.encodings if encoding.is_rotary}
+        heads = {encoding.head_dim for encoding in self.encodings if encoding.is_rotary}
         return array.ndim > 2 and array.shape[-1] in heads and bool(np.abs(widened(array[:1])).max(initial=0.0) > 2)
 
     def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:

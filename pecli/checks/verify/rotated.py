@@ -328,10 +328,10 @@ def verify_added(
         last = int(places.max(initial=0))
         if last >= len(weight):
             raise ParameterError("table", f"of {len(weight):,} rows", f"row {last:,} is needed", "give a longer one")
-        which = slice(None) if len(shape) > 2 else 0
-        expected = np.where(seen[which][..., None], widened(sides.before) + weight[places[which]], sides.after)
-        results.append(compare_arrays(as_dtype(expected, sides.dtype), sides.after, tolerance, name=sides.name))
-        if strange := np.count_nonzero(~np.isfinite(expected)[np.broadcast_to(seen[which], shape[:-1])]):
+        sums = np.where(seen[..., None], widened(sides.before) + weight[places], sides.after)  # of (1, L, D) at least
+        expected = as_dtype(sums.reshape(shape), sides.dtype)
+        results.append(compare_arrays(expected, sides.after, tolerance, name=sides.name))
+        if strange := np.count_nonzero(~np.isfinite(sums)[np.broadcast_to(seen, sums.shape[:-1])]):
             results[-1].problem = f"{strange:,} of the sums are no finite numbers, of which nothing can be told"
         if reasons and not results[-1].passed:
             why += _rows_added(sides, weight, places, seen, tolerance.atol)

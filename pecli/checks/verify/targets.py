@@ -50,7 +50,7 @@ class Place:
     length: int | None = None  #: what dynamic scalings go by
     recipe: str = "exact"
     runtime: str = "none"
-    layout: str | None = None  #: how columns are meant to be doubled
+    layout: str = ""  #: how columns are meant to be doubled
     ends: tuple[int, ...] = ()  #: where tables in the same file end, which frequencies may have been read at, too
     own: Mapping[str, Any] = field(default_factory=dict)
     """Positions that are no range: `positions`, or `grid` and what belongs to it."""
@@ -132,7 +132,7 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
     of_text = encoding.part and len(axes) > encoding.extra.get("axes", len(axes))  # positions (t, h, w) are no patches'
     if role == "inv_freq" or (no_rows and not place.own) or of_text:
         return
-    dtype, layout = _dtype(array), place.layout or ""  # where either way of doubling will do, none is named
+    dtype, layout = _dtype(array), place.layout  # where either way of doubling will do, none is named
     if not layout and encoding.layout is not None and not encoding.tables_in_halves:
         layout = "interleaved" if encoding.layout == "interleaved" else "halves"
 

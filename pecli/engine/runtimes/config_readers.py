@@ -29,7 +29,7 @@ def _constant_ntk(given: Given) -> Reading:
 
 def _yarn_to_the_context(given: Given) -> Reading:
     yarn: Yarn = given.scaling
-    if yarn.max_position_embeddings is None or yarn.factor is None:
+    if yarn.max_position_embeddings is None:
         return Reading(yarn)
     stretched = replace(yarn, factor=None)
     own, defined = float(stretched.divisor()), float(yarn.divisor())

@@ -152,11 +152,9 @@ class Yarn(Scaling):
 
 
 def magnitude(factor: Fraction, scale: Fraction = Fraction(1)) -> Callable[[int], int]:
-    """YaRN's g(f, m) = 0.1·m·ln f + 1, and 1 where f ≤ 1, as an integer over 2**bits."""
+    """YaRN's g(f, m) = 0.1·m·ln f + 1, as an integer over 2**bits."""
 
     def value(bits: int) -> int:
-        if factor <= 1:
-            return 1 << bits
         part = scale / 10
         return (numerics.log(factor, bits + 16) * part.numerator // part.denominator >> 16) + (1 << bits)
 

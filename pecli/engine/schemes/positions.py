@@ -140,9 +140,8 @@ class Positioned(Scheme):
         return TABLE_PICTURES if self.grid is None else GRID_PICTURES
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
-        """Rows that are others then need not be given."""
-        moved = not self.is_range and {"positions", "grid", "keep", "style"} & changes.keys()
-        return super().neighbour(**changes, **({"seq_len": None} if moved else {}))
+        """Rows follow from positions or a grid, where these are given."""
+        return super().neighbour(**changes, **({} if self.is_range else {"seq_len": None}))
 
     def place_neighbours(self, others: Mapping[str, GridStyle]) -> Iterator[Neighbour | None]:
         """Known mistakes in where rows are: rows and columns exchanged, rows beside the grid missing or added, the size

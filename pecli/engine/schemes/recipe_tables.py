@@ -26,7 +26,7 @@ from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes import Recipe
 
 MAX_FLOAT16 = 65504.0
-_CHUNK = 1 << 14  #: elements dealt with at once: few enough for the cache, many enough for threads
+_CHUNK = 1 << 13  #: elements dealt with at once: few enough for the cache, many enough for threads
 
 
 def geometric_phases(

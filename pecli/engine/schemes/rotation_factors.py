@@ -47,8 +47,6 @@ class RotationFactors:
 
     def at(self, positions: Positions) -> NDArray[Any]:
         """The factors (n, d/2) of n positions: a range, an array (n,), or (n, axes) for a scheme with sections."""
-        if not len(positions):
-            return self.kept[:0]
         if isinstance(positions, range):
             low, high = positions.start, positions.stop
         else:

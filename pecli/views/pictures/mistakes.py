@@ -147,7 +147,8 @@ def _summary(result: Any, sides: tuple[str, str]) -> str:
     if isinstance(result, Verification):
         names = f"{result.file}: {verdict}" if result.file else verdict
     else:
-        names = f"A: {result.a}, B: {result.b}" if result.a or result.b else ""
+        files = {"A": result.a, "B": result.b}
+        names = ", ".join(f"{side}: {file}" for side, file in files.items() if file)
     worst = max(result.tensors, key=lambda tensor: tensor.max_abs_error or 0.0, default=None)
     where = f"{worst.name}: {worst_element(worst, sides)}" if worst and worst.worst_index is not None else ""
     return ". ".join(map(printable, filter(None, [names, *reasons(result)[:1], where])))

@@ -257,8 +257,8 @@ def chosen(request: PlotRequest, count: int, most: int, name: str = "channels") 
 def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:
     """Round numbers between the ends of an axis, about so many; on a logarithmic one powers of ten, if there are two.
 
-    >>> ticks(0, 511, 6), ticks(1, 5000, 8, log=True)
-    ([0.0, 100.0, 200.0, 300.0, 400.0, 500.0], [1.0, 10.0, 100.0, 1000.0])
+    >>> ticks(0, 511, 6), ticks(1, 5000, 8, log=True), ticks(2, 50, 4, log=True), ticks(5.0, 5.0, 4)
+    ([0.0, 100.0, 200.0, 300.0, 400.0, 500.0], [1.0, 10.0, 100.0, 1000.0], [20.0, 40.0], [5.0, 5.0])
     """
     if log:
         first, last = math.ceil(math.log10(low) - 0.02), math.floor(math.log10(high) + 0.02)

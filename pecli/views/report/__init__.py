@@ -76,7 +76,8 @@ def report(
     RUNTIME.check("runtime", runtime)
     found = [named_model(source) for source in sources]
     models = [each for each in found if each is not None]
-    names = [each.name if each else path_of("sources", source) for source, each in zip(sources, found, strict=True)]
+    given = zip(sources, found, strict=True)
+    names = [(each.name if each else path_of("sources", source)).rstrip("/") for source, each in given]
     files = [name for name, each in zip(names, found, strict=True) if each is None]
     draft = _Draft()
     for model in models:
@@ -264,7 +265,7 @@ def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance:
     from pecli.checks.identify import identify
 
     file = open_tensors(name)
-    draft.heading(os.path.basename(name) or name)
+    draft.heading(os.path.basename(name))
     draft.show(file_summary.show, file_summary.describe(file, name, file.tensors))
     tables = [(subject, table) for subject in of_file(name, file) for table in subject.tables]
     for subject, matrix in [each for each in tables if len(each[1].shape) > 1 and each[1].size][:1]:

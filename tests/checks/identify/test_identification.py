@@ -112,6 +112,7 @@ def negatives() -> dict[str, np.ndarray]:
         "ones": np.ones((64, 16)),
         "a ramp": np.arange(64 * 16).reshape(64, 16) / 1024,
         "the identity": np.eye(64),
+        "slopes of another sign": -pecli.Alibi(8).tables()["slopes"],
         "exponents over d/2 − 1": (1e4 ** (-np.arange(32) / 31)).astype(np.float32),
         "integers": RNG.integers(0, 100, (64, 16)),
         "complex noise": RNG.normal(size=(64, 16)) + 1j * RNG.normal(size=(64, 16)),
@@ -182,7 +183,7 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
         assert "factor" in " ".join(match.undetermined)
         np.testing.assert_allclose(scheme.long_factor, scaling["long_factor"], rtol=2e-7)
     else:
-        assert scheme.factor == scaling.get("factor")
+        assert (scheme.factor, scheme.beta_fast) == (scaling.get("factor"), scaling.get("beta_fast"))
 
 
 def sinusoids(rows: int, dim: int) -> np.ndarray:
@@ -325,6 +326,11 @@ def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
     found = pecli.identify({"cos": halves(tables["cos"]), "sin": interleaved(tables["sin"])}).matches
     assert [match.tensors for match in found] == [("cos",), ("sin",)]
     assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
+    flat = pecli.identify({name: table[:8].ravel() for name, table in tables.items()}).matches[0].scheme
+    assert flat == pecli.Rope(8, 32)
+    table = tables["cos"] + 1j * tables["sin"]
+    (match,) = pecli.identify({"a.freqs_cis": table, "b.freqs_cis": table}).matches
+    assert [edit.found for edit in match.edits] == ["complex"]
 
 
 def test_a_pair_and_its_tensors_alone_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,10 +128,10 @@ def test_what_is_wrong_with_a_part_is_named(case: str) -> None:
 
 
 def test_positions_taken_from_few_heads() -> None:
-    q = queries(2, 4, 24, 128)
-    found = pecli.verify(halves(q, *(each[:, None] for each in turns(4))), LLAMA, before=q, atol=1e-3)
+    q = queries(2, 2, 24, 128)
+    found = pecli.verify(halves(q, *(each[:, None] for each in turns(2))), LLAMA, before=q, atol=1e-3)
     assert [each.edits for each in found.explanations] == [(Parameter("position_axis", -2, -3),)]
-    assert "if positions are along axis 1 of (2, 4, 24, 128), verify with --seq-axis 1" in found.diagnosis
+    assert "if positions are along axis 1 of (2, 2, 24, 128), verify with --seq-axis 1" in found.diagnosis
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,12 @@ def test_a_pass_that_known_mistakes_get_too_is_weak(x: np.ndarray, after: np.nda
     assert found.passed
     assert weak in " ".join(found.weak)
     assert bool(weak) == bool(found.weak)
+
+
+def test_layers_whose_heads_differ_are_told_by_their_rotation() -> None:
+    q = queries(1, 4, 6, 256)
+    after = pecli.apply(q, "gemma-4-e2b", layer_type="sliding_attention")
+    assert pecli.verify(after, "gemma-4-e2b", before=q)
 
 
 def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_said() -> None:

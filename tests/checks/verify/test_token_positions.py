@@ -255,7 +255,6 @@ def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
     assert pecli_cli(*words, "--attention-mask", tmp_path / "mask.npy", "--atol", "1e-6").code == 0
     assert pecli_cli(*words, "--atol", "1e-6").code == 1
     assert pecli_cli(*words, "--length", "4").code == 2
-    assert pecli_cli("verify", tmp_path / "after.npy", "--table", tmp_path / "wpe.npy").code == 2
 
 
 def test_rotated_tensors_without_those_before_get_a_hint() -> None:

@@ -83,7 +83,9 @@ def test_exllamav3_has_no_dynamic_ntk() -> None:
 
 def test_candle_takes_each_positions_own_factors() -> None:
     places = np.arange(4090, 4102)
-    tables = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE).at(places)
+    rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
+    assert rope.as_read() == rope  # which no scaling says
+    tables = rope.at(places)
     angles = places[:, None] * np.where(places[:, None] < 4096, PLAIN * SHORT, PLAIN * LONG)
     np.testing.assert_allclose(tables["cos"], np.cos(angles), atol=2e-3)  # of float32 angles up to 30,000
 

@@ -1,14 +1,12 @@
 """What a parameter takes, as a value and as a text, and how it says no."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine.schemes import Choice, Flag, ListOf, Real, Whole, nearest, scheme_named
+from pecli.engine.schemes import Choice, Flag, ListOf, Real, Whole, nearest
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
@@ -99,20 +97,6 @@ USUAL: dict[type[Scheme], dict[str, Any]] = {
     Alibi: {"heads": 4, "seq_len": 8},
     LearnedInit: {"max_len": 4, "dim": 8},
 }
-REFUSED = [
-    *json.loads(Path(__file__).with_name("refusals.json").read_text()),
-    ("sinusoidal", {"positions": np.arange(8).reshape(2, 2, 2), "dim": 4}, "positions is of shape (2, 2, 2)"),
-]
-
-
-def test_values_that_break_a_rule() -> None:
-    """The scheme is not made: the error says which parameter it was, what was given, and the rule."""
-    for scheme, parameters, *words in REFUSED:
-        with pytest.raises(ParameterError) as caught:
-            scheme_named(scheme)(**parameters)
-        assert [word for word in words if word not in str(caught.value)] == [], parameters
-
-
 NEVER_RIGHT = {
     Whole: (True, "4", 4.0, np.float32(4), 4 + 0j, [4], b"4"),
     Real: (True, "1", b"1", 1j, [1.0], object),

@@ -65,6 +65,10 @@ def test_deberta(buckets: int, limit: int) -> None:
 
 
 def test_rows_alone_and_specs() -> None:
+    for style in ("t5", "deberta"):  # a short table is the corner of a long one
+        whole = Relative(style, 50, 16, 40).tables()["index"]
+        for length in range(1, 50):
+            assert np.array_equal(Relative(style, length, 16, 40).tables()["index"], whole[:length, :length])
     for scheme in (Relative("t5", 50), Relative("swin", grid=(4, 7))):
         whole = scheme.tables()["index"]
         assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])

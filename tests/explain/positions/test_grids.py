@@ -61,6 +61,9 @@ def test_grids_too_coarse_and_plain_tables() -> None:
     """Neighbouring points are turns apart, and a line through what is left of angles says that the base is negative."""
     tables = Rope(grid=(4, 6), dim=32, style="pixel", base=37.0).tables()
     assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches == ()
+    for base, style, grid in ((7.0, "pixel", (7, 7)), (3000.0, "ltx", (2, 16, 12))):  # where some channels are
+        tables = Rope(grid=grid, dim=32, style=style, base=base).tables()
+        assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches[0].scheme.base == base
     found = pecli.identify(Sinusoidal(64, 32, offset=7).tables()).matches[0].scheme
     assert (found.positions, found.offset) == (None, 7)
 

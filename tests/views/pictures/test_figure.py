@@ -16,7 +16,7 @@ from PIL import Image
 
 import pecli
 from pecli.views.pictures import palettes
-from pecli.views.pictures.figure import render
+from pecli.views.pictures.figure import _colours, render
 from pecli.views.pictures.figure_files import save, svg
 from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Picture, PlotRequest
 from tests.pixels import decoded
@@ -196,6 +196,7 @@ def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
     assert left.min() > 240  # the middle of the diverging palette is next to white
     assert right.tolist() == [128, 128, 128]
     assert figure.axes[1].get_ylabel() == "grey: not finite"
+    assert np.rint(255 * _colours("gray")(np.array([0.0, 1.0, np.nan]))[:, 0]).tolist() == [0, 255, 128]
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])

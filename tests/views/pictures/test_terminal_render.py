@@ -64,7 +64,8 @@ def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: T
     assert max(map(len, plain(shown))) <= terminal.columns
     assert len(shown) <= terminal.lines - 1
     assert plain(shown)[0].startswith(name)
-    assert ("\x1b" in "".join(shown)) == bool(terminal.colours)
+    spelled = {0: set(), 256: {"5"}}.get(terminal.colours, {"2"})
+    assert {*re.findall(r"\x1b\[[34]8;(\d)", "".join(shown))} == spelled
     assert terminal.unicode or "".join(shown).isascii()
 
 
@@ -90,6 +91,8 @@ def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
         assert (pairs[0], pairs[-1], len(pairs)) == ((palettes.DIVERGING[0],) * 2, (palettes.DIVERGING[-1],) * 2, 60)
     codes = {colour for line in body(heat(gradient, FEW)) for pair in pixels(line) for (colour,) in pair}
     assert codes == set(palettes.DIVERGING_256)
+    rising = "".join(curves([Curve("", X, X * k) for k in range(3)], FEW, ordered=True))
+    assert {palettes.SEQUENTIAL_256[k] for k in (2, -1)} <= {int(code) for code in re.findall(r"38;5;(\d+)", rising)}
     shown = body(heat(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
     assert [pixels(line) for line in shown] == [[(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40] * 20
 
@@ -167,13 +170,13 @@ def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
 
 
 @pytest.mark.parametrize("kind", TERMINALS.values())
-@pytest.mark.parametrize("columns", [24, 39, 45, 80])
+@pytest.mark.parametrize("columns", [18, 19, 39, 45, 80])
 def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, columns: int) -> None:
     panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", limits=(-0.8656, 0.8656))
     (line,) = plain([terminal_render.key_line([panel], kind._replace(columns=columns), columns)])
     assert len(line) <= columns
     assert re.search(r"−0\.8656( |\S)* 0\.8656$", line)
-    assert ("position" in line) == (columns == 80)
+    assert ("position" in line, " to " in line) == (columns == 80, columns == 18)
 
 
 @pytest.mark.parametrize(("columns", "words"), [(80, "position ↓  position (one in 2) →   "), (38, "one in 4   ")])
