@@ -267,7 +267,8 @@ class Proposal:
             extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * waves.level + 1e-9)))
         ways = [(False, edits)]
         if self.is_written and not computed:  # float32, by powers of no recipe
-            ways.append((True, [*edits, Recipe("float32")]))
+            is_own = prior is not None and getattr(prior.scheme, "recipe", "") == "float32"
+            ways.append((True, edits if is_own else [*edits, Recipe("float32")]))
         for drifts, every in ways:
             errors = partial(self.errors, wrong=wrong, computed=computed, drifts=drifts)
             proposal = Explanation(tuple(every), scheme, reading.tensors, errors, extra, self.fit.open)

@@ -223,8 +223,8 @@ def _check_keys(keys: list[Any]) -> None:
 
 def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Array:
     """A view of a storage; offset and strides count elements of the tensor's dtype."""
-    if min(strides, default=0) < 0:
-        raise PickleError("holds a tensor that reaches before its storage")
+    if not all(type(number) is int and number >= 0 for number in (offset, *shape, *strides)):
+        raise PickleError("rebuilds a tensor in an unknown way")
     available = len(storage.contents.data)
     itemsize = numpy_dtype(dtype).itemsize
     size = storage.contents.data_bytes(shape, itemsize)

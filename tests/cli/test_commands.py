@@ -1,7 +1,10 @@
-"""The list of commands: complete, a line or two each, and found by other words."""
+"""The list of commands: complete, a line or two each, and found by other words, such as users of transformers, vLLM,
+llama.cpp, MLX, ExLlama and text-generation-webui type.
+"""
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,8 @@ from tests.cli.test_golden_text import GOLDEN
 PARTS = GOLDEN.read_text(encoding="utf-8").split("\n\n$ pecli ")
 HELPS = {name: part for part in PARTS for name in COMMANDS if part.startswith(f"{name} --help\n")}
 """As every command shows it at 80 columns, which another test compares."""
+VALUES, MODELS = Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split("\n\n")
+"""In columns: an option, its value and other words for it, or another name of a model and what is said."""
 
 
 def test_every_command_is_listed_in_its_part(pecli_cli) -> None:
@@ -56,3 +61,22 @@ def test_help_of_80_columns_has_every_name_whole() -> None:
         assert first or name in ("apply", "audit")
         assert not [word for word in first if "…" in word]
         assert not re.search(r"\[\w+\|[^\]]*\n", shown), "choices are broken"
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")] for line in text.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("option", "value", "words"), [row[0].split(maxsplit=2) for row in rows(VALUES)])
+def test_another_word_for_a_value(pecli_cli, option: str, value: str, words: str) -> None:
+    for word in words.split():
+        found = pecli_cli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, "--json").json
+        assert found["parameters"][option] == value, word
+
+
+@pytest.mark.parametrize(("name", "said"), rows(MODELS))
+def test_another_word_for_a_model(pecli_cli, name: str, said: str) -> None:
+    outcome = pecli_cli("rope", "--seq-len", 4, "--model", name)
+    assert outcome.code == (2 if "could be" in said else 0)
+    assert said in outcome.err
+    assert said or not outcome.err

@@ -281,11 +281,7 @@ def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
     good = (DATA / "torch_views.pt").read_bytes()
     end = good.rindex(b"PK\x05\x06")
     fewer = (int.from_bytes(good[end + 8 : end + 10], "little") - 1).to_bytes(2, "little")
-    for at, other in (
-        (end + 8, fewer + fewer),
-        (end - 12, b"\1"),
-        (end - 76, b"X"),
-    ):  # also where and what is the record
+    for at, other in ((end + 8, fewer + fewer), (end - 12, b"\1"), (end - 76, b"X")):  # also where and what it is
         Path("x.pt").write_bytes(good[:at] + other + good[at + len(other) :])
         with pytest.raises(FileError, match="contradict"):
             load("x.pt")

@@ -1,4 +1,4 @@
-"""Dialects of configurations other than Hugging Face's: which keys they have, and what their code defaults to."""
+"""Configurations in all dialects: what is read of each, from which key, what is warned of, what code defaults to."""
 
 from pathlib import Path
 from typing import Any
@@ -7,11 +7,17 @@ import pytest
 
 import pecli
 from pecli.models.find import load_config, load_model
-from tests.models.facts import by_layer, one
+from tests.models.facts import by_layer, check, one, stored
 
+ROWS = stored("configurations.jsonl")
 PARAMS = {"dim": 4096, "n_heads": 32, "n_layers": 32}
 NEOX = {"hidden_size": 768, "num_attention_heads": 12, "max_position_embeddings": 2048, "pipe_parallel_size": 1}
 MOSHI = {"dim": 2560, "num_heads": 20, "max_period": 1e5}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_what_a_configuration_means(row: list) -> None:
+    check(*row[1:])
 
 
 def test_llama_3_1_in_meta_s_spelling_is_its_preset() -> None:

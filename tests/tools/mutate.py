@@ -42,11 +42,8 @@ passed, chosen = set(), int(os.environ.get("MUTANT", "-1"))
 def M(number):
     passed.add(number)
     return number == chosen
-def tell():
-    with open(os.path.join(folder, str(os.getpid())), "w") as file:
-        file.write(" ".join(map(str, passed)))
 if folder := os.environ.get("MUTATE_PASSED"):
-    atexit.register(tell)
+    atexit.register(lambda: print(*passed, file=open(f"{folder}/{os.getpid()}", "w")))
 """
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tests.tools.mutate"]
 
@@ -189,14 +186,13 @@ class Recorder:
 class Trials:
     """A plugin of pytest: instead of running the tests that it collected, it tries mutants by forks of itself."""
 
-    def __init__(self) -> None:
-        self.jobs = json.loads(Path(os.environ["MUTATE_TRIALS"]).read_text(encoding="utf-8"))
-        self.pipe = -1
+    pipe = -1
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
-        for number, said, names, seconds, runs_late in self.jobs:
+        path = Path(os.environ["MUTATE_TRIALS"])
+        for number, said, names, seconds, runs_late in json.loads(path.read_text(encoding="utf-8")):
             os.environ["MUTANT"] = str(number)
             verdict = self.by_fork(number, [items[name] for name in names], seconds) if runs_late else by_process(names)
             os.write(int(os.environ["MUTATE_VERDICTS"]), f"{said}  {verdict}\n".encode())
@@ -289,8 +285,8 @@ def main() -> None:
         tree = shutil.copytree(ROOT, folder / "tree", ignore=ignored)
         switched = [*put_switches(tree, mutants)]
         settings: Any = {**os.environ, "PYTHONPATH": str(tree), "PECLI_THREADS": "2"}
-        words = [*PYTEST, "-n", str(options.processes)]
-        subprocess.run(words, cwd=tree, env={**settings, "MUTATE_RECORDS": name})
+        recorded = {**settings, "MUTATE_RECORDS": name}
+        subprocess.run([*PYTEST, "-n", str(options.processes)], cwd=tree, env=recorded)
         every = [*jobs(mutants, switched, folder)]
         reader, writer = os.pipe()
         for k in range(options.processes):
