@@ -258,7 +258,7 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
     instead = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
     for label, text in defaults.items():
         others = instead.get(label, ("config", "model"))
-        if label in values and all(values.get(other) is None for other in (label, *others)):
+        if all(values.get(other) is None for other in (label, *others)):
             values[label] = text
     return scheme_from(kind, values), values["config"] or values["model"], values["layer_type"]
 

@@ -86,13 +86,13 @@ def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
 
 FOREIGN = [
     (ImportError("x.so: failed to map segment from shared object"), "there is not enough memory to load NumPy or"),
-    (ImportError("cannot import name 'x'"), "unexpected ImportError: cannot import name 'x'; "),
+    (ImportError("cannot allocate lock of a thread"), "unexpected ImportError: cannot allocate lock of a thread; "),
     (ModuleNotFoundError("No module named 'numpy'", name="numpy"), "unexpected ModuleNotFoundError: No module"),
     (ModuleNotFoundError("x", name="matplotlib.pyplot"), "matplotlib, which draws pictures, is not installed; pip"),
     (MemoryError(), "there is not enough memory; make the table smaller"),
     (RuntimeError("can't allocate lock"), "there is not enough memory; make the table smaller"),
     (RuntimeError("can't start new thread"), "the system starts no more threads; "),
-    (RuntimeError("x"), "unexpected RuntimeError: x; "),
+    (RuntimeError("failed to map segment"), "unexpected RuntimeError: failed to map segment; "),
     (OSError(errno.ENFILE, "x", "x.py"), "too many files are open; raise the limit"),
     (OSError(errno.ENOENT, "x", "x.npy"), "x.npy: does not exist"),
 ]

@@ -28,7 +28,7 @@ def write_files() -> None:
     arrays |= {"ids": ids, "few": ids[:3], "pair": np.stack([ids] * 2), "batch": np.stack([ids] * 3)}
     arrays |= {"tall": x.swapaxes(1, 2), "cube": np.zeros((1, 2, 4), int), "pe": rng.standard_normal((17, 8))}
     arrays |= {"q": np.ones((1, 16, 4, 8)), "k": np.ones((1, 16, 2, 8)), "many": np.zeros((1000, 1000), np.int8)}
-    arrays |= {"scores": np.ones((2, 4, 3, 8)), "head": np.ones((4, 128)), "mask": ids > 1}
+    arrays |= {"scores": np.ones((2, 4, 3, 8)), "head": np.ones((4, 128)), "mask": ids > 1, "nil": x[0, 0, :0]}
     Path("other").mkdir()
     Path("hollow").mkdir()
     for name, array in arrays.items():

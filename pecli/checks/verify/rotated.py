@@ -148,7 +148,7 @@ class _RotatedCheck:
         place: Place,
         tokens: Mapping[str, Any],
         tolerance: Tolerance,
-        search: bool = True,
+        search: bool,
     ) -> None:
         tensor, ndim = Input(sides.after, sides.label), sides.after.ndim
         tensor.check_sequence(axis)

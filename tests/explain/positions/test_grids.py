@@ -83,8 +83,8 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
     ("found", "spec", "words"),
     [
         (Sinusoidal(grid=(6, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 6), dim=32, style="mae"), "grid is 6x4"),
-        (Sinusoidal(grid=(4, 6), dim=32, style="vit-mae"), Sinusoidal(grid=(4, 6), dim=32, style="mae"),
-            "style is vit-mae (the spec says mae)"),
+        (Sinusoidal(grid=(4, 6), dim=32, style="vit-mae", base=500.0),
+            Sinusoidal(grid=(4, 6), dim=32, style="mae", base=500.0), "style is vit-mae (the spec says mae)"),
         (Sinusoidal(grid=(4, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 4), dim=32, style="mae", keep=1),
             "keep is 0 (the spec says 1)"),
         (Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(4.0,)),
