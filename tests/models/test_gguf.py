@@ -75,9 +75,9 @@ def test_scalings_that_cannot_be_read(tmp_path: Path, kind: str, rule: str) -> N
 
 
 def test_yarn_and_linear(tmp_path: Path) -> None:
-    betas = {"rope.scaling.yarn_beta_fast": 16.0, "rope.scaling.yarn_beta_slow": 2.0}
-    found = one(gguf(tmp_path / "y.gguf", "qwen2", {**QWEN, **betas, "rope.scaling.attn_factor": 0.5}))
-    assert agrees(found, {"beta_fast": 16.0, "beta_slow": 2.0})
+    given = {"yarn_beta_fast": 16.0, "yarn_beta_slow": 2.0, "yarn_log_multiplier": 0.5, "attn_factor": 0.5}
+    found = one(gguf(tmp_path / "y.gguf", "qwen2", QWEN | {f"rope.scaling.{key}": given[key] for key in given}))
+    assert agrees(found, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0})
     assert found.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
     found = one(gguf(tmp_path / "l.gguf", "qwen2", {**QWEN, "rope.scaling.type": "linear"}))
     assert found.inverse_frequencies() == pytest.approx([1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14)
@@ -89,10 +89,10 @@ LAYERS = stored("tables.json")["gguf"]
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_of_an_architecture(tmp_path: Path, name: str) -> None:
-    values, expected = LAYERS[name]
+    (values, expected), bias = LAYERS[name], LAYERS[name][0].get("attention.max_alibi_bias")
     path = gguf(tmp_path / "m.gguf", name.partition(" ")[0].rstrip(","), values)
     assert {layer: [*row] for layer, row in by_layer(path).items()} == expected
-    assert {each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"} <= {8.0}
+    assert {each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"} <= {bias or 8.0}
 
 
 @pytest.mark.parametrize(("arch", "mixed"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)])

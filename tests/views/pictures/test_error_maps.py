@@ -5,7 +5,7 @@ import pytest
 
 import pecli
 from pecli.checks.tolerance import Tolerance
-from pecli.views.pictures.mistakes import error_maps
+from pecli.views.pictures.mistakes import error_maps, table_panels
 
 RNG = np.random.default_rng(0)
 
@@ -26,8 +26,7 @@ def worst_by_loop(a: np.ndarray, b: np.ndarray, down: int, across: int) -> np.nd
 def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
     a = RNG.standard_normal(shape)
     b = a + RNG.standard_normal(shape) * (RNG.random(shape) < 0.5)
-    (tensor,) = pecli.diff(a, b).tensors
-    (errors,) = error_maps(tensor, 10, 7)
+    (errors,) = error_maps(pecli.diff(a, b).tensors[0], 10, 7)
     size = min(10, shape[-2]), min(7, shape[-1])
     expected = worst_by_loop(a, b, *size)
     assert (errors.shape, errors.errors.shape) == (shape[-2:], size)
@@ -61,6 +60,7 @@ def test_frequencies_are_judged_relatively() -> None:
     assert (found.rows, found.columns, found.tolerance, found.is_relative) == ("", "pair", 1e-5, True)
     np.testing.assert_allclose(found.errors[0], (10 / 9) ** (np.arange(8) / 8) - 1, atol=1e-12)
     assert (maps["cos"].rows, maps["cos"].columns, maps["cos"].tolerance) == ("position", "pair", 1e-3)
+    assert [[*panel.curves[0].x] for panel in table_panels(found, ("a", "b"), (1e-9, 1.0))] == [[*range(8)]] * 2
 
 
 def test_axes_are_named_as_the_table_has_them() -> None:
