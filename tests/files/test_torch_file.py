@@ -267,6 +267,7 @@ def test_archives_whose_members_do_not_fit(folder: Path) -> None:
     for data, problem in (
         (archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR), "names the tensor '0' twice"),
         (archive(tensor().replace(text("storage"), text("module")), **FOUR), "names a storage in an unknown way"),
+        (archive(tensor(), data__1=bytes(16)), "has no member for the storage '0'"),
         (archive(tensor(), data__0=bytes(15)), "has not the size that it claims"),
         (archive(tensor(), byteorder=b"big", **FOUR), "another byte order"),
         (file.getvalue(), "is compressed"),

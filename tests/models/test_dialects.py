@@ -67,7 +67,7 @@ def test_yaml(tmp_path: Path) -> None:
     path = tmp_path / "OLMo-7B.yaml"
     path.write_text("run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n")
     assert load_model(path).one().parameters["dim"] == 128
-    for text in ("a: [", "- 1\n- 2\n", "a: !!python/object/apply:os.system [x]\n"):
+    for text, said in (("a: [", "YAML"), ("- 1\n", "an object"), ("a: !!python/object/apply:os.system [x]\n", "YAML")):
         path.write_text(text)
-        with pytest.raises(pecli.FileError):
+        with pytest.raises(pecli.FileError, match=f" not {said}"):
             load_model(path)
