@@ -195,10 +195,10 @@ def test_how_a_table_was_read_is_said_in_a_note(pecli_cli: Any, tmp_path: Path) 
 
 
 def test_copies_are_equal_and_columns_doubled_as_somebody_does() -> None:
-    dump = {"cos": np.stack([COS, spoilt(COS, 3, 2)]), "sin": SIN}
-    result = pecli.verify(dump, ROPE)
-    assert result.problems == ("cos: its copies differ",)
-    assert result.tensors[0].worst_index == (1, 3, 2)
+    result = pecli.verify({"cos": np.stack([COS, spoilt(COS, 3, 2)]), "sin": SIN}, ROPE)
+    assert (result.problems, result.tensors[0].worst_index) == (("cos: its copies differ",), (1, 3, 2))
+    mixed = np.stack([np.hstack(parts) for parts in ((COS, SIN), (SIN, COS))])
+    assert pecli.verify(mixed, ROPE).problems == ("cos_sin: its copies differ",)
     assert not pecli.diff(both(halves), both(interleaved)).passed
     assert not pecli.diff({"pe": COS}, {"pe": halves(COS)}).passed
 

@@ -154,6 +154,7 @@ def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
     assert pecli.identify(f"{path}:a").description == ()
     assert not pecli.identify(f"{path}:b").identified
     assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
+    assert pecli.identify(np.float32(pecli.Rope(4, 48).tables()["inv_freq"].astype(ml_dtypes.float8_e5m2))).identified
 
 
 def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> None:
@@ -162,8 +163,7 @@ def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> No
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
     assert pecli.identify(path).matches[0].scheme.name == "alibi"
     one = pecli.Alibi(12).tables()["slopes"]
-    found = pecli.identify({f"layers.{k}.alibi_slopes": one for k in range(12)})
-    assert len(found.matches[0].tensors) == 12
+    assert len(pecli.identify({f"layers.{k}.alibi_slopes": one for k in range(12)}).matches[0].tensors) == 12
     found = pecli.identify({f"h.{k}.weight": np.ones((2, 2)) for k in range(30)})
     assert not found.identified
     assert found.description == ("it holds 30 tensors, and no name speaks of positions: name one, as FILE:NAME",)

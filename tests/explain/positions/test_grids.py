@@ -64,8 +64,8 @@ def test_grids_too_coarse_and_plain_tables() -> None:
     for base, style, grid in ((7.0, "pixel", (7, 7)), (3000.0, "ltx", (2, 16, 12))):  # where some channels are
         tables = Rope(grid=grid, dim=32, style=style, base=base).tables()
         assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches[0].scheme.base == base
-    found = pecli.identify(Sinusoidal(64, 32, offset=7).tables()).matches[0].scheme
-    assert (found.positions, found.offset) == (None, 7)
+    found = pecli.identify(Sinusoidal(16, 32, offset=7, scale=0.11, dtype="bfloat16").tables()).matches[0].scheme
+    assert (found.positions, found.offset, found.scale) == (None, 7, 0.11)
 
 
 def said(found: Scheme, spec: Scheme) -> str:
