@@ -278,7 +278,7 @@ def test_golden_command(pecli_cli, tmp_path: Path) -> None:
     assert {path.suffix for path in (tmp_path / "suite").iterdir()} == {".json", ".safetensors", ".h"}
     again = pecli_cli("golden", "qwen2.5-7b", "-o", tmp_path / "suite").out
     assert "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, " in again
-    assert (tmp_path / "suite" / "model-llama-3.1-8b.h").exists()
+    assert "static const float table_cos[3][64] =" in (tmp_path / "suite" / "model-llama-3.1-8b.h").read_text()
     assert (pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code, (tmp_path / "y").exists()) == (2, False)
     assert pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "z", "--format", "safetensors").code == 0
     assert pecli_cli("verify", tmp_path / "z").code == 0

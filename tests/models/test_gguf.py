@@ -50,7 +50,7 @@ def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(tmp_path:
     found = one(path)
     expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-    assert (found.attention_factor(), found.layout) == (1.0, "interleaved")
+    assert (found.attention_factor(), found.layout, pecli.verify(path, path).passed) == (1.0, "interleaved", True)
 
 
 def test_a_window_is_a_positive_whole_number(tmp_path: Path) -> None:
