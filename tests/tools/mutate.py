@@ -301,7 +301,7 @@ def main() -> None:
         with open(reader, encoding="utf-8") as verdicts:
             for line in verdicts:
                 print(line, end="", flush=True)
-                survivors += [line] * line.endswith("SURVIVED\n")
+                survivors += [line.rstrip()] * line.endswith("SURVIVED\n")
     print(f"{len(survivors)} of {len(switched)} mutants survived:", *sorted(survivors), sep="\n")
 
 
