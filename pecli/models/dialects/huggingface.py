@@ -210,7 +210,7 @@ def _kind_of(keys: Keys, model_type: str | None) -> Kind | None:
         kind = kind.chosen(keys)
     word, within = _said(keys), keys.part("attn_config")
     flag = keys.flag("alibi", "use_alibi") or (within.flag("alibi") if within else None)
-    if word == "alibi" or (flag and flag.value) or "alibi_starting_size" in keys:
+    if word == "alibi" or (flag and flag.value) or keys.number("alibi_starting_size"):
         return kind if isinstance(kind, Biased) else Biased()
     if isinstance(kind, Biased):
         return kind
