@@ -89,7 +89,7 @@ def where_json(tensors: Iterable[Comparison]) -> dict[str, list[list[int]] | Non
     found: dict[str, list[list[int]] | None] = {}
     for name in ("rows", "columns", "heads", "batch"):
         numbers = [np.arange(low, high + 1) for each in tensors for low, high in each.where.get(name, ())]
-        found[name] = plain(_ranges(np.concatenate(numbers))) if numbers else None
+        found[name] = plain(_ranges(np.unique(np.concatenate(numbers)))) if numbers else None
     return found
 
 
@@ -337,13 +337,14 @@ class _Errors:
         if len(self.shape) < 2:
             where = {"columns": _ranges(np.flatnonzero(self.rows))}
         else:
-            heads, rows = np.nonzero(self.rows.reshape(-1, self.shape[-2]))
-            where = {"rows": _ranges(rows), "columns": _ranges(np.flatnonzero(self.columns))}
+            rows = self.rows.reshape(-1, self.shape[-2])
+            where = {"rows": _ranges(np.flatnonzero(rows.any(axis=0)))}
+            where["columns"] = _ranges(np.flatnonzero(self.columns))
             if len(self.shape) > 2:
-                where["heads"] = _ranges(heads)
+                where["heads"] = _ranges(np.flatnonzero(rows.any(axis=1)))
         names = ("batch",) if "heads" in where else ("batch", "heads")
         for name, axis in zip(names, copy_axes(parts[0], array), strict=False):
-            where[name] = _ranges(np.array([index[axis] for index in firsts]))
+            where[name] = _ranges(np.unique([index[axis] for index in firsts]))
         result.where = where
 
 
@@ -354,9 +355,8 @@ def copy_axes(part: Part, array: Array) -> list[int]:
 
 
 def _ranges(numbers: AnyArray) -> Ranges:
-    """The first and the last of those that follow each other."""
-    ordered = np.flatnonzero(np.bincount(numbers))
-    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1)[:MAX_RANGES] + 1)
+    """The first and the last of those that follow each other, of numbers that rise."""
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1)[:MAX_RANGES] + 1)
     return [(int(run[0]), int(run[-1])) for run in runs[:MAX_RANGES]]
 
 
