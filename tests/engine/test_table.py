@@ -80,6 +80,7 @@ def test_a_reader_that_stops_early_leaves_nothing_running(monkeypatch, threads):
     before = threading.active_count()
     blocks = Sinusoidal(2**40, 64).blocks(rows=16)
     assert next(blocks).shape == (16, 64)
+    assert (threading.active_count() > before) == (threads == "8")
     blocks.close()
     assert threading.active_count() == before
 
@@ -120,6 +121,10 @@ def test_thread_count_is_what_was_wished_for_or_the_cores(monkeypatch):
         assert thread_count() == threads
     monkeypatch.delenv("PECLI_THREADS")
     assert thread_count() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for cores, threads in ((2, 2), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert thread_count() == threads
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
