@@ -4,6 +4,7 @@ into the other where they differ.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,6 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
-from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, doubling_problems, fixed, wave_readings
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -33,6 +33,7 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
 TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
+MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")  #: how files may end that a model has
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
 
@@ -82,8 +83,8 @@ def diff(
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
     which transform explains it, unless no `reasons` are asked for."""
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
-    if (forms := diff_forms(a, b, allowed)) is not None:
-        return Difference(str(a), str(b), **forms)
+    if (found := _as_models(a, b, allowed)) is not None:
+        return found
     try:
         one, ours = opened(a)
     except FileError as problem:  # which the other file may have, too
@@ -123,10 +124,22 @@ def diff(
     answer = Difference(one, other, tensors, tuple(problems), tuple(why), notes)
     if not (answer.passed and loose and schemes[0]):
         return answer
-    from pecli.checks.verify.verification import weak_checks
+    from pecli.checks.verification import weak_checks
 
     compared = {name: array for fit in fits for name, array, _ in fit.pairs()}
     return replace(answer, weak=weak_checks({schemes[0]: compared}, allowed))
+
+
+def _as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
+    """Two folders, or files that models have, as two forms of one; what reads models is imported for them alone."""
+    for given in (a, b):
+        path = os.fspath(given) if isinstance(given, (str, os.PathLike)) else ""
+        if not (path.endswith(MODELS) or os.path.isdir(path)):
+            return None
+    from pecli.checks.model_forms import diff_forms
+
+    forms = diff_forms(a, b, allowed)
+    return None if forms is None else Difference(str(a), str(b), **forms)
 
 
 def _scheme_of(file: LoadedFile) -> Scheme | None:

@@ -15,8 +15,8 @@ import numpy as np
 
 from pecli.checks.compare import Comparison, compare_arrays, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
+from pecli.checks.verification import Verification, diagnosis
 from pecli.checks.verify.targets import Place
-from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, numbers, widened
 from pecli.engine.schemes import options
