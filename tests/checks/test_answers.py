@@ -4,19 +4,19 @@ from collections.abc import Callable
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pecli import checks
 from pecli.errors import PecliError
 from tests.checks import test_one_reading
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
-MODULES = "audit compare diff diff_reasons extend identify manifest model_forms reading run runtimes statistics"
-MODULES += " stored_tensors tolerance verify.against_model verify.rotated verify.targets verify.verification"
-NAMES: dict[str, Any] = {**vars(test_one_reading)}
-NAMES |= {name.rpartition(".")[2]: import_module(f"pecli.checks.{name}") for name in MODULES.split()}
+MODULES = [each.name for each in walk_packages(checks.__path__, "pecli.checks.")]
+NAMES: dict[str, Any] = {**vars(test_one_reading), **{name.rpartition(".")[2]: import_module(name) for name in MODULES}}
 ARRANGED = {name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1}
 INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 NAMES |= {"ARRANGED": ARRANGED, "INTERLEAVING": INTERLEAVING, "X": np.ones((2, 5, 8), "f4"), "sha256": sha256}
