@@ -96,7 +96,7 @@ def __getattr__(name: str) -> Any:
 _DISPLAYED = {
     "pecli.engine.schemes.scheme": "Scheme",
     "pecli.models.encoding": "ModelEncodings",
-    "pecli.checks.verify.verification": "Verification",
+    "pecli.checks.verification": "Verification",
     "pecli.checks.diff": "Difference",
     "pecli.checks.identify": "Identification",
     "pecli.checks.audit": "Audit",

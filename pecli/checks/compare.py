@@ -222,6 +222,8 @@ class _Errors:
         """Add the errors of rows, the first of whose elements has the place `start`."""
         shape = theirs.shape
         ours, theirs = ours.reshape(-1), theirs.reshape(-1)
+        if not _differing(ours, theirs, word=math.gcd(8, ours.nbytes)).any():
+            return
         floats = {dtype_name(ours.dtype), dtype_name(theirs.dtype)} <= {*SIGNIFICAND_BITS}
         step = PIECE_BYTES // max(4, ours.itemsize, theirs.itemsize)
         off, places, dense = np.zeros(ours.size, bool), np.empty(0, np.intp), False
@@ -360,12 +362,13 @@ def _ranges(numbers: AnyArray) -> Ranges:
     return [(int(run[0]), int(run[-1])) for run in runs[:MAX_RANGES]]
 
 
-def _differing(ours: Array, theirs: Array) -> AnyArray:
-    """Whether the bits of elements differ (no NaN is unlike itself); always where the dtypes do."""
+def _differing(ours: Array, theirs: Array, word: int = 0) -> AnyArray:
+    """Whether the bits of elements, or of words of so many bytes, differ (no NaN is unlike itself); always where the
+    dtypes do."""
     if ours.dtype != theirs.dtype:
         return np.ones(ours.size, bool)
-    word = np.dtype(f"u{min(8, ours.itemsize)}")
-    differ = ours.view(word) != theirs.view(word)
+    bits = np.dtype(f"u{word or min(8, ours.itemsize)}")
+    differ = ours.view(bits) != theirs.view(bits)
     return np.asarray(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
 
 

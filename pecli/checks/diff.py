@@ -4,6 +4,7 @@ into the other where they differ.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,6 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
-from pecli.checks.model_forms import diff_forms
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, doubling_problems, fixed, wave_readings
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -33,6 +33,7 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
 TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
+MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")  #: how files may end that a model has
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
 
@@ -82,8 +83,8 @@ def diff(
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
     which transform explains it, unless no `reasons` are asked for."""
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
-    if (forms := diff_forms(a, b, allowed)) is not None:
-        return Difference(str(a), str(b), **forms)
+    if (found := _as_models(a, b, allowed)) is not None:
+        return found
     try:
         one, ours = opened(a)
     except FileError as problem:  # which the other file may have, too
@@ -123,10 +124,22 @@ def diff(
     answer = Difference(one, other, tensors, tuple(problems), tuple(why), notes)
     if not (answer.passed and loose and schemes[0]):
         return answer
-    from pecli.checks.verify.verification import weak_checks
+    from pecli.checks.verification import weak_checks
 
     compared = {name: array for fit in fits for name, array, _ in fit.pairs()}
     return replace(answer, weak=weak_checks({schemes[0]: compared}, allowed))
+
+
+def _as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
+    """Two folders, or files that models have, as two forms of one; what reads models is imported for them alone."""
+    for given in (a, b):
+        path = os.fspath(given) if isinstance(given, (str, os.PathLike)) else ""
+        if not (path.endswith(MODELS) or os.path.isdir(path)):
+            return None
+    from pecli.checks.model_forms import diff_forms
+
+    forms = diff_forms(a, b, allowed)
+    return None if forms is None else Difference(str(a), str(b), **forms)
 
 
 def _scheme_of(file: LoadedFile) -> Scheme | None:
@@ -250,8 +263,12 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
     for reads_a, expected, found in sorted(sides, key=lambda side: side[1].dtype.kind in "iu"):
         reading = best_reading(found, _targets(name, expected, waves, lines), lines=lines)
         if reading is not None:
+            fit = replace(fit, reading=reading, reads_a=reads_a)
+            break
+    for reads_a, expected, found in sides if waves and not (fit.reading and fit.reading.is_near) else ():
+        if (reading := _arranged(expected, found, lines)) is not None:
             return replace(fit, reading=reading, reads_a=reads_a)
-    return replace(fit, reading=_arranged(ours, theirs, lines) if waves else None)
+    return fit
 
 
 def _targets(name: str, expected: AnyArray, waves: bool, lines: bool) -> Iterator[Target]:
@@ -274,11 +291,11 @@ def _is_masked(array: AnyArray) -> bool:
     return is_square and array.dtype.kind in "fV" and bool(array[(0,) * (array.ndim - 1)][-1] <= MASK)
 
 
-def _arranged(ours: AnyArray, theirs: AnyArray, lines: bool) -> Reading | None:
-    """The second array as cosines and sines that the first holds, both in one array each, however arranged."""
-    for found in wave_readings(ours):
-        parts = {name: part.found for name, part in zip(PLURALS, found.parts, strict=False) if not part.copies}
-        reading = best_reading(theirs, _both(parts), lines=lines) if len(parts) == 2 else None
+def _arranged(expected: AnyArray, array: AnyArray, lines: bool) -> Reading | None:
+    """An array as cosines and sines that another holds, both in one array each, however arranged."""
+    for both in wave_readings(expected):
+        parts = {part.name: part.found[(0,) * len(part.copies)] for part in both.parts if not part.negated}
+        reading = best_reading(array, _both(parts), lines=lines) if both.has_equal_copies else None
         if reading is not None and reading.is_near:
             return reading
     return None

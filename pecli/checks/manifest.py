@@ -14,9 +14,9 @@ from typing import Any
 
 from pecli.checks.run import Check
 from pecli.checks.tolerance import Tolerance
+from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
 from pecli.checks.verify.targets import PLACES
-from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes import SCHEMES, Choice, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, ParameterError, PecliError, nearest, quoted

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verification import Verification
 from pecli.engine.table import thread_count
 from pecli.errors import FileError, NoTablesError, PecliError, translated
 

@@ -12,7 +12,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, problems_of
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verification import Verification
 from pecli.errors import FileError, PecliError, brief, counted, listed, number
 from pecli.files.load import split_name
 from pecli.files.output import open_output

@@ -13,7 +13,7 @@ from pecli.checks.audit import Audit
 from pecli.checks.diff import Difference
 from pecli.checks.identify import Identification
 from pecli.checks.runtimes import RuntimeComparison
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError

@@ -12,7 +12,7 @@ import pytest
 import pecli
 from pecli.checks.manifest import read_manifest
 from pecli.checks.run import Check, run_all
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verification import Verification
 from pecli.errors import DefectError, FileError, ParameterError, PecliError
 from tests.checks.waves import powers, waves
 

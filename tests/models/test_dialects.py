@@ -1,5 +1,6 @@
 """Configurations in all dialects: what is read of each, from which key, what is warned of, what code defaults to."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:
         load_config({"n_embd": 4096, "n_head": 32, "rotary_percentage": 1.0, "rope_adjustments": adjusted})
 
 
-def test_yaml(tmp_path: Path) -> None:
+def test_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "OLMo-7B.yaml"
     path.write_text("run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n")
     assert load_model(path).one().parameters["dim"] == 128
@@ -71,3 +72,6 @@ def test_yaml(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(pecli.FileError, match=f" not {said}"):
             load_model(path)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(pecli.FileError, match="is YAML, and no reader of it is installed; pip install pyyaml"):
+        load_model(path)

@@ -10,7 +10,7 @@ import pytest
 import pecli
 from pecli.checks.compare import Comparison
 from pecli.checks.run import Check, Outcome
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verification import Verification
 from pecli.errors import FileError, ParameterError
 from pecli.views import check_results
 from pecli.views.pictures import palettes, terminal_render

@@ -12,8 +12,8 @@ import numpy as np
 from pecli.checks.compare import Comparison
 from pecli.checks.reading import Reading, best_reading, doubling_problems
 from pecli.checks.tolerance import Tolerance
+from pecli.checks.verification import Checked, Verification, compared, conclusion
 from pecli.checks.verify.targets import PLACES, Place, model_targets
-from pecli.checks.verify.verification import Checked, Verification, compared, conclusion
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme

@@ -6,6 +6,7 @@ A scheme whose rows have positions derives from `Positioned`.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, replace
 from fractions import Fraction
@@ -196,9 +197,9 @@ class Positioned(Scheme):
         return self.grid_style.coordinates(self.grid, self.keep or 0, self.grid_base, self.grid_scale)
 
     @property
+    @abstractmethod
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """The frequencies of each axis; none where all axes share those of the dim."""
-        return ()
 
     @property
     def pair_axes(self) -> list[int]:
@@ -230,10 +231,10 @@ class Positioned(Scheme):
             return Ntk(block.factor).frequencies(self.base, block.channels)
         return numerics.geometric(self.base, block.denominator, count, scale)
 
+    @abstractmethod
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
         """The frequencies and the amplitude, in integers, over positions in multiples of a unit: what exact tables are
         made from."""
-        raise NotImplementedError
 
     def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         """The phases that a recipe makes, and which of them the scheme has: those of its waves, in order."""

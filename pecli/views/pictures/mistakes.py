@@ -15,7 +15,7 @@ import numpy as np
 
 from pecli.checks.compare import READ_BYTES, Comparison, Part, slabs
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verification import Verification
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
 from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import role_of

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import Tolerance, tolerance_of
+from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
-from pecli.checks.verify.verification import Verification
 from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of

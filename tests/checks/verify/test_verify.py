@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verification import Verification
 from pecli.engine.schemes.bundle import Bundle
 from tests.checks.waves import powers, waves, woven
 

@@ -85,11 +85,3 @@ def test_large_distances(form, rule, dtype):
         distances = [int(key) - (seq_len - 1 if form == "key-last" else 0) for key in keys]
         true = rounded(lambda e=exponents[head], d=distances: [arb(2) ** rational(-e) * k for k in d], dtype)
         np.testing.assert_array_equal(bits(found), true)
-
-
-def test_which_tensors_there_are():
-    assert [t.name for t in Alibi(4).tensors()] == ["slopes"]
-    assert [t.name for t in Alibi(4, 6, slopes=True).tensors()] == ["slopes"]
-    assert [(t.name, t.shape) for t in Alibi(4, 6).tensors()] == [("bias", (4, 6, 6)), ("slopes", (4,))]
-    assert [(t.name, t.shape) for t in Alibi(4, 6, form="key").tensors()] == [("bias", (4, 1, 6)), ("slopes", (4,))]
-    assert Alibi(4, 6).single_array().name == "bias"

@@ -1,4 +1,4 @@
-"""What a scheme answers about itself: axes, frequencies, known mistakes, how it is applied."""
+"""What a scheme answers about itself: known mistakes, and the waves that it is made of."""
 
 from dataclasses import replace
 
@@ -22,15 +22,6 @@ EVERY = [
     Sinusoidal(16, 8, style="whisper"), Rope(16, 8, layout="halves", mrope_section=(1, 2, 1)), YARN, LONG, Alibi(6, 12),
     Alibi(6, 12, form="key"), Alibi(6), LearnedInit(16, 8),
 ]  # fmt: skip
-
-
-def test_axes_and_frequencies() -> None:
-    assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
-    assert Alibi(2, 4).inverse_frequencies() is LearnedInit(4, 8).inverse_frequencies() is None
-    assert Rope(4, 8, offset=7).axes_of("cos")[:3] == (("position", "pair"), 7, "cosine")
-    assert Rope(4, 8, layout="halves").axes_of("sin").names == ("position", "channel")
-    assert Alibi(2, 4).axes_of("bias")[:3] == (("head", "query", "key"), 0, "bias")
-    assert Sinusoidal(4, 8, offset=3).axes_of("pe") == (("position", "channel"), 3, "value", 2)
 
 
 @pytest.mark.parametrize("scheme", EVERY, ids=lambda scheme: scheme.name)
@@ -111,7 +102,6 @@ def test_a_scheme_of_waves_is_recovered_from_them(scheme: Scheme) -> None:
 
 
 def test_waves_that_are_none_or_no_scheme_has() -> None:
-    assert Alibi(4).wave_table() is LearnedInit(4, 4).wave_table() is Rope(2, 4, positions=(5, 1)).wave_table() is None
     waves = Rope(4, 8).wave_table()
     assert waves is not None
     assert Rope.from_waves(waves._replace(exponent=3.0)) is Rope.from_waves(waves._replace(base=-1.0)) is None
@@ -120,14 +110,7 @@ def test_waves_that_are_none_or_no_scheme_has() -> None:
     assert (louder.attention_factor_value(), louder.inverse_frequencies()) == (1.5, Rope(4, 8).inverse_frequencies())
 
 
-def test_differences_of_waves_go_by_the_names_of_parameters() -> None:
-    assert Sinusoidal(4, 8).wave_edit("exponent", 4.0, 3.0) == ("freq_shift", 0.0, 1.0)
-    assert Sinusoidal(4, 8).wave_edit("exponent", 4.0, 2.0) == ("exponent_dim", 8.0, 4.0)
-    assert Rope(4, 16, partial_rotary_factor=0.5).wave_edit("exponent", 4.0, 8.0) == ("exponent_dim", 8.0, 16.0)
-    assert YARN.wave_edit("amplitude", 1.25, 1.0) == ("attention_factor", 1.25, 1.0)
-    assert Rope(4, 8).wave_edit("amplitude", 1.0, 2.0) == ("", 1.0, 2.0)
-    assert [each.exponent for each in Sinusoidal(4, 8).wave_neighbours()] == [3.0]
-    assert {each.exponent for each in Rope(4, 16, partial_rotary_factor=0.5).wave_neighbours()} == {3, 8, 16, 2}
+def test_known_mistakes_of_scalings_as_waves() -> None:
     flipped, swapped = (each.scaling for each in YARN.wave_neighbours() if each.exponent == 16)
     assert (flipped.truncate, flipped.betas()) == (False, YARN.scaling_value.betas())
     assert (swapped.truncate, swapped.betas()) == (None, YARN.scaling_value.betas()[::-1])
