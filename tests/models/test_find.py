@@ -126,6 +126,9 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
     assert named_model("tensors") is None
     Path("tensors/config.json").write_text(json.dumps(LLAMA))
     assert named_model("tensors").option == "--config"
+    Path("dangling").symlink_to("nowhere")
+    with pytest.raises(FileError, match="dangling: does not exist"):
+        load_model("dangling")
 
 
 def test_no_two_presets_share_a_name() -> None:

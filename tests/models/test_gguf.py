@@ -79,6 +79,8 @@ def test_yarn_and_linear(tmp_path: Path) -> None:
     found = one(gguf(tmp_path / "y.gguf", "qwen2", QWEN | {f"rope.scaling.{key}": given[key] for key in given}))
     assert agrees(found, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0})
     assert found.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
+    with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
+        one(gguf(tmp_path / "n.gguf", "qwen2", {**QWEN, "rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5}))
     found = one(gguf(tmp_path / "l.gguf", "qwen2", {**QWEN, "rope.scaling.type": "linear"}))
     assert found.inverse_frequencies() == pytest.approx([1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14)
 
