@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pecli
 from pecli import checks
 from pecli.errors import PecliError
 from tests.checks import test_one_reading
@@ -28,6 +29,12 @@ def csv(table: Any, name: str = "t.csv") -> str:
     return name
 
 
+def extended(method: str | None, to: int = 256, **settings: Any) -> Any:
+    return pecli.extend(
+        {**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64, **settings}, to, method
+    )
+
+
 def error(call: Callable[[], object]) -> str:
     with pytest.raises(PecliError) as caught:
         call()
@@ -37,5 +44,5 @@ def error(call: Callable[[], object]) -> str:
 def test_every_answer_is_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for code, _, expected in (row.partition(" | ") for row in ROWS if row[:1] not in ("", "#")):
-        found = eval(code, NAMES | {"csv": csv, "error": error})
+        found = eval(code, NAMES | {"csv": csv, "error": error, "extended": extended})
         assert found == eval(expected, NAMES), f"{code}: {found}"
