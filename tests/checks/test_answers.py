@@ -1,6 +1,7 @@
 """One table of answers, answers.txt: an expression, and the value that it must have, which is known for a reason."""
 
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,11 @@ NAMES: dict[str, Any] = {**vars(test_one_reading), **{name.rpartition(".")[2]: i
 ARRANGED = {name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1}
 INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 NAMES |= {"ARRANGED": ARRANGED, "INTERLEAVING": INTERLEAVING, "X": np.ones((2, 5, 8), "f4"), "sha256": sha256}
+RANDOM = np.random.default_rng(0)
+NAMES |= {"WEIGHT": RANDOM.normal(size=(8, 8)), "BEFORE": (before := RANDOM.normal(size=(3, 12, 16)))}
+NAMES |= {"after": partial(pecli.apply, before, test_one_reading.CONFIG)}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
 NAMES |= {"SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
 
 
