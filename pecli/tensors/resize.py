@@ -124,7 +124,8 @@ class Taps(NamedTuple):
     weights: Floats
 
     def apply(self, values: Floats) -> Floats:
-        sums, part = np.empty((2, len(self.rows), *values.shape[1:]))
+        sums = np.empty((len(self.rows), *values.shape[1:]))
+        part = np.empty_like(sums)
         for number, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
             target = part if number else sums
             np.take(values, rows, axis=0, out=target, mode="clip")  # which checks no indices, and so needs no buffer
