@@ -109,8 +109,8 @@ def both_sides(after: Given, before: Given) -> tuple[str, list[Sides], tuple[str
         there = dict(zip(ours, there.values(), strict=True))
     for name, array in ours.items():
         if name not in there:
-            rule = f"holds {name}, and {place} {listed(list(there), 8)}"
-            raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
+            rule = f"holds {name}, and {place or 'those before'} {listed(list(there), 8)}"
+            raise FileError(label or "arrays", rule, "the names must agree; or name one of each: FILE:NAME")
         called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
         if array.shape != there[name].shape or array.ndim < 2:
             rule = f"before it is of shape {there[name].shape}"

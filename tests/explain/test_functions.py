@@ -1,0 +1,37 @@
+"""Functions of the search one by one: functions.txt has calls by module, and what they return.
+
+Rows without a value define names for those below. Arrays, and what is generated, are compared as lists.
+"""
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+
+MODULES = Path(__file__).with_name("functions.txt").read_text(encoding="utf-8").split("# ")[1:]
+SECTIONS = {module: rows for module, *rows in map(str.splitlines, MODULES)}
+
+
+def listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else [*value] if isinstance(value, Iterator) else value
+
+
+@pytest.mark.parametrize("module", SECTIONS)
+def test_functions_return(module: str) -> None:
+    names = {
+        "np": np,
+        "pecli": pecli,
+        "approx": pytest.approx,
+        **vars(importlib.import_module(f"pecli.explain.{module}")),
+    }
+    for row in filter(None, SECTIONS[module]):
+        code, *expected = row.split(" | ")
+        if not expected:
+            exec(code, names)
+        for value in expected:
+            assert listed(eval(code, names)) == eval(value, names), row
