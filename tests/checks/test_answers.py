@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 
 import pecli
 from pecli import checks
+from pecli.checks.compare import Comparison, compare_arrays
+from pecli.checks.stored_tensors import Pair, Stored
 from pecli.errors import PecliError
 from tests.checks import test_one_reading
 
@@ -27,7 +30,10 @@ NAMES |= {"WEIGHT": RANDOM.normal(size=(8, 8)), "BEFORE": (before := RANDOM.norm
 NAMES |= {"after": partial(pecli.apply, before, test_one_reading.CONFIG)}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
-NAMES |= {"SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
+EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
+BLOCK = np.concatenate([np.array([0.5], np.float16).view(np.uint8), EIGHT_BITS.view(np.uint8)])
+NAMES |= {"SMALL": 1 + np.arange(8, dtype="f4").reshape(4, 2) / 8, "IN_STEPS": EIGHT_BITS[None] / np.float32(2)}
+NAMES |= {"Q8_0": BLOCK[None], "SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
 
 
 def csv(table: Any, name: str = "t.csv") -> str:
@@ -41,14 +47,26 @@ def extended(method: str | None, to: int = 256, **settings: Any) -> Any:
     )
 
 
+def compared(expected: Any, found: Any, dtype: Any = None, **given: float) -> Comparison:
+    return compare_arrays(np.array(expected, dtype), np.array(found, dtype), pecli.Tolerance(**given), name="t")
+
+
+def pair(ours: Any, theirs: Any, order: Any = None, added: int = 0, **given: float) -> Comparison:
+    sides = [each if isinstance(each, Stored) else Stored.of(each) for each in (ours, theirs)]
+    return Pair("t", *sides, order, added).compared(pecli.Tolerance(**given))
+
+
 def error(call: Callable[[], object]) -> str:
     with pytest.raises(PecliError) as caught:
         call()
     return str(caught.value)
 
 
+NAMES |= {each.__name__: each for each in (csv, error, extended, compared, pair, Stored)} | {"of": attrgetter}
+
+
 def test_every_answer_is_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for code, _, expected in (row.partition(" | ") for row in ROWS if row[:1] not in ("", "#")):
-        found = eval(code, NAMES | {"csv": csv, "error": error, "extended": extended})
+        found = eval(code, NAMES)
         assert found == eval(expected, NAMES), f"{code}: {found}"
