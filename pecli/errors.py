@@ -171,7 +171,7 @@ def quoted(value: object) -> str:
 def shown(number: float) -> str:
     """A number in few digits, unless that would make another of it."""
     short = f"{number:g}"
-    return short if float(short) == number or math.isnan(number) else repr(number)
+    return short if float(short) == number else repr(number)
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -185,7 +185,7 @@ def number(value: float, digits: int = 4) -> str:
     if 1e-3 <= abs(value) < 1e6:
         return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
     mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
 
 
 def spelled(value: Any) -> str:

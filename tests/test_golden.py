@@ -393,7 +393,7 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
         "rotate-interleaved": np.array(after).reshape(before.shape),
         "table-default.cos": np.cos(angles).astype(np.float32),
         "table-default.sin": np.sin(angles).astype(np.float32),
-        "table-theta-500000/cos": np.cos(angles),
+        "table-theta-500000/cos": np.cos(places[:, None] * 500000.0 ** (-np.arange(16) / 16)),  # and sines as before
         "table-theta-500000/sin": np.sin(angles),
         "frequencies-default": 10000.0 ** (-np.arange(16) / 16),
     }

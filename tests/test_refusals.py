@@ -12,7 +12,6 @@ import pytest
 
 import pecli
 from pecli import layers
-from pecli.cli import option_name
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import indices, numbers
 from pecli.engine.schemes import Real, Whole
@@ -65,18 +64,6 @@ def test_what_is_just_within_a_rule_is_accepted() -> None:
     assert len(accepted) > 20
     for code in accepted:
         eval(code, dict(NAMES))
-
-
-def test_a_parameter_goes_by_its_own_name_in_python_and_by_its_option_in_a_command() -> None:
-    problem = ParameterError("kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`")
-    assert str(problem) == "kv_heads is 3; 4 `heads` are no multiple of 3; check `heads` and `kv_heads`"
-    spelled = "--kv-heads is 3; 4 --heads are no multiple of 3; check --heads and --kv-heads"
-    assert problem.spelled(option_name) == spelled
-    problem = ParameterError("name", "'`heads`'", "what is given is never taken for a name")
-    assert problem.spelled(option_name) == "--name is '`heads`'; what is given is never taken for a name"
-    assert str(ParameterError("dim", 0, "")) == "dim is 0"
-    assert str(FileError("pe.npy", "is empty")) == "pe.npy: is empty"
-    assert str(FileError("pe.npy", "is empty", "write it again")) == "pe.npy: is empty; write it again"
 
 
 def test_errors_are_those_that_python_users_catch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,16 +30,16 @@ def plain_fields(result: Any, *names: str) -> dict[str, Any]:
     return {name: plain(getattr(result, name)) for name in names}
 
 
-class Answer:
+class Answer(ABC):
     """A result that is true where the answer is yes; printed, it is what the command prints (`pecli.views`)."""
 
     @property
-    def passed(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def passed(self) -> bool: ...
 
+    @abstractmethod
     def words(self) -> tuple[str, ...]:
         """What it is about, and what was found, the gravest first."""
-        raise NotImplementedError
 
     def __bool__(self) -> bool:
         return self.passed

@@ -263,8 +263,12 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
     for reads_a, expected, found in sorted(sides, key=lambda side: side[1].dtype.kind in "iu"):
         reading = best_reading(found, _targets(name, expected, waves, lines), lines=lines)
         if reading is not None:
+            fit = replace(fit, reading=reading, reads_a=reads_a)
+            break
+    for reads_a, expected, found in sides if waves and not (fit.reading and fit.reading.is_near) else ():
+        if (reading := _arranged(expected, found, lines)) is not None:
             return replace(fit, reading=reading, reads_a=reads_a)
-    return replace(fit, reading=_arranged(ours, theirs, lines) if waves else None)
+    return fit
 
 
 def _targets(name: str, expected: AnyArray, waves: bool, lines: bool) -> Iterator[Target]:
@@ -287,11 +291,11 @@ def _is_masked(array: AnyArray) -> bool:
     return is_square and array.dtype.kind in "fV" and bool(array[(0,) * (array.ndim - 1)][-1] <= MASK)
 
 
-def _arranged(ours: AnyArray, theirs: AnyArray, lines: bool) -> Reading | None:
-    """The second array as cosines and sines that the first holds, both in one array each, however arranged."""
-    for found in wave_readings(ours):
-        parts = {name: part.found for name, part in zip(PLURALS, found.parts, strict=False) if not part.copies}
-        reading = best_reading(theirs, _both(parts), lines=lines) if len(parts) == 2 else None
+def _arranged(expected: AnyArray, array: AnyArray, lines: bool) -> Reading | None:
+    """An array as cosines and sines that another holds, both in one array each, however arranged."""
+    for both in wave_readings(expected):
+        parts = {part.name: part.found[(0,) * len(part.copies)] for part in both.parts if not part.negated}
+        reading = best_reading(array, _both(parts), lines=lines) if both.has_equal_copies else None
         if reading is not None and reading.is_near:
             return reading
     return None

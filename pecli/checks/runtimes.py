@@ -185,7 +185,7 @@ def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
     """The first positions, some of the others, and the last, with the exact rows that runtimes are compared with."""
     near = np.arange(min(count, DENSE_POSITIONS), dtype=np.int64)
     doublings = max(0.0, np.log2(count / DENSE_POSITIONS))
-    far = DENSE_POSITIONS * 2.0 ** (np.arange(1, int(doublings * PER_DOUBLING) + 1) / PER_DOUBLING)
+    far = DENSE_POSITIONS * 2.0 ** (np.arange(1, np.ceil(doublings * PER_DOUBLING)) / PER_DOUBLING)
     places = np.unique(np.concatenate([near, far.astype(np.int64), [count - 1]]))
     rows = _rows(defined, places)
     exact = rows.read(0, len(places))

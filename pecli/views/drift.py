@@ -193,7 +193,7 @@ def show_extension(found: Extension) -> None:
         "config.json": json.dumps(found.config)[1:-1],
         "config.json, transformers 5": json.dumps(found.newer_config)[1:-1],
         **found.commands,
-        "GGUF": ", ".join(f"ARCH.{key} = {value}" for key, value in (found.gguf or {}).items()),
+        "GGUF": ", ".join(f"ARCH.{key} = {value}" for key, value in found.gguf.items()),
     }
     for name, text in spellings.items():
         if text:

@@ -203,14 +203,6 @@ def test_copies_are_equal_and_columns_doubled_as_somebody_does() -> None:
     assert not pecli.diff({"pe": COS}, {"pe": halves(COS)}).passed
 
 
-def test_a_row_that_is_missing_is_no_copy_where_all_rows_are_the_same() -> None:
-    zeros = np.zeros((2, 32), np.float32)
-    assert not pecli.diff(zeros, zeros[:1]).passed
-    assert not pecli.diff(zeros[:1], zeros).passed
-    assert not pecli.verify(zeros, pecli.LearnedInit(max_len=1, dim=32, init="zeros")).passed
-    assert pecli.diff(zeros[:1], zeros[:, None]).passed  # a batch of tables of one row
-
-
 @pytest.mark.parametrize(("change", "layout"), [(np.copy, "compact"), (halves, "halves"), (interleaved, "interleaved")])
 def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], layout: str) -> None:
     pairs = ((COS, SIN), OTHERS, (COS, SIN.round(4)))
@@ -225,26 +217,6 @@ def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], la
         (match,) = pecli.identify(dump).matches
         scheme: Any = match.scheme
         assert (scheme.name, scheme.base, scheme.seq_len, scheme.layout) == ("rope", BASE, LENGTH, layout)
-
-
-def test_a_vector_in_lines_and_its_copies(tmp_path: Path) -> None:
-    vector, copies = tmp_path / "vector.csv", tmp_path / "copies.csv"
-    np.savetxt(vector, COS[1], delimiter=",")
-    np.savetxt(copies, np.stack([COS[1]] * 3), delimiter=",")
-    assert pecli.diff(vector, copies).passed
-    np.savetxt(copies, np.stack([COS[1], COS[1], COS[2]]), delimiter=",")
-    assert not pecli.diff(vector, copies).passed
-
-
-def test_tables_that_are_interleaved_when_they_are_used() -> None:
-    """transformers' glm and its relatives hand out cat((freqs, freqs)) and repeat each column when rotating; cohere
-    hands out repeat_interleave(freqs, 2).
-    """
-    shape = {"hidden_size": 2 * DIM, "num_attention_heads": 2, "head_dim": DIM, "rope_theta": BASE}
-    for family in ("glm", "glm4", "ernie4_5", "helium", "cohere"):
-        config = {"model_type": family, "partial_rotary_factor": 1.0, **shape}
-        assert pecli.verify(both(interleaved), config, atol=ATOL).passed
-        assert pecli.verify(both(halves), config, atol=ATOL).passed == (family != "cohere")
 
 
 MANY = [pytest.param(range(1000 * k + 100, 1000 * k + 600), marks=pytest.mark.thorough) for k in range(6)]

@@ -46,26 +46,6 @@ def test_frequencies_in_half_precision_pass_only_by_a_recipe(pecli_cli: Any, tmp
     assert pecli_cli("diff", *files, *options).code == 1
 
 
-def test_an_absolute_tolerance_does_not_apply_to_slopes() -> None:
-    slopes = np.array([2.0 ** -(k + 1) for k in range(8)], np.float32)
-    wrong = slopes * np.array([1] * 7 + [1.2], np.float32)  # by 0.0008
-    scheme = pecli.Alibi(heads=8, slopes=True)
-    assert pecli.verify({"slopes": slopes}, scheme, atol=1e-3).passed
-    assert not pecli.verify({"slopes": wrong}, scheme, atol=1e-3).passed
-    assert not pecli.diff({"slopes": slopes}, {"slopes": wrong}, atol=1e-3).passed
-    assert pecli.diff({"t": slopes}, {"t": wrong}, atol=1e-3).passed  # which may be anything
-
-
-def test_slopes_and_frequencies_pass_as_the_spec_says() -> None:
-    found = {"slopes": np.array([2 ** (-8 * (k + 1) / 6) for k in range(6)]).astype(ml_dtypes.bfloat16)}
-    naive = {"heads": 6, "rule": "naive", "slopes": True}
-    assert not pecli.verify(found, pecli.Alibi(**naive), atol=1e-2).passed
-    assert pecli.verify(found, pecli.Alibi(**naive, dtype="bfloat16")).passed
-    found = {"inv_freq": np.array([1.0, 0.1 * (1 + 1e-6), 0.01, 0.001])}
-    for given, passes in (({}, False), ({"max_ulp": 1}, True)):
-        assert [tensor.passed for tensor in pecli.verify(found, pecli.Rope(4, 8), **given).tensors] == [passes]
-
-
 @pytest.mark.parametrize("values", [PLAIN[::-1], PLAIN * 1e-6, np.random.default_rng(3).permutation(PLAIN)])
 def test_frequencies_in_another_order_or_far_too_small(pecli_cli: Any, tmp_path: Path, values) -> None:
     np.savez(tmp_path / "f.npz", inv_freq=values)

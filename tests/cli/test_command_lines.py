@@ -20,6 +20,9 @@ REFUSED.append([f"sinusoidal --seq-len {'9' * 5000} --dim 4", "--seq-len is 999"
 LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
 DYNAMIC = {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "max_position_embeddings": 64}
 
+FACTORS = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "original_max_position_embeddings": 32}
+PHIMOE = {"type": "longrope", **FACTORS, "short_mscale": 1.25, "long_mscale": 1.5}
+
 
 def write_files() -> None:
     rng = np.random.default_rng(0)
@@ -36,6 +39,7 @@ def write_files() -> None:
     Path("torn.npy").write_bytes(Path("x.npy").read_bytes()[:-1])
     query, key = (f"layers.0.self_attn.{part}_proj.weight" for part in "qk")
     np.savez("two.npz", a=x[0], b=x[0])
+    np.savez("mixed.npz", a=x[0] + 1, b=x[0, :2])
     np.savez("empty.npz")
     np.savez("qk.npz", **{query: np.ones((16, 6)), key: np.ones((16, 6))})
     np.savez("lone.npz", **{key: np.ones((8, 4))})
@@ -43,6 +47,7 @@ def write_files() -> None:
     Path("pecli.toml").write_text("[[check]]\nfile = 'x.npy'\n")
     configs = {"llama": LLAMA, "dinov3": {"model_type": "dinov3_vit"}, "dynamic": {**LLAMA, **DYNAMIC}}
     configs |= {"wibble": {**LLAMA, "model_type": "wibble"}, "mamba": {"model_type": "mamba"}}
+    configs |= {"phimoe": {**LLAMA, "max_position_embeddings": 128, "rope_scaling": PHIMOE}}
     for name, config in configs.items():
         Path(f"{name}.json").write_text(json.dumps(config))
 

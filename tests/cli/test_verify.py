@@ -87,9 +87,10 @@ BROKEN = ["", "{", "[]", "null", '{"scheme": NaN}', "[" * 100_000, '{"scheme": "
 def test_a_spec_that_makes_no_table_is_a_broken_file(pecli_cli) -> None:
     for text in BROKEN:
         save_file({"pe": np.zeros((2, 2), np.float32)}, "t.safetensors", {"pecli": text})
-        outcome = pecli_cli("verify", "t.safetensors")
-        assert (outcome.code, outcome.err.count("\n")) == (3, 1), text[:99]
-        assert outcome.err.startswith("pecli: error: t.safetensors: ")
+        for command in ("verify", "plot"):
+            outcome = pecli_cli(command, "t.safetensors")
+            assert (outcome.code, outcome.err.count("\n")) == (3, 1), text[:99]
+            assert outcome.err.startswith("pecli: error: t.safetensors: ")
 
 
 def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
@@ -153,3 +154,4 @@ def test_failures_are_drawn(pecli_cli, here) -> None:
         assert shown in text
     assert '"command": "pecli verify wrong.npz right.npz text.npy --config config.json"' in text.replace("&quot;", '"')
     assert pecli_cli("verify", "right.npz", "-o", "right.npz").code == 2
+    assert pecli_cli("verify", "right.npz", "-o", "x.svg", "--json").json["passed"]

@@ -2,7 +2,9 @@
 
 import itertools
 import os
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 import pecli
 from pecli.engine import table as table_module
-from pecli.engine.arrays import CACHE_LINE, aligned_buffer, numbers
+from pecli.engine.arrays import CACHE_LINE, aligned_buffer, like, numbers
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
@@ -166,6 +168,30 @@ def test_what_gives_no_numbers_is_refused():
     for values, who in ((BrokenTensor(), "a BrokenTensor of dtype float32"), (BrokenArray(), "a BrokenArray")):
         with pytest.raises(KindError, match=f"^pe is {who}; its values cannot be had"):
             numbers("pe", values)
+
+
+class TensorOf(tuple):
+    """What was asked of a tensor, in order."""
+
+    device = "meta"
+
+    def view(self, dtype):
+        return TensorOf((*self, dtype))
+
+    to = view
+
+
+def test_arrays_come_back_as_those_of_the_library_that_they_came_from(monkeypatch):
+    ours, of_torch = np.ones(2, ml_dtypes.bfloat16), {"float32": "torch.float32", "bfloat16": "torch.bfloat16"}
+    of_torch |= {"Tensor": TensorOf, "from_numpy": lambda bits: TensorOf([bits.dtype.name])}
+    of_mlx = {"bfloat16": ml_dtypes.bfloat16, "array": lambda array: np.array(array) * (array.dtype == np.float32)}
+    for name, values in {"torch": of_torch, "jax": {"numpy": np.ma}, "mlx.core": of_mlx}.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**values))
+    assert like(TensorOf(), ours) == ("int16", "torch.bfloat16", "meta")
+    assert like(TensorOf(), ours.astype(np.float32)) == ("float32", "torch.float32", "meta")
+    assert type(like(type("Array", (), {"__module__": "jaxlib.xla"})(), ours)) is np.ma.MaskedArray
+    found = like(type("array", (), {"__module__": "mlx.core"})(), ours)
+    assert (found.dtype, found.tolist(), like(ours, ours) is ours) == (ml_dtypes.bfloat16, [1, 1], True)
 
 
 def test_a_mask_that_hides_nothing_is_no_mask():

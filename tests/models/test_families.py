@@ -104,11 +104,6 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     model = load_config(CONFIGS["qwen2-vl"][0])
     assert model.one().layer_type == ""
     assert model.one("vision").head_dim == 80
-    gemma = load_model("gemma-3-1b")
-    layers = ["full_attention", "sliding_attention"]
-    assert [each.layer_type for each in gemma.ropes()] == [each.layer_type for each in gemma] == layers
-    assert len(gemma) == 2
-    assert not load_config({"model_type": "mamba", "hidden_size": 512})
     compressed, _ = CONFIGS["compressed layers have a base of their own"]
     assert load_config(compressed).one("compress").attention_factor() == 1
     for rule, ask in {
@@ -119,12 +114,6 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     }.items():
         with pytest.raises(ParameterError, match=rule):
             ask()
-
-
-def test_interleaved_channels_whose_tables_are_doubled_as_halves() -> None:
-    models = [load_config({**LLAMA, "model_type": name}).one() for name in ("llama", "cohere", "glm")]
-    assert [model.layout for model in models] == ["halves", "interleaved", "interleaved"]
-    assert [model.tables_in_halves for model in models] == [False, False, True]
 
 
 CLIP = {"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_config": {"patch_size": 16}}

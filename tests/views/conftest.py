@@ -3,8 +3,16 @@
 import io
 import re
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from typing import Any
 
 import pytest
+
+
+def said(show: Callable[..., None], *what: Any) -> str:
+    with redirect_stdout(io.StringIO()) as output:
+        show(*what)
+    return output.getvalue()
 
 
 class Terminal(io.StringIO):

@@ -16,7 +16,7 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
     assert {"rope, dim 64: largest error by position", "position", "largest absolute error", "tolerance 0.001"} <= shown
     assert set(RECIPES) <= shown
     (axes,) = made.axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert (axes.get_xscale(), axes.get_yscale(), axes.get_title(loc="left")) == ("log", "log", "")
     assert made.get_size_inches().tolist() == [8.0, 5.0]
 
 

@@ -145,6 +145,8 @@ def test_models_without_rope_show_what_they_have(pictures: list[Picture], model:
     page = report(model)
     assert words in page
     assert page.count("<figure") == len(pictures) == (model == "whisper-tiny")
+    both = {"model_type": "speech_to_text", "max_source_positions": 60, "max_target_positions": 10, "d_model": 8}
+    assert "of all models" not in report(both)
 
 
 def test_several_models_are_on_one_chart_and_tables_are_identified(pictures: list[Picture]) -> None:

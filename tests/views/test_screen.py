@@ -13,12 +13,6 @@ from pecli.checks.audit import audit
 from pecli.views import drift, encodings, file_summary, preview, screen
 
 
-def test_sizes() -> None:
-    sizes = {0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 KiB", 10_240: "10 KiB", 2**52: "4.0 PiB"}
-    assert {count: screen.size(count) for count in sizes} == sizes
-    assert screen.shape(()) == "scalar"
-
-
 @pytest.mark.parametrize("rows", [1, 6, 7, 8, 500])
 def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
     scheme = pecli.Sinusoidal(rows, 4)
@@ -28,13 +22,6 @@ def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
     table = scheme.tables()["pe"]
     for row in filter(None, shown):
         assert row[1] == table[int(row[0])].tolist()
-
-
-def test_rows_of_higher_tensors_are_named_by_all_indices_and_long_tables_are_previewed_at_once() -> None:
-    _, rows = preview.corner(pecli.Alibi(2, 3).tensors()[0])
-    assert [row[0] for row in rows if row] == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
-    _, rows = preview.corner(pecli.Rope(2**40, 4).tensors()[0])
-    assert rows[-1][0] == str(2**40 - 1)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])

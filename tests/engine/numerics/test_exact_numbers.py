@@ -60,17 +60,6 @@ def test_cos_sin(places):
         assert units_off(sine, true_sine, places) <= UNITS
 
 
-def test_cos_sin_is_exact_at_quarter_turns_and_integers_are_the_nearest():
-    for quarter, expected in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
-        assert numerics.cos_sin(quarter << 158, 160) == tuple(part << 160 for part in expected)
-    assert [numerics.round_shift(value, 2) for value in (5, 6, 7, -5, -7)] == [1, 2, 2, -1, -2]
-    assert numerics.round_shift(5, 0) == 5
-    assert numerics.fixed(Fraction(1, 3), 4) == 5  # 5.33
-    assert numerics.fixed(Fraction(-1, 3), 4) == -5
-    assert numerics.fixed(Fraction(5, 32), 4) in (2, 3)
-    assert numerics.geometric(10000.0, Fraction(0), 1).floats() == [1.0]
-
-
 @pytest.mark.parametrize("base", [2.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0, 0.001])
 @pytest.mark.parametrize(("denominator", "count"), [(Fraction(32), 32), (Fraction(127, 2), 64), (Fraction(512), 512)])
 @pytest.mark.sample(8)
@@ -205,10 +194,3 @@ def test_undecided_tells_exactly_where_a_tie_is_within_reach(dtype):
     lows = np.array([0.0, 2.0**-71, -(2.0**-71), 2.0**-69, -(2.0**-69), 2.0**-55])
     assert numerics.undecided(DoubleDouble(np.full(6, tie), lows), error, dtype).tolist() == [True] * 3 + [False] * 3
     assert not numerics.undecided(DoubleDouble(np.full(6, 1.0), lows), error, dtype).any()
-
-
-def test_undecided_in_float64():
-    half = 2.0**-53  # half an ulp of 1.0 …
-    lows = np.array([half, half - 2.0**-80, half - 2.0**-60, 0.0])
-    found = numerics.undecided(DoubleDouble(np.full(4, 1.0), lows), np.array(2.0**-75), "float64")
-    assert found.tolist() == [True, True, False, False]

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine.schemes import Choice, Flag, ListOf, Real, Whole, nearest
+from pecli.engine.schemes import Choice, Flag, ListOf, Real, Whole
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
@@ -41,17 +41,6 @@ TEXTS_REFUSED = {
     ANY: [("", "''")],
     WORD: [("halve", "'halve'")],
 }  # fmt: skip
-RULES = {
-    COUNT: "it must be a whole number from 1 to 2^40",
-    EVEN: "it must be an even whole number from 2 to 65,536",
-    Whole("", low=0, high=2**64 - 1): "it must be a whole number from 0 to 2^64 − 1",
-    Whole("", low=0, high=9): "it must be a whole number from 0 to 9",
-    SIZE: "it must be a finite number above 0, up to 256",
-    ANY: "it must be a finite number",
-    Real("", above=0): "it must be a finite number above 0",
-    WORD: "it must be one of interleaved, halves",
-    FLAG: "it must be true or false",
-}
 KINDS_REFUSED = {
     COUNT: (True, False, "4", 4.0, np.float64(4), None, [4], b"4", 4j),
     SIZE: (True, "4", b"4", None, [4.0], 4j, object()),
@@ -75,12 +64,6 @@ def test_texts_that_fail():
             assert str(caught.value).startswith(f"size is {given}; {parameter.rule}")
             assert len(str(caught.value)) < 200
             assert "\n" not in str(caught.value)
-
-
-def test_rules_in_words_and_the_nearest_word():
-    assert {parameter: parameter.rule for parameter in RULES} == RULES
-    advice = {"halfs": "did you mean 'halves'?", "interleave": "did you mean 'interleaved'?", "xyz": ""}
-    assert {word: nearest(word, WORD.options) for word in advice} == advice
 
 
 def test_values_of_another_kind():

@@ -138,9 +138,11 @@ def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
     colours = {line.get_color() for line in axes.lines}
     assert {text.get_color() for text in axes.texts} == colours
     assert axes.get_legend() is None
-    many = [Curve(f"curve {k}", X, X * k) for k in range(8)]
-    (axes,) = render(Picture("", [Chart("", many)])).axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [curve.label for curve in many]
+    tall = [f"{k} of those names of curves that take several lines of letters where they end" for k in range(7)]
+    for names in ([f"curve {k}" for k in range(8)], ["a" * 30, "b"], tall):
+        many = [Curve(name, X, X * k) for k, name in enumerate(names)]
+        (axes,) = render(Picture("", [Chart("", many)]), size=(8.0, 3.0)).axes
+        assert [" ".join(text.get_text().split()) for text in axes.get_legend().get_texts()] == names
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)

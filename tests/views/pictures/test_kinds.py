@@ -14,7 +14,7 @@ from pecli.files.load import opened
 from pecli.views.pictures import downsample, kinds
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Chart, HeatmapPanel, PlotRequest, Subject
-from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme, title_of
+from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
 
@@ -34,13 +34,6 @@ def test_files_without_a_spec_have_their_kinds_and_rows_that_no_memory_holds_are
     wide = Subject("wide.npy", (Table("array", "float32", (8, 1 << 40), fill),))
     with pytest.raises(ParameterError, match="are too long; up to"):
         kinds.picture(kind, [wide], PlotRequest())
-
-
-def test_titles_count_heads_and_leave_out_what_is_drawn() -> None:
-    named = {1: "alibi, 1 head: it", 8: "alibi, 8 heads: it"}
-    for heads, title in named.items():
-        assert title_of(labelled(of_scheme(pecli.Alibi(heads, slopes=True))), "it") == title
-    assert title_of(labelled(of_scheme(pecli.Rope(9, 8, base=1e7))), "it") == "rope, dim 8, base 1e7: it"
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay"])
