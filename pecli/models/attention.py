@@ -6,7 +6,6 @@ orders have the names that `pecli.tensors.head_layout` gives them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -102,7 +101,7 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
 
 def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:
     for name in TEXTS:
-        if isinstance(keys.data.get(name), Mapping) and (inner := keys.part(name)) is not None:
+        if (inner := keys.part(name)) is not None:
             said = inner.word("model_type")
             return inner, said.value if said else model_type
     return keys, model_type

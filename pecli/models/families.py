@@ -85,7 +85,7 @@ def variants(model_type: str | None) -> Iterator[str]:
 def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
     """The family of a model_type; None where the name says nothing."""
     name = plain_name(model_type)
-    if vision and "vision" not in name and f"{name}_vision" in FAMILIES:
+    if vision and f"{name}_vision" in FAMILIES:
         name += "_vision"
     known = (name for name in variants(name) if name in FAMILIES or name in ORDINARY)
     return next((FAMILIES.get(name, Family(name)) for name in known), None)

@@ -56,7 +56,9 @@ def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
 def _settings(keys: Keys, warnings: list[str]) -> Keys:
     """The settings: `rope_scaling` if given, else `rope_parameters`, else what the class has for it."""
     old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
-    if old is not None and new is not None and dict(old.data) != dict(new.data):
+    if old is not None and new is not None and dict(old.data) == dict(new.data):
+        _mark_all(new)
+    elif old is not None and new is not None:
         warnings.append("rope_scaling and rope_parameters are both given and differ; rope_scaling wins")
     implied = keys.value("rope_parameters")
     if old or new or implied is None:
@@ -68,6 +70,12 @@ def _settings(keys: Keys, warnings: list[str]) -> Keys:
             if isinstance(inner, Mapping) and name != "compress":
                 values[name] = {key: value for key, value in inner.items() if key != "rope_theta"}
     return Keys(values, keys.path, f"{implied.source}.", account=keys.account)
+
+
+def _mark_all(keys: Keys) -> None:
+    keys.mark(*keys.data)
+    for inner in filter(None, map(keys.part, keys.data)):
+        _mark_all(inner)
 
 
 def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> Parts | None:

@@ -171,7 +171,7 @@ def _filled(found: dict[str, Value], magnitude: float | None) -> dict[str, Value
     more = {name: Value(value, "default") for name, value in yarn.DEFAULTS.items()} if scaling == "yarn" else {}
     if scaling in ("yarn", "longrope") and length and original and "attention_factor" not in found:
         ratio, rest = divmod(length.value, original.value)
-        if ratio and not rest:  # else the scheme divides, without a rounding
+        if not rest:  # else the scheme divides, without a rounding
             more["factor"] = Value(float(ratio), f"{length.source} / {original.source}")
     found = {**found, **{name: value for name, value in more.items() if name not in found}}
     factor = found.get("factor") or (Value(length.value / original.value, "") if length and original else None)
@@ -268,7 +268,7 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
         warn(multiplied_queries(beta, original))
     if "order" in encoding.extra:
         warn("frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them")
-    if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:
+    if given.get("mscale_all_dim") and head.latent:
         rope = encoding.frequency_rope()
         assert isinstance(rope.scaling_value, Yarn)
         g = magnitude(rope.scaling_value.divisor(), Fraction(given["mscale_all_dim"]))(64) / 2**64

@@ -14,7 +14,7 @@ from pecli.engine.schemes.given_positions import GridParameter
 from pecli.engine.table import work_through
 from pecli.errors import ParameterError, spelled
 
-_ELEMENTS = 1 << 18  # about as many are made at once, so that float64 copies stay in the cache
+_ELEMENTS = 1 << 17  # about as many are made at once, so that float64 copies stay in the cache
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _KEPT = Whole(help="rows", low=0, high=1 << 24)
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
@@ -124,12 +124,14 @@ class Taps(NamedTuple):
     weights: Floats
 
     def apply(self, values: Floats) -> Floats:
-        sums = np.zeros((len(self.rows), *values.shape[1:]))
+        sums = np.empty((len(self.rows), *values.shape[1:]))
         part = np.empty_like(sums)
-        for rows, weights in zip(self.rows.T, self.weights.T, strict=True):
-            np.take(values, rows, axis=0, out=part, mode="clip")  # which checks no indices, and so needs no buffer
-            part *= weights.reshape(-1, *([1] * (values.ndim - 1)))
-            sums += part
+        for number, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
+            target = part if number else sums
+            np.take(values, rows, axis=0, out=target, mode="clip")  # which checks no indices, and so needs no buffer
+            target *= weights.reshape(-1, *([1] * (values.ndim - 1)))
+            if number:
+                sums += part
         return sums
 
 

@@ -1,8 +1,10 @@
 """One table of answers, answers.txt: an expression, and the value that it must have, which is known for a reason."""
 
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
@@ -10,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pecli
 from pecli import checks
-from pecli.errors import PecliError
+from pecli.checks.compare import Comparison, compare_arrays
+from pecli.checks.stored_tensors import Pair, Stored
+from pecli.errors import NoTablesError, PecliError
 from tests.checks import test_one_reading
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
@@ -20,12 +25,38 @@ NAMES: dict[str, Any] = {**vars(test_one_reading), **{name.rpartition(".")[2]: i
 ARRANGED = {name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1}
 INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 NAMES |= {"ARRANGED": ARRANGED, "INTERLEAVING": INTERLEAVING, "X": np.ones((2, 5, 8), "f4"), "sha256": sha256}
-NAMES |= {"SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
+RANDOM = np.random.default_rng(0)
+NAMES |= {"WEIGHT": RANDOM.normal(size=(8, 8)), "BEFORE": (before := RANDOM.normal(size=(3, 12, 16)))}
+after = partial(pecli.apply, before, test_one_reading.CONFIG)
+RUN = {f"layers.{layer}.q.{when}": x for layer in (0, 1) for when, x in (("before", before), ("after", after()))}
+LAYERS = {"layer_types": ["sliding_attention", "full_attention"], "rope_local_base_freq": 100.0, "head_dim": 16}
+NAMES |= {"after": after, "RUN": RUN, "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"}}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
+EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
+BLOCK = np.concatenate([np.array([0.5], np.float16).view(np.uint8), EIGHT_BITS.view(np.uint8)])
+NAMES |= {"SMALL": 1 + np.arange(8, dtype="f4").reshape(4, 2) / 8, "IN_STEPS": EIGHT_BITS[None] / np.float32(2)}
+NAMES |= {"Q8_0": BLOCK[None], "SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
 
 
 def csv(table: Any, name: str = "t.csv") -> str:
     np.savetxt(name, table, delimiter=",", fmt="%s")
     return name
+
+
+def extended(method: str | None, to: int = 256, **settings: Any) -> Any:
+    return pecli.extend(
+        {**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64, **settings}, to, method
+    )
+
+
+def compared(expected: Any, found: Any, dtype: Any = None, **given: float) -> Comparison:
+    return compare_arrays(np.array(expected, dtype), np.array(found, dtype), pecli.Tolerance(**given), name="t")
+
+
+def pair(ours: Any, theirs: Any, order: Any = None, added: int = 0, **given: float) -> Comparison:
+    sides = [each if isinstance(each, Stored) else Stored.of(each) for each in (ours, theirs)]
+    return Pair("t", *sides, order, added).compared(pecli.Tolerance(**given))
 
 
 def error(call: Callable[[], object]) -> str:
@@ -34,8 +65,13 @@ def error(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
+NAMES |= {each.__name__: each for each in (csv, error, extended, compared, pair, Stored, NoTablesError)} | {
+    "of": attrgetter
+}
+
+
 def test_every_answer_is_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for code, _, expected in (row.partition(" | ") for row in ROWS if row[:1] not in ("", "#")):
-        found = eval(code, NAMES | {"csv": csv, "error": error})
+        found = eval(code, NAMES)
         assert found == eval(expected, NAMES), f"{code}: {found}"

@@ -48,6 +48,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+def test_revisions_of_a_repository(cache: Path) -> None:
+    """By a ref, the newest snapshot or not; a ref leads to no other folder."""
+    repository = cache / "models--some-lab--Tiny-1B"
+    (repository / "snapshots" / ("b" * 40)).mkdir()
+    (repository / "snapshots" / ("b" * 40) / "config.json").write_text(json.dumps({**LLAMA, "rope_theta": 7.0}))
+    (repository / "refs" / "v1").write_text("b" * 40)
+    (repository / "refs" / "astray").write_text("../snapshots/" + "b" * 40)
+    bases = [load_model(f"some-lab/Tiny-1B{tag}").one().parameters["base"] for tag in ("", "@main", "@v1")]
+    assert bases == [500000.0, 500000.0, 7.0]
+    with pytest.raises(PecliError, match="not in the Hugging Face cache"):
+        load_model("some-lab/Tiny-1B@astray")
+
+
 def test_repositories_of_the_cache(cache: Path, pecli_cli) -> None:
     for name in ("some-lab/Tiny-1B", "some-lab/Tiny-1B@main", "some-lab/Tiny-1B@" + "a" * 40):
         found = load_model(name)
@@ -126,6 +139,9 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
     assert named_model("tensors") is None
     Path("tensors/config.json").write_text(json.dumps(LLAMA))
     assert named_model("tensors").option == "--config"
+    Path("dangling").symlink_to("nowhere")
+    with pytest.raises(FileError, match="dangling: does not exist"):
+        load_model("dangling")
 
 
 def test_no_two_presets_share_a_name() -> None:

@@ -79,6 +79,8 @@ def test_yarn_and_linear(tmp_path: Path) -> None:
     found = one(gguf(tmp_path / "y.gguf", "qwen2", QWEN | {f"rope.scaling.{key}": given[key] for key in given}))
     assert agrees(found, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0})
     assert found.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
+    with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
+        one(gguf(tmp_path / "n.gguf", "qwen2", {**QWEN, "rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5}))
     found = one(gguf(tmp_path / "l.gguf", "qwen2", {**QWEN, "rope.scaling.type": "linear"}))
     assert found.inverse_frequencies() == pytest.approx([1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14)
 
@@ -110,7 +112,8 @@ def test_doubts_are_told(tmp_path: Path) -> None:
     unread, base = load_model(gguf(tmp_path / "m.gguf", "llama", values)).warnings
     assert unread == "llama has rope.wibble (3), which nothing here reads"
     assert base.endswith("rope.freq_base is missing: llama.cpp then takes 10000")
-    assert not load_model(gguf(tmp_path / "m.gguf", "llama", {**SIZES, "context_length": 16383})).warnings
+    for silent in ({**SIZES, "context_length": 16383}, {key: QWEN[key] for key in QWEN if key != "rope.freq_base"}):
+        assert not load_model(gguf(tmp_path / "m.gguf", "llama", silent)).warnings
     (lost,) = load_model(gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1)).warnings
     assert "are those of Llama 3.1, but its scaling (llama3, factor 8) is not given" in lost
     assert lost.endswith("rope_freqs.weight may have been lost")

@@ -333,7 +333,7 @@ def verify_added(
         results.append(compare_arrays(expected, sides.after, tolerance, name=sides.name))
         if strange := np.count_nonzero(~np.isfinite(sums)[np.broadcast_to(seen, sums.shape[:-1])]):
             results[-1].problem = f"{strange:,} of the sums are no finite numbers, of which nothing can be told"
-        if reasons and not results[-1].passed:
+        elif reasons and not results[-1].passed:
             why += _rows_added(sides, weight, places, seen, tolerance.atol)
     lines = diagnosis(why, results, tolerance)
     return Verification(label, name, tuple(results), problems_of(results), tuple(lines), {}, tuple(why), (), rest)
@@ -347,7 +347,8 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
     size = (weight**2).sum(axis=1)
     for k, (x, y) in enumerate(zip(before, after, strict=True)):
         own, shown = places[min(k, len(places) - 1)], seen[min(k, len(seen) - 1)]
-        nearest = [(size - 2 * (y - x)[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
+        with np.errstate(invalid="ignore"):  # of infinite values
+            nearest = [(size - 2 * (y - x)[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
         used = np.concatenate([*nearest, np.empty(0, np.intp)])
         if (used == own)[shown].all():
             continue

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Floats, Indices, Ints, aligned_buffer, round_to
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Flags, Floats, Indices, Ints, aligned_buffer, round_to
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Waves, cos_sin_double_double, round_waves
 
@@ -70,7 +70,7 @@ class Factors:
     """
 
     def __init__(self, waves: Waves, columns: slice, part: str, count: int) -> None:
-        self.part, self._backwards = part, part == "sin,cos"
+        self.part, self.columns, self._backwards = part, columns, part == "sin,cos"
         self._limbs = np.ascontiguousarray(waves.limbs[-_DIGITS:, None, columns])
         fitting = phases.TILE // self._limbs.shape[-1]
         self.height = min(_power_of_two(count), _ROWS, 1 << fitting.bit_length() - 1)
@@ -145,13 +145,13 @@ class Tile:
                         stop = min(end, row + factors.height - start)
                         turns = [self._turn(anchor, -(-(start + stop - row) // factors.fine))]
                         views = self._views(start, stop - row)
-                    for rows, columns in self._make(turns, views, out[row:stop]):
+                    for rows, columns in self._make(first + row, turns, views, out[row:stop]):
                         yield row + rows, columns
                     row = stop
         finally:
             np.setbufsize(usual)
 
-    def _make(self, turns: list[Callable[[], object]], views: Views, out: Array) -> Places:
+    def _make(self, first: int, turns: list[Callable[[], object]], views: Views, out: Array) -> Places:
         """Tiles of one height that lie one below the other, each from its own turn."""
         values, kept, bits = views
         height = len(kept)
@@ -159,6 +159,7 @@ class Tile:
         tiles = out.reshape(-1, height, self.columns)
         for row, turn, target in zip(range(0, len(out), height), turns, tiles, strict=True):
             turn()
+            self._adjust(first + row, values)
             if single:
                 target[...] = kept
                 np.multiply(target, scale, target)
@@ -170,6 +171,9 @@ class Tile:
                 rows, columns = np.divmod(np.flatnonzero(bits == 0), bits.size // height)
                 wanted = columns < self.columns
                 yield row + rows[wanted], columns[wanted]
+
+    def _adjust(self, first: int, values: Floats) -> None:
+        """For phases that are not quite those of the waves: turn the values, in units of the test."""
 
     def _move(self, leap: int, start: Complex) -> None:
         np.multiply(self.factors.steps, start, self._steps)
@@ -327,7 +331,10 @@ class Rotation:
             rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
             sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
             places = rows.astype(np.uint64) + np.uint64(first)
-            out[rows, columns] = round_waves(waves, self._make_waves, places, columns // width, sine, dtype)
+            out[rows, columns] = self._decided(places, columns // width, sine, dtype)
+
+    def _decided(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
+        return round_waves(self.waves, self._make_waves, positions, columns, sine, dtype)
 
     def _tile(self, part: str, column: int, columns: int, dtype: str) -> Tile:
         """One that nobody works with, whose memory has been touched already, or a new one."""
@@ -338,6 +345,9 @@ class Rotation:
             for place, tile in enumerate(self._idle):
                 if (tile.factors, tile.columns, tile.dtype) == (factors, columns, dtype):
                     return self._idle.pop(place)
+        return self._new_tile(factors, columns, dtype)
+
+    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
         return Tile(factors, columns, dtype)
 
     @cached_property

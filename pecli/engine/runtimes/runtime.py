@@ -61,9 +61,14 @@ Phases = Callable[[Singles], Singles]
 column for each pair."""
 
 
-def products(inv_freq: Singles) -> Phases:
+@dataclass(frozen=True)
+class Products:
     """Positions times inverse frequencies."""
-    return lambda places: places * inv_freq
+
+    inv_freq: Singles
+
+    def __call__(self, places: Singles) -> Singles:
+        return places * self.inv_freq
 
 
 def recurrence(

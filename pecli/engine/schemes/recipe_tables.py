@@ -21,7 +21,8 @@ from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.float32_functions import power, round_single, waves_of
-from pecli.engine.runtimes.runtime import Phases, products, recurrence
+from pecli.engine.numerics.rounded_phases import RoundedRotation
+from pecli.engine.runtimes.runtime import Phases, Products, recurrence
 from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes import Recipe
 
@@ -41,7 +42,7 @@ def geometric_phases(
     single, over = round_single(base), np.float32(float(denominator))
     if not recipe.recurrence:
         powers = [power(single, float(np.float32(i) / over)) for i in range(count)]
-        return products(rounded(steps(np.array(powers, np.float32)), recipe.frequencies))
+        return Products(rounded(steps(np.array(powers, np.float32)), recipe.frequencies))
     ratio, slowing = power(single, float(np.float32(-1) / over)), None
     if scaled is not None:
         before, after = numerics.geometric(base, denominator, count), scaled()
@@ -100,6 +101,15 @@ class RecipeFiller:
     def _bands(self) -> list[Band]:
         return [*_bands(self._parts(), self._axes)]
 
+    @cached_property
+    def _rotation(self) -> RoundedRotation | None:
+        """What makes many rows at once, where phases are float32 products of positions and frequencies."""
+        match self._bands:
+            case [Band(Products(inv_freq), picked=picked)] if self._scale == 1:
+                plain = self._recipe.positions == self._recipe.product == "float32"
+                return RoundedRotation(inv_freq[picked]) if plain else None
+        return None
+
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`, or those given; see `Rotation.fill`."""
         parts = part.split(",")
@@ -107,6 +117,11 @@ class RecipeFiller:
         if self._coordinates is not None:
             index = self._coordinates.index(int(first), int(first) + len(out))
             positions = [values[rows] for values, rows in zip(self._values, index, strict=True)]
+        elif isinstance(first, int) and len(parts) == 2 and self._rotation and self._rotation.suits(first, len(out)):
+            waves = np.empty(out.shape, np.float32)
+            self._rotation.fill(part, first, waves, "float32")
+            self._write([waves], out, dtype)
+            return
         else:
             positions = [np.arange(first, first + len(out), dtype=np.int64) if isinstance(first, int) else first]
         for band in self._bands:

@@ -207,7 +207,7 @@ class Rope(RotaryParameters):
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """What a model was trained on, and how far scaling takes it."""
         trained = self.original_max_position_embeddings or self.max_position_embeddings
-        if self.scaling == "none" or trained is None:
+        if trained is None:  # as without a scaling
             return {float(context): "context"} if context else super().contexts()
         longest = context or self.max_position_embeddings or 0
         lengths = {float(trained): "trained on"}

@@ -108,7 +108,7 @@ class Sinusoidal(Positioned):
 
     def _check(self) -> None:
         super()._check()
-        placed = self.offset or self.positions is not None or self.grid is not None
+        placed = self.positions is not None or self.grid is not None
         self.refuse_if(self.relative and placed, "relative", "it has positions of its own", "give --seq-len alone")
         padded = self.padding_idx is not None and (self.relative or self.grid is not None)
         self.refuse_if(padded, "padding_idx", "such a table has no row of padding", "leave it out")

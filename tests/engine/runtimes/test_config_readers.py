@@ -104,6 +104,8 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
         ("sglang", "llama", DYNAMIC, BASE * 3 ** (DIM / (DIM - 2)), 1, "NTK with factor 3"),
         ("exllamav3", "mistral", MAGNITUDES, None, 1 + 0.1 * np.log(4), "in DeepSeek-V3 alone"),
         ("exllamav3", "deepseek_v3", MAGNITUDES, None, RATIO, ""),
+        ("exllamav3", "mistral", {**MAGNITUDES, "mscale": None}, None, 1 + 0.1 * np.log(4), ""),
+        ("exllamav3", "mistral", {**MAGNITUDES, "mscale_all_dim": None}, None, 1 + 0.1 * np.log(4), ""),
         ("candle", "qwen2", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen2"),
         ("candle", "qwen3", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen3"),
         ("candle", "mistral", MAGNITUDES, None, RATIO, ""),
@@ -120,7 +122,7 @@ def test_what_depends_on_the_model(
         np.testing.assert_allclose(rope.inverse_frequencies(), base ** (-np.arange(0, DIM, 2) / DIM), rtol=4e-7)
     assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-9)
     (found,) = pecli.runtimes(config, 4096, names=[runtime]).layers[encoding.layer_type]
-    assert (cause in " ".join(found.causes), found.departs) == (True, bool(cause))
+    assert (cause in " ".join(found.causes), found.departs, found.causes != ()) == (True, bool(cause), bool(cause))
 
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])

@@ -116,6 +116,8 @@ def test_blocks_change_nothing(exact, monkeypatch):
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", 0)
     anew = RotationFactors(Rope(1, 32), exact=exact)
     whole = anew.at(range(100, 1500))
+    anew.reserve(0, 9)
+    assert len(anew.kept) == 0
     for start, stop in ((100, 1500), (101, 103), (255, 257), (256, 700), (1499, 1500)):
         assert anew.at(range(start, stop)).tobytes() == whole[start - 100 : stop - 100].tobytes()
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", 1 << 27)
