@@ -16,7 +16,7 @@ import pecli
 from pecli import checks
 from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.stored_tensors import Pair, Stored
-from pecli.errors import PecliError
+from pecli.errors import NoTablesError, PecliError
 from tests.checks import test_one_reading
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
@@ -27,7 +27,10 @@ INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_facto
 NAMES |= {"ARRANGED": ARRANGED, "INTERLEAVING": INTERLEAVING, "X": np.ones((2, 5, 8), "f4"), "sha256": sha256}
 RANDOM = np.random.default_rng(0)
 NAMES |= {"WEIGHT": RANDOM.normal(size=(8, 8)), "BEFORE": (before := RANDOM.normal(size=(3, 12, 16)))}
-NAMES |= {"after": partial(pecli.apply, before, test_one_reading.CONFIG)}
+after = partial(pecli.apply, before, test_one_reading.CONFIG)
+RUN = {f"layers.{layer}.q.{when}": x for layer in (0, 1) for when, x in (("before", before), ("after", after()))}
+LAYERS = {"layer_types": ["sliding_attention", "full_attention"], "rope_local_base_freq": 100.0, "head_dim": 16}
+NAMES |= {"after": after, "RUN": RUN, "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"}}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
 EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
@@ -62,7 +65,9 @@ def error(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-NAMES |= {each.__name__: each for each in (csv, error, extended, compared, pair, Stored)} | {"of": attrgetter}
+NAMES |= {each.__name__: each for each in (csv, error, extended, compared, pair, Stored, NoTablesError)} | {
+    "of": attrgetter
+}
 
 
 def test_every_answer_is_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

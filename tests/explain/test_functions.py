@@ -21,6 +21,7 @@ def listed(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else [*value] if isinstance(value, Iterator) else value
 
 
+@np.errstate(all="ignore")  # as in a search
 @pytest.mark.parametrize("module", SECTIONS)
 def test_functions_return(module: str) -> None:
     names = {
