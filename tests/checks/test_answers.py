@@ -1,7 +1,7 @@
 """One table of answers, answers.txt: an expression, and the value that it must have, which is known for a reason."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from operator import attrgetter
@@ -44,10 +44,9 @@ def csv(table: Any, name: str = "t.csv") -> str:
     return name
 
 
-def extended(method: str | None, to: int = 256, **settings: Any) -> Any:
-    return pecli.extend(
-        {**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64, **settings}, to, method
-    )
+@cache
+def extended(method: str | None, to: int = 256) -> Any:
+    return pecli.extend({**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64}, to, method)
 
 
 def compared(expected: Any, found: Any, dtype: Any = None, **given: float) -> Comparison:
