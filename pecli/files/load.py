@@ -115,7 +115,7 @@ def name_of(file: LoadedFile, name: str) -> str:
     """A tensor's name among those of other files: the array of a .npy has none of its own, and takes the file's."""
     if file.format != "npy" or file.path == "standard input":
         return name
-    return _stem(file.path) or name
+    return _stem(file.path)
 
 
 def _stem(path: str) -> str:

@@ -106,7 +106,7 @@ def reasons(result: Verification | Difference) -> list[str]:
     return [line for line in known if line not in said]
 
 
-def tensor_lines(result: Verification | Difference, *, passed: bool = True) -> list[list[str]]:
+def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[list[str]]:
     """Of every tensor, how it was read, and its errors, in parts. Those that a verification passed are told in a few
     words, those of identical layers in one line: «80 layers: inv_freq, exact».
     """

@@ -40,6 +40,12 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(pe
         assert any("in broken" in each for each in traceback)
 
 
+def test_a_library_that_leaves_found_no_reader_but_for_completion(pecli_cli, monkeypatch) -> None:
+    for left, code in ((0, 0), (1, 141), (None, 0), (3, 3)):
+        monkeypatch.setattr("pecli.views.preview.show", Mock(side_effect=SystemExit(left)))
+        assert pecli_cli(*SMALL).code == code
+
+
 @pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
 def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(pecli_cli, monkeypatch, path) -> None:
     import pecli.views

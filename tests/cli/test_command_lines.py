@@ -28,7 +28,13 @@ def write_files() -> None:
     rng = np.random.default_rng(0)
     x, ids = rng.standard_normal((2, 4, 8)).astype(np.float32), np.arange(4)
     arrays = {"x": x, "other/x": x, "vector": x[0, 0], "odd": x[..., :7], "flat": x[0], "narrow": x[0, :, :3]}
-    arrays |= {"ids": ids, "few": ids[:3], "pair": np.stack([ids] * 2), "batch": np.stack([ids] * 3)}
+    arrays |= {
+        "column": ids[:, None],
+        "ids": ids,
+        "few": ids[:3],
+        "pair": np.stack([ids] * 2),
+        "batch": np.stack([ids] * 3),
+    }
     arrays |= {"tall": x.swapaxes(1, 2), "cube": np.zeros((1, 2, 4), int), "pe": rng.standard_normal((17, 8))}
     arrays |= {"q": np.ones((1, 16, 4, 8)), "k": np.ones((1, 16, 2, 8)), "many": np.zeros((1000, 1000), np.int8)}
     arrays |= {"scores": np.ones((2, 4, 3, 8)), "head": np.ones((4, 128)), "mask": ids > 1, "nil": x[0, 0, :0]}

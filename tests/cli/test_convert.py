@@ -34,6 +34,18 @@ def test_a_grid_grows(pecli_cli) -> None:
     assert done.json["row_norms"]["before"] == {"mean": None, "std": None}
 
 
+def test_a_conversion_that_changes_scores_is_not_written(pecli_cli, monkeypatch) -> None:
+    monkeypatch.setattr("pecli.tensors.convert.MAX_SCORE_CHANGE", 0.0)
+    np.savez("qk.npz", q_proj=np.ones((16, 4)), k_proj=np.ones((16, 4)))
+    words = ("convert", "qk.npz", "--from", "interleaved", "--to", "halves", "--heads", "2", "--check")
+    done = pecli_cli(*words, "-o", "out.npz")
+    assert (done.code, "are NOT the same, nothing was written" in done.out, Path("out.npz").exists()) == (
+        1,
+        True,
+        False,
+    )
+
+
 @pytest.mark.parametrize("suffix", ["safetensors", "npz"])
 def test_one_tensor_of_a_file_is_written_alone(pecli_cli, suffix: str) -> None:
     assert pecli_cli("rope", "--seq-len", "9", "--dim", "8", "-q", "-o", "rope.safetensors").code == 0

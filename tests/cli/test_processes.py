@@ -194,7 +194,10 @@ def test_completion_is_offered(pecli_cli, monkeypatch) -> None:
     for line, offered in words.items():
         monkeypatch.setenv("COMP_WORDS", line)
         monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
-        assert pecli_cli().out.split() == offered
+        done = pecli_cli()
+        assert (done.code, done.out.split()) == (0, offered)
+    monkeypatch.setenv("_PECLI_COMPLETE", "complete_nothing")
+    assert pecli_cli().code == 1
 
 
 def test_closed_streams_lead_nowhere_and_a_table_for_one_is_an_error(here) -> None:

@@ -69,7 +69,8 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     picture = comparison_picture([pecli.verify(wrong, right, atol=1e-3)])
     assert "FAILED. cos, sin, inv_freq: base is 10000 (the spec says 500000)" in picture.title
     charts = [panel for panel in picture.panels if isinstance(panel, Chart)]
-    assert [chart.title for chart in charts] == ["inv_freq", "difference"], "a vector is lines"
+    shown = [("inv_freq", True), ("difference", True)]
+    assert [(chart.title, chart.log_y) for chart in charts] == shown, "a vector is lines"
     assert [level for _, level in charts[1].levels] == [1e-5]
     np.testing.assert_allclose(charts[1].curves[0].y[1:], 50 ** (np.arange(1, 16) / 16) - 1, rtol=1e-9)
     many = {f"t{k}": A[:9] for k in range(6)}

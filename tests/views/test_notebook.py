@@ -112,7 +112,7 @@ def test_a_notebook_of_ten_cells() -> None:
 def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
     made = pecli.plot(*what, kind=kind, size=(6, 4), title="of mine")
     assert made.get_size_inches().tolist() == [6.0, 4.0]
-    assert made.texts[0].get_text() == "of mine"
+    assert (made.texts[0].get_text(), made.get_facecolor()) == ("of mine", (1.0, 1.0, 1.0, 1.0))
     assert made.axes
 
 

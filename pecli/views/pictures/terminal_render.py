@@ -69,6 +69,8 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
         own = terminal._replace(columns=wide - (beside > 1))
         titles = [_fitted(panel.title, own, 2) for panel in row]
         longest = max(map(len, titles))
+        if heats and heats[0] in row:
+            columns = _pixels(heats[0], own, height - longest)[0].shape[1]
         parts = []
         for title, panel in zip(titles, row, strict=True):
             draw: Callable[..., list[str]] = _chart_lines if isinstance(panel, Chart) else _heatmap_lines
@@ -78,8 +80,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
             for line in zip_longest(*parts, fillvalue="")
         ]
     if heats:
-        margin = len(str(heats[0].first_row + heats[0].shape[0])) + 3
-        shown.append(key_line(heats, terminal, terminal.columns // across - margin))
+        shown.append(key_line(heats, terminal, columns))
     return shown if terminal.unicode else [line.translate(_ASCII) for line in shown]
 
 
@@ -116,15 +117,21 @@ def _escapes(codes: Sequence[int | palettes.Colour], ground: int = 38) -> list[s
     ]
 
 
+def _pixels(panel: HeatmapPanel, terminal: Terminal, height: int) -> tuple[Floats, int, int]:
+    """As many elements of a heatmap as there is room for, and that room."""
+    margin = len(str(panel.first_row + panel.shape[0] - 1)) + 2 if panel.rows else 2
+    high = max(1, height - 2) * (2 if terminal.colours else 1)  # half blocks
+    wide = max(1, terminal.columns - margin - 1)
+    return fitted_to(np.asarray(panel.values, np.float64), high, wide, panel.reduce), high, wide
+
+
 def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
     """A heatmap and its axes, no more than so many lines."""
     if not panel.values.size:
         return ["(empty)"]
     row_count, column_count = panel.shape
-    margin = len(str(panel.first_row + row_count - 1)) + 2 if panel.rows else 2
-    tall = 2 if terminal.colours else 1  # half blocks
-    high, wide = max(1, height - 2) * tall, max(1, terminal.columns - margin - 1)
-    pixels = fitted_to(np.asarray(panel.values, np.float64), high, wide, panel.reduce)
+    pixels, high, wide = _pixels(panel, terminal, height)
+    margin, tall = terminal.columns - wide - 1, 2 if terminal.colours else 1
     down, across = max(1, high // len(pixels)), max(1, wide // pixels.shape[1])  # every element is a whole block
     if pixels.shape != panel.values.shape:  # one direction is full, the other may grow: elements stay about square
         down, across = min(down, 2 * tall), min(across, 4)
@@ -200,10 +207,10 @@ def _joined(cells: Iterable[tuple[str, str]]) -> str:
     return "".join(line) + (_RESET if last else "")
 
 
-def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, wide: int) -> str:
-    """What the axes and the colours of heatmaps mean, in a line; each heatmap is so many characters wide."""
+def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> str:
+    """What the axes and the colours of heatmaps mean, in a line; so many columns of the first are shown."""
     panel, tall = heats[0], 2 if terminal.colours else 1
-    _, columns = panel.axis_names(1, max(1, min(wide, panel.values.shape[1])))
+    _, columns = panel.axis_names(1, max(1, shown))
     down, right = (" ↓  ", " →") if terminal.unicode else (" down, ", " right")
     names, sampled = f"{panel.rows and panel.rows + down}{columns}{right}   ", columns.partition("(")[2].rstrip(")")
     low, high = map(typeset, panel.ends)
@@ -358,7 +365,7 @@ def _legend(chart: Chart, terminal: Terminal, inks: Sequence[str], letters: str)
         text = "".join(_fitted(label, terminal._replace(columns=terminal.columns - 4)))
         wide = len(sign) + 1 + len(text)
         entry = f"{_joined([(inks[k], sign)])} {text}"
-        if drawn and 3 + wide <= free:
+        if 3 + wide <= free:
             drawn[-1] += f"   {entry}"
             free -= 3 + wide
         else:
