@@ -139,6 +139,9 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
     assert named_model("tensors") is None
     Path("tensors/config.json").write_text(json.dumps(LLAMA))
     assert named_model("tensors").option == "--config"
+    for name, config in {"my-config.json": LLAMA, "params.json": {"dim": 64, "n_heads": 4, "n_layers": 2}}.items():
+        Path(name).write_text(json.dumps(config))
+        assert named_model(name).option == "--config"
     Path("dangling").symlink_to("nowhere")
     with pytest.raises(FileError, match="dangling: does not exist"):
         load_model("dangling")

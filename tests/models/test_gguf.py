@@ -69,9 +69,10 @@ def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "rule"), [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")])
 def test_scalings_that_cannot_be_read(tmp_path: Path, kind: str, rule: str) -> None:
-    path = gguf(tmp_path / "m.gguf", "phi3", {**PHI, "rope.scaling.type": kind})
-    with pytest.raises(pecli.FileError, match=f"phi3.rope.scaling.type is '{kind}'; {rule}"):
-        load_model(path)
+    for tensors in ({}, {SHORT: [1.0, 1.5]}, {LONG: [2.0, 4.0]}):
+        path = gguf(tmp_path / "m.gguf", "phi3", {**PHI, "rope.scaling.type": kind}, tensors)
+        with pytest.raises(pecli.FileError, match=f"phi3.rope.scaling.type is '{kind}'; {rule}"):
+            load_model(path)
 
 
 def test_yarn_and_linear(tmp_path: Path) -> None:

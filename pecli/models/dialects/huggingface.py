@@ -41,8 +41,8 @@ class Part:
     keys: Keys
     label: str
     model_type: str | None
-    is_text: bool = False
-    vision: bool = False
+    is_text: bool
+    vision: bool
 
     @classmethod
     def of(cls, keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> Part:
