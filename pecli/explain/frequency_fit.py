@@ -339,7 +339,7 @@ def _proposed(
     if prior is None:
         over = law.base ** (1 - 1 / law.half)  # the base of exponents over d/2 − 1, which no rotary scheme has
         own, other = (digits(plainest(base, 1e-6 * base)) for base in (law.base, over))
-        if own > other + 2:
+        if own > other + 2 or law.base < laws.MIN_BASE:
             return
         scheme = laws.scheme_of(law, 0, 1, laws.expected_amplitude(None, law))
     else:

@@ -26,6 +26,7 @@ from pecli.explain.wave_measurement import wrap
 
 Value = TypeVar("Value")
 NO_SCALING = Scaling()
+MIN_BASE = 2.0  # of a law that is claimed of any table: below it, all frequencies are about the same
 SIGMAS = 5.0  # standard errors within which a plain number is taken for the measured one
 MAX_MISFIT = 12.0  # standard errors that a frequency may be off its law, since errors are themselves estimates
 USUAL_MISFIT = 2.5  # root mean square, in standard errors, at which a usual number needs no search

@@ -27,7 +27,6 @@ from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
 ENOUGH = 2.0  # times the noise: what a proposal may leave of a channel that was measured
-MIN_BASE = 2.0  # of a law that is claimed of any table: below it, all frequencies are about the same
 MAX_LAWS, MAX_FAR_LAWS = 12, 4  # laws of a tier that are tried at likely starts, and at any
 FLOAT32_PHASE = 16 * 2.0**-24  # the relative error of a phase in float32 arithmetic, powers of other libraries included
 MAX_DIGITS = 3  # significant digits of a number that somebody wrote, and nobody fitted
@@ -309,7 +308,7 @@ class Proposal:
         """The scheme itself; how it is laid out in the file is in the edits."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
         both, sinusoidal = self.measured.waves.both, reading.is_sinusoidal
-        if start < 0 or law.base < MIN_BASE:
+        if start < 0 or law.base < laws.MIN_BASE:
             return None
         more: dict[str, Any] = {}
         if sinusoidal and law.scaling == laws.NO_SCALING:

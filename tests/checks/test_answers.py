@@ -1,7 +1,7 @@
 """One table of answers, answers.txt: an expression, and the value that it must have, which is known for a reason."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from operator import attrgetter
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli import checks
+from pecli import checks, golden
 from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.stored_tensors import Pair, Stored
 from pecli.errors import NoTablesError, PecliError
@@ -24,13 +24,24 @@ MODULES = [each.name for each in walk_packages(checks.__path__, "pecli.checks.")
 NAMES: dict[str, Any] = {**vars(test_one_reading), **{name.rpartition(".")[2]: import_module(name) for name in MODULES}}
 ARRANGED = {name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1}
 INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
-NAMES |= {"ARRANGED": ARRANGED, "INTERLEAVING": INTERLEAVING, "X": np.ones((2, 5, 8), "f4"), "sha256": sha256}
+NAMES |= {
+    "ARRANGED": ARRANGED,
+    "INTERLEAVING": INTERLEAVING,
+    "X": np.ones((2, 5, 8), "f4"),
+    "sha256": sha256,
+    "checks": checks,
+}
 RANDOM = np.random.default_rng(0)
 NAMES |= {"WEIGHT": RANDOM.normal(size=(8, 8)), "BEFORE": (before := RANDOM.normal(size=(3, 12, 16)))}
 after = partial(pecli.apply, before, test_one_reading.CONFIG)
 RUN = {f"layers.{layer}.q.{when}": x for layer in (0, 1) for when, x in (("before", before), ("after", after()))}
 LAYERS = {"layer_types": ["sliding_attention", "full_attention"], "rope_local_base_freq": 100.0, "head_dim": 16}
-NAMES |= {"after": after, "RUN": RUN, "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"}}
+NAMES |= {
+    "golden": golden,
+    "after": after,
+    "RUN": RUN,
+    "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"},
+}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
 EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
@@ -44,10 +55,9 @@ def csv(table: Any, name: str = "t.csv") -> str:
     return name
 
 
-def extended(method: str | None, to: int = 256, **settings: Any) -> Any:
-    return pecli.extend(
-        {**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64, **settings}, to, method
-    )
+@cache
+def extended(method: str | None, to: int = 256) -> Any:
+    return pecli.extend({**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64}, to, method)
 
 
 def compared(expected: Any, found: Any, dtype: Any = None, **given: float) -> Comparison:

@@ -132,7 +132,7 @@ def is_identified(arrays: dict[str, Array]) -> bool:
 
 
 @pytest.mark.parametrize("dump", DUMPS)
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
     def passes(*words: object) -> bool:
         outcome = pecli_cli(*words, "--atol", ATOL, "--json")

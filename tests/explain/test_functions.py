@@ -13,8 +13,8 @@ import pytest
 
 import pecli
 
-MODULES = Path(__file__).with_name("functions.txt").read_text(encoding="utf-8").split("# ")[1:]
-SECTIONS = {module: rows for module, *rows in map(str.splitlines, MODULES)}
+TEXT = Path(__file__).with_name("functions.txt").read_text(encoding="utf-8")
+SECTIONS = [section.splitlines() for section in TEXT.split("# ")[1:]]
 
 
 def listed(value: Any) -> Any:
@@ -22,15 +22,16 @@ def listed(value: Any) -> Any:
 
 
 @np.errstate(all="ignore")  # as in a search
-@pytest.mark.parametrize("module", SECTIONS)
-def test_functions_return(module: str) -> None:
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section[0])
+def test_functions_return(section: list[str]) -> None:
+    module, *rows = section
     names = {
         "np": np,
         "pecli": pecli,
         "approx": pytest.approx,
         **vars(importlib.import_module(f"pecli.explain.{module}")),
     }
-    for row in filter(None, SECTIONS[module]):
+    for row in filter(None, rows):
         code, *expected = row.split(" | ")
         if not expected:
             exec(code, names)
