@@ -18,6 +18,7 @@ from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.stored_tensors import Pair, Stored
 from pecli.errors import NoTablesError, PecliError
 from tests.checks import test_one_reading
+from tests.checks.waves import LLAMA3
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
 MODULES = [each.name for each in walk_packages(checks.__path__, "pecli.checks.")]
@@ -42,6 +43,8 @@ NAMES |= {
     "RUN": RUN,
     "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"},
 }
+OF_LLAMA3 = {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 32}
+NAMES |= {"OF_LLAMA3": {**test_one_reading.CONFIG, "max_position_embeddings": 128, "rope_scaling": OF_LLAMA3}}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
 EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
