@@ -200,6 +200,6 @@ def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
 
 def _taken_over(made: list[Subject], defaults: dict[str, str]) -> list[Subject]:
     """The same; what the next schemes leave out is as in these."""
-    values = made[0].scheme.spec()["parameters"] if made and made[0].scheme else {}
+    values = made[0].scheme.spec()["parameters"] if made[0].scheme else {}
     defaults |= {name: str(values[name]) for name in DEFAULTS if values.get(name) is not None}
     return made

@@ -35,6 +35,7 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(pe
     assert line.startswith("pecli: error: unexpected OverflowError: cannot convert float infinity to integer; ")
     assert ("defect of pecli" in line, "PECLI_DEBUG=1" in line) == (True, True)
     assert bool(traceback) == bool(debug)
+    assert pecli_cli("rope").err.count("\n") == 1  # which is no defect
     if debug:
         assert traceback[0] == "Traceback (most recent call last):"
         assert any("in broken" in each for each in traceback)

@@ -103,6 +103,7 @@ def test_files_and_schemes_beside_each_other(pecli_cli) -> None:
         np.save(f"{folder}/pe.npy", np.ones((4, 4)))
     shown = pecli_cli("plot", "ours/pe.npy", "theirs/pe.npy", "--kind", "curves")
     assert (shown.code, "ours/" in shown.out, "theirs/" in shown.out) == (0, True, True)
+    assert pecli_cli("plot", "ours/pe.npy").out.startswith("pe.npy: ")
     words = ["plot", "rope", "--against", "rope", "--theta", "500", "--kind", "decay"]
     assert "* ours   o theirs" in pecli_cli(*words, "--label", "ours", "--label", "theirs").out
     assert pecli_cli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"  # which is no scheme

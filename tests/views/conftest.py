@@ -3,14 +3,14 @@
 import io
 import re
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import pytest
 
 
 def said(show: Callable[..., None], *what: Any) -> str:
-    with redirect_stdout(io.StringIO()) as output:
+    with redirect_stdout(io.StringIO()) as output, redirect_stderr(output):
         show(*what)
     return output.getvalue()
 

@@ -72,7 +72,8 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     shown = [("inv_freq", True), ("difference", True)]
     assert [(chart.title, chart.log_y) for chart in charts] == shown, "a vector is lines"
     assert [level for _, level in charts[1].levels] == [1e-5]
-    np.testing.assert_allclose(charts[1].curves[0].y[1:], 50 ** (np.arange(1, 16) / 16) - 1, rtol=1e-9)
+    np.testing.assert_allclose(charts[1].curves[0].y, [np.nan, *(50 ** (np.arange(1, 16) / 16) - 1)], rtol=1e-9)
+    assert [curve.x.tolist() for chart in charts for curve in chart.curves] == [[*range(16)]] * 3
     many = {f"t{k}": A[:9] for k in range(6)}
     others = {name: -array for name, array in many.items()} | {"bias": np.ones((2, 2))}
     left = comparison_picture([pecli.diff(many | {"bias": np.ones((3, 3))}, others)])

@@ -42,7 +42,7 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
     ("tolerance", "limit", "relative"),
     [
         ({"atol": 1e-3}, 1e-3, False), ({"rtol": 1e-4}, 1e-4, True), ({"atol": 1e-3, "rtol": 1e-4}, 0.0, False),
-        ({"max_ulp": 2}, 0.0, False), ({}, 0.0, False),
+        ({"max_ulp": 2}, 0.0, False), ({}, 0.0, False), ({"atol": 1e-3, "max_ulp": 2}, 0.0, False),
     ],
     ids=str,
 )  # fmt: skip
