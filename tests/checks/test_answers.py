@@ -56,6 +56,8 @@ NAMES |= {
     "WRONG_IN_ONE_HEAD": WRONG_IN_ONE_HEAD,
     "KERAS": np.float32(np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)))[:, None],
 }
+ANGLES = np.outer((1, 4097, 131071), 1e4 ** (-np.arange(64) / 64))
+NAMES |= {"FAR": {"cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}}
 NAMES |= {"Q8_0": BLOCK[None], "SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
 
 
