@@ -50,6 +50,12 @@ NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "ro
 EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
 BLOCK = np.concatenate([np.array([0.5], np.float16).view(np.uint8), EIGHT_BITS.view(np.uint8)])
 NAMES |= {"SMALL": 1 + np.arange(8, dtype="f4").reshape(4, 2) / 8, "IN_STEPS": EIGHT_BITS[None] / np.float32(2)}
+WRONG_IN_ONE_HEAD = {"cos": np.tile(test_one_reading.COS, (2, 4, 1, 2)), "sin": test_one_reading.SIN}
+WRONG_IN_ONE_HEAD["cos"][1, 2, 5, 3] = 2
+NAMES |= {
+    "WRONG_IN_ONE_HEAD": WRONG_IN_ONE_HEAD,
+    "KERAS": np.float32(np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)))[:, None],
+}
 NAMES |= {"Q8_0": BLOCK[None], "SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
 
 
