@@ -80,10 +80,15 @@ def test_repositories_of_the_cache(cache: Path, pecli_cli) -> None:
 
 @pytest.mark.parametrize(
     ("variable", "folder"),
-    [("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub"), ("HOME", ".cache/huggingface/hub")],
+    [
+        ("HUGGINGFACE_HUB_CACHE", "."),
+        ("HF_HOME", "hub"),
+        ("XDG_CACHE_HOME", "huggingface/hub"),
+        ("HOME", ".cache/huggingface/hub"),
+    ],
 )
 def test_where_the_cache_is(cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str) -> None:
-    (cache.parent / "home" / folder).parent.mkdir(parents=True)
+    (cache.parent / "home" / folder).parent.mkdir(parents=True, exist_ok=True)
     cache.rename(cache.parent / "home" / folder)
     monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv(variable, str(cache.parent / "home"))
