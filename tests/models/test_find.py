@@ -147,6 +147,8 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
     for name, config in {"my-config.json": LLAMA, "params.json": {"dim": 64, "n_heads": 4, "n_layers": 2}}.items():
         Path(name).write_text(json.dumps(config))
         assert named_model(name).option == "--config"
+    Path("llama-3-8b").write_bytes(b"a file of that name")
+    assert named_model("llama-3-8b") is None
     Path("dangling").symlink_to("nowhere")
     with pytest.raises(FileError, match="dangling: does not exist"):
         load_model("dangling")
