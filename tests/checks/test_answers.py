@@ -18,6 +18,7 @@ from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.stored_tensors import Pair, Stored
 from pecli.errors import NoTablesError, PecliError
 from tests.checks import test_one_reading
+from tests.checks.waves import LLAMA3
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
 MODULES = [each.name for each in walk_packages(checks.__path__, "pecli.checks.")]
@@ -42,11 +43,21 @@ NAMES |= {
     "RUN": RUN,
     "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"},
 }
+OF_LLAMA3 = {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 32}
+NAMES |= {"OF_LLAMA3": {**test_one_reading.CONFIG, "max_position_embeddings": 128, "rope_scaling": OF_LLAMA3}}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
 EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
 BLOCK = np.concatenate([np.array([0.5], np.float16).view(np.uint8), EIGHT_BITS.view(np.uint8)])
 NAMES |= {"SMALL": 1 + np.arange(8, dtype="f4").reshape(4, 2) / 8, "IN_STEPS": EIGHT_BITS[None] / np.float32(2)}
+WRONG_IN_ONE_HEAD = {"cos": np.tile(test_one_reading.COS, (2, 4, 1, 2)), "sin": test_one_reading.SIN}
+WRONG_IN_ONE_HEAD["cos"][1, 2, 5, 3] = 2
+NAMES |= {
+    "WRONG_IN_ONE_HEAD": WRONG_IN_ONE_HEAD,
+    "KERAS": np.float32(np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)))[:, None],
+}
+ANGLES = np.outer((1, 4097, 131071), 1e4 ** (-np.arange(64) / 64))
+NAMES |= {"FAR": {"cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}}
 NAMES |= {"Q8_0": BLOCK[None], "SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
 
 

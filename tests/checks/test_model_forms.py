@@ -270,7 +270,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q5_1", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"])
 @pytest.mark.parametrize("model", CONFIGS)
-@pytest.mark.sample(15)
+@pytest.mark.sample(10)
 def test_a_right_pair_passes(made: Made, tmp_path: Path, model: str, kind: str) -> None:
     arch = {"gpt_neox": "gptneox"}.get(model, model)
     write_gguf(tmp_path / "model.gguf", arch, *converted(model, weights(model)), kind)

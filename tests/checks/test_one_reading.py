@@ -162,27 +162,6 @@ def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -
     assert verdicts == dict.fromkeys(verdicts, right)
 
 
-def test_another_doubling_or_order_passes_where_it_is_meant() -> None:
-    model = pecli.load_config(CONFIG)
-    failed = pecli.verify(both(interleaved), model, atol=ATOL)
-    assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in failed.problems[0]
-    assert pecli.verify(both(interleaved), model, atol=ATOL, layout="interleaved").passed
-    assert not pecli.verify(both(halves), model, atol=ATOL, layout="interleaved").passed
-    for spec in (ROPE, pecli.load_config(CONFIG)):
-        result = pecli.verify(np.concatenate([SIN, COS], -1), spec, atol=ATOL)
-        assert result.passed
-        assert "cos_sin: no name says that sines come before cosines" in result.weak
-
-
-def test_where_a_table_is_wrong_is_said_before_any_reason() -> None:
-    dump = {"cos": np.tile(halves(COS), (2, 4, 1, 1)), "sin": SIN}
-    dump["cos"][1, 2, 5, 3] = 2
-    found = pecli.verify(dump, ROPE, atol=ATOL, reasons=False).as_json()
-    assert found["where"] == {"rows": [[5, 5]], "columns": [[3, 3]], "heads": [[2, 2]], "batch": [[1, 1]]}
-    assert [each["worst_index"] for each in found["tensors"]] == [[1, 2, 5, 3], None]
-    assert found["explanations"] == []
-
-
 def test_how_a_table_was_read_is_said_in_a_note(pecli_cli: Any, tmp_path: Path) -> None:
     dump = {"cos": np.tile(halves(COS), (2, 1, 1, 1)), "sin": SIN}
     note = "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped, repeated 2× along axis 0"
@@ -192,15 +171,6 @@ def test_how_a_table_was_read_is_said_in_a_note(pecli_cli: Any, tmp_path: Path) 
     pecli.save(tmp_path / "golden.safetensors", ROPE)
     shown = pecli_cli("diff", tmp_path / "golden.safetensors", tmp_path / "dump.safetensors", "--no-plot")
     assert (shown.code, note in shown.out) == (0, True)
-
-
-def test_copies_are_equal_and_columns_doubled_as_somebody_does() -> None:
-    result = pecli.verify({"cos": np.stack([COS, spoilt(COS, 3, 2)]), "sin": SIN}, ROPE)
-    assert (result.problems, result.tensors[0].worst_index) == (("cos: its copies differ",), (1, 3, 2))
-    mixed = np.stack([np.hstack(parts) for parts in ((COS, SIN), (SIN, COS))])
-    assert pecli.verify(mixed, ROPE).problems == ("cos_sin: its copies differ",)
-    assert not pecli.diff(both(halves), both(interleaved)).passed
-    assert not pecli.diff({"pe": COS}, {"pe": halves(COS)}).passed
 
 
 @pytest.mark.parametrize(("change", "layout"), [(np.copy, "compact"), (halves, "halves"), (interleaved, "interleaved")])

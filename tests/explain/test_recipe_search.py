@@ -37,7 +37,7 @@ EVERY = [(case, runtime) for case in CASES for runtime in EMULATED if (case[:7],
 
 
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
     model, length = pecli.load_config(config(case)), CASES[case]["context"]
     found = pecli.verify(dump(case, runtime), model, length=length)

@@ -82,6 +82,8 @@ def test_yarn_and_linear(tmp_path: Path) -> None:
     assert found.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
     with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
         one(gguf(tmp_path / "n.gguf", "qwen2", {**QWEN, "rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5}))
+    plain = one(gguf(tmp_path / "p.gguf", "qwen2", {**QWEN, "rope.scaling.type": "none"}))
+    assert agrees(plain, {"scaling": "none", "source of scaling": "qwen2.rope.scaling.type"})
     found = one(gguf(tmp_path / "l.gguf", "qwen2", {**QWEN, "rope.scaling.type": "linear"}))
     assert found.inverse_frequencies() == pytest.approx([1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14)
 
@@ -105,7 +107,9 @@ def test_sections(tmp_path: Path, arch: str, mixed: bool) -> None:
     assert agrees(found, {"mrope_section": [16, 24, 24], "mrope_interleaved": mixed, "layout": "halves"})
     assert found.rope(8).mrope_section == (16, 24, 24)
     layout = "interleaved" if arch == "glm4" else "halves"
-    assert agrees(one(gguf(tmp_path / "m.gguf", arch, values)), {"mrope_section": None, "layout": layout})
+    for none in ({}, {"rope.dimension_sections": [0, 0, 0, 0]}):
+        found = one(gguf(tmp_path / "m.gguf", arch, {**values, **none}))
+        assert agrees(found, {"mrope_section": None, "layout": layout})
 
 
 def test_doubts_are_told(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_every_style_has_numbers_from_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("name", [*OLDER, *COMMANDS])
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 def test_tables_of_other_projects(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(DATA / "grids")
     words, theirs, atol = shlex.split({**OLDER, **COMMANDS}[name]), tables_of(name), IN_FLOAT32.get(name, 1e-4)
@@ -75,7 +75,7 @@ def test_tables_of_other_projects(name: str, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     match, tables = pecli.identify(tmp_path / "theirs.npz").matches[0].scheme, scheme_of(name).tables()

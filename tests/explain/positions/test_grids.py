@@ -20,7 +20,7 @@ RELATIVE = ("t5", "deberta", "swin")
 
 
 @pytest.mark.parametrize("name", [name for name in INDEX if not name.startswith(RELATIVE)])
-@pytest.mark.sample(9)
+@pytest.mark.sample(6)
 def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
     found = pecli.identify(DATA / f"{name}.npz")
     assert found.identified
@@ -47,7 +47,7 @@ def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> N
         Rope(grid=(3, 4, 5), dim=32, style="ltx", base=3000.0),
     ],
 )
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
     match = pecli.identify(scheme.tables()).matches[0].scheme
     made, wanted = match.tables(), scheme.tables()
@@ -158,7 +158,7 @@ HALVES = {name: np.tile(flipped(LARGE, 16, 16)[name], 2) for name in LARGE}
             "grid_scale is none (the spec says 2)"),
     ],
 )  # fmt: skip
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_positions_along_the_axes_of_a_grid(tables: dict[str, np.ndarray], spec: Scheme, words: str) -> None:
     reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
     assert reason.startswith(f"cos, sin: {words};")

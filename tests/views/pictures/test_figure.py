@@ -33,7 +33,7 @@ X = np.arange(50.0)
 @pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["as it likes", "small"])
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), CASES)
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 def test_texts_are_inside_and_apart(name: str, kind: str, beside: bool, size: tuple[float, float] | None) -> None:
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
@@ -146,7 +146,7 @@ def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
-@pytest.mark.sample(8)
+@pytest.mark.sample(5)
 def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None:
     """Read as numbers, with a minus that is no hyphen; and the data lie within the ends of every axis."""
     picture = made(kind, SCHEMES[name])
