@@ -107,7 +107,9 @@ def test_sections(tmp_path: Path, arch: str, mixed: bool) -> None:
     assert agrees(found, {"mrope_section": [16, 24, 24], "mrope_interleaved": mixed, "layout": "halves"})
     assert found.rope(8).mrope_section == (16, 24, 24)
     layout = "interleaved" if arch == "glm4" else "halves"
-    assert agrees(one(gguf(tmp_path / "m.gguf", arch, values)), {"mrope_section": None, "layout": layout})
+    for none in ({}, {"rope.dimension_sections": [0, 0, 0, 0]}):
+        found = one(gguf(tmp_path / "m.gguf", arch, {**values, **none}))
+        assert agrees(found, {"mrope_section": None, "layout": layout})
 
 
 def test_doubts_are_told(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class RecipeFiller:
 
     def __init__(
         self, recipe: Recipe, parts: Callable[[], Iterable[tuple[Phases, range]]], axes: Sequence[int],
-        amplitude: float, scale: float, coordinates: Coordinates | None = None, *, in_turns: bool = False,
+        amplitude: float, scale: float, coordinates: Coordinates | None, *, in_turns: bool,
     ) -> None:  # fmt: skip
         self._recipe, self._parts, self._axes, self._coordinates = recipe, parts, axes, coordinates
         self._amplitude, self._scale = np.float32(amplitude), np.float32(scale)

@@ -170,9 +170,6 @@ def test_arrays_are_whatever_gives_its_values_up(tmp_path, wrap, dtype) -> None:
     assert pecli.diff(tmp_path / "t.safetensors", found).passed
 
 
-CONFIG = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "rope_theta": 10000.0}
-
-
 def test_a_model_by_name_or_path(tmp_path) -> None:
     inv_freq = {"inv_freq": np.array([math.pow(500000.0, -i / 64) for i in range(64)], np.float32)}
     assert pecli.verify(inv_freq, "llama-3-8b").passed
