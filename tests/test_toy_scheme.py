@@ -78,6 +78,7 @@ def test_the_wrong_parameter_is_named(pecli_cli, period: str, dtype: str) -> Non
 def test_the_wrong_shape_is_named_and_no_parameter_for_another_table(pecli_cli) -> None:
     assert pecli_cli("triangle", "--seq-len", "64", "--dim", "6", "--period", "12", "-o", "t.npy").code == 0
     assert "dim is 6 (the spec says 8)" in pecli_cli(*WORDS, "--verify", "t.npy").out
+    assert Triangle.summary in " ".join(pecli_cli("--help").out.split())
     np.save("t.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
     outcome = pecli_cli(*WORDS, "--verify", "t.npy")
     assert (outcome.code, "the spec says" in outcome.out) == (1, False)

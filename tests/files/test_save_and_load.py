@@ -145,7 +145,7 @@ NO_TABLES = "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or
 UNREADABLE: list[tuple[str, bytes | None, str]] = [
     (".", None, "is a folder"),
     *(("a.npy", data, NO_TABLES) for data in (b"hello, world", b"\x93NUMPX" + bytes(20), b"x", bytes(9))),
-    ("a.npy", b"PK\x07\x08" + bytes(100), NO_TABLES),
+    *((name, b"PK\x07\x08" + bytes(100), NO_TABLES) for name in ("a.npy", "a.zarr")),
     ("a.pt", archive("a/data.pkl"), "constructors of state dicts; it is not run; write the tensors with safetensors"),
     ("a.bin", bytes(64), "raw numbers have no shape: numpy.save"),
     ("a.h", b"/* pecli */", "C headers are written, not read"),

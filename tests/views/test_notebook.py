@@ -50,7 +50,7 @@ def test_everything_displays_itself(name: str) -> None:
         assert (pixels != pixels[0, 0]).any(axis=2).mean() > 0.01
 
 
-def test_failures_are_coloured_and_figures_reports_and_layers_show_themselves() -> None:
+def test_failures_are_coloured_and_figures_and_reports_show_themselves() -> None:
     failed = RESULTS["verification"][0]._repr_html_()
     assert ('<span class="bad">FAILED</span>' in failed, ".bad { color" in failed) == (True, True)
     page = pecli.report("gpt2")
@@ -61,17 +61,6 @@ def test_failures_are_coloured_and_figures_reports_and_layers_show_themselves() 
     found, expected = decoded(RESULTS["verification"][0]._repr_png_()), comparison_picture([RESULTS["verification"][0]])
     assert found.shape[:2] == tuple(round(100 * inches) for inches in reversed(expected.inches))
     assert [panel.title for panel in expected.panels] == ["cos, expected", "cos, found", "difference"]
-    assert repr(pecli.RotaryPosEmbedding(128, base=5e5)) == "RotaryPosEmbedding(embed_dim=128, base=500000.0)"
-    assert repr(pecli.AlibiBias(8)) == "AlibiBias(num_heads=8)"
-    assert repr(pecli.SinusoidalPosEmbedding()) == "SinusoidalPosEmbedding()"
-
-
-def test_models_and_results_print_as_commands_do(pecli_cli) -> None:
-    for name, short in (("llama-3.1-8b", "rope"), ("gemma-3-1b", "full_attention rope, sliding_attention rope")):
-        model = pecli.load_model(name)
-        assert pecli_cli("config", name).out.startswith(f"{model}\n")
-        assert repr(model) == f"<ModelEncodings of {name}: {short}>"
-    assert str(RESULTS["pass"][0]).startswith("passed  arrays  ")
 
 
 CELLS = """import pecli

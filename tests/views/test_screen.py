@@ -103,6 +103,9 @@ def test_tables_that_are_too_wide_have_lines_below_for_text_and_columns_below_fo
     name = "model.language_model.layers.31.self_attn.rotary_embedding"
     screen.say_table(["name", "dtype", "shape"], [[name, "float32", "4096 × 64"], ["b", "float64", "8"]])
     assert [line.strip() for line in shown.plain()[:4]] == ["name", "dtype  shape", name, "float32  4096 × 64"]
+    shown = terminal(60)
+    screen.say_table(["a", "b"], [["x" * 50, "y" * 8], ["x" * 50, "y" * 9]])
+    assert [len(line) for line in shown.plain()[1:]] == [60, 50, 11]  # all of 60 columns, and one more
     values = np.pi * np.arange(40.0).reshape(2, 20)
     shown = terminal()
     file_summary._show_numbers("x", {"rows": [3, 4], "columns": [*range(20)], "values": values.tolist()})
@@ -126,11 +129,12 @@ def test_elements_are_cut_as_numpy_cuts(rows: str) -> None:
 
 @pytest.mark.parametrize("bytes", [True, False])
 def test_a_dumb_terminal_sees_no_progress(bytes, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(views, "MIN_SECONDS", -1.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    for term, option in (("xterm", ""), ("xterm", "quiet"), ("xterm", "no_progress"), ("dumb", "")):
+    for term, option, least in (("xterm", "", -1), *(("xterm", each, -1) for each in ("quiet", "no_progress")),
+                                ("dumb", "", -1), ("xterm", "", 99)):  # fmt: skip
+        monkeypatch.setattr(views, "MIN_SECONDS", least)
         monkeypatch.setenv("TERM", term)
         with views.counting("work", 3, {"quiet": False, "no_progress": False, option: True}, bytes=bytes) as advance:
             advance(1)
             advance(1)
-        assert ("2/3" in capsys.readouterr().err) == (term == "xterm" and not option)
+        assert ("2/3" in capsys.readouterr().err) == ((term, option, least) == ("xterm", "", -1))

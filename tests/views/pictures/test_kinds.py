@@ -173,12 +173,6 @@ def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -
     assert (panel.rows, panel.columns) == ("row", "column")
 
 
-def test_rows_before_the_grid_are_left_out() -> None:
-    schemes = (pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=keep) for keep in (0, 1))
-    plain, shifted = (made("patch", scheme).panels[0].values for scheme in schemes)
-    np.testing.assert_array_equal(plain, shifted)
-
-
 def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None:
     (panel,) = made("heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2).panels
     np.testing.assert_allclose(panel.values, np.tile(np.sin(np.arange(5) / 100), (3, 1)), atol=1e-6)
