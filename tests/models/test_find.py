@@ -59,6 +59,8 @@ def test_revisions_of_a_repository(cache: Path) -> None:
     assert bases == [500000.0, 500000.0, 7.0]
     with pytest.raises(PecliError, match="not in the Hugging Face cache"):
         load_model("some-lab/Tiny-1B@astray")
+    repository.rename(cache / "models--tiny")
+    assert load_model("tiny").one().parameters["base"] == 500000.0
 
 
 def test_repositories_of_the_cache(cache: Path, pecli_cli) -> None:
