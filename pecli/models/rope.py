@@ -169,7 +169,7 @@ def _filled(found: dict[str, Value], magnitude: float | None) -> dict[str, Value
     scaling = found["scaling"].value
     length, original = found.get(LENGTH), found.get(ORIGINAL)
     more = {name: Value(value, "default") for name, value in yarn.DEFAULTS.items()} if scaling == "yarn" else {}
-    if scaling in ("yarn", "longrope") and length and original and "attention_factor" not in found:
+    if length and original and "attention_factor" not in found:  # of yarn or longrope
         ratio, rest = divmod(length.value, original.value)
         if not rest:  # else the scheme divides, without a rounding
             more["factor"] = Value(float(ratio), f"{length.source} / {original.source}")

@@ -7,6 +7,7 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from pkgutil import walk_packages
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ import pytest
 
 import pecli
 from pecli import checks, golden
+from pecli.checks import model_forms
 from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.stored_tensors import Pair, Stored
 from pecli.errors import NoTablesError, PecliError
+from pecli.models.encoding import ModelEncodings
+from pecli.tensors.head_layout import Heads
 from tests.checks import test_one_reading
 from tests.checks.waves import LLAMA3
 
@@ -57,6 +61,7 @@ NAMES |= {
     "KERAS": np.float32(np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)))[:, None],
 }
 ANGLES = np.outer((1, 4097, 131071), 1e4 ** (-np.arange(64) / 64))
+NAMES |= {"QUERIES": RANDOM.normal(size=(16, 3))}
 NAMES |= {"FAR": {"cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}}
 NAMES |= {"Q8_0": BLOCK[None], "SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
 
@@ -80,15 +85,31 @@ def pair(ours: Any, theirs: Any, order: Any = None, added: int = 0, **given: flo
     return Pair("t", *sides, order, added).compared(pecli.Tolerance(**given))
 
 
+def forms(ours: Any, theirs: Any, architecture: str = "llama", heads: Any = None, kind: str = "Hugging Face") -> Any:
+    """Two forms of a model: its pairs of tensors, what is wrong with others, and of pairs that differ, the reasons."""
+    known = [{name: Stored.of(array) for name, array in tensors.items()} for tensors in (ours, theirs)]
+    about = architecture, ModelEncodings("", "", ())
+    one = model_forms.Form("A", kind, *about, "halves", heads, {}, known[0], {})
+    other = model_forms.Form("B", "GGUF", *about, "interleaved", heads, {}, known[1], {})
+    pairs, problems = model_forms._pairs(one, other)
+    changed = [pair for pair in pairs if pair.compared(pecli.Tolerance()).mismatched]
+    reasons = {pair.name: model_forms._reason(pair, one, other, pecli.Tolerance()) for pair in changed}
+    return SimpleNamespace(pairs={pair.name: pair for pair in pairs}, problems=problems, reasons=reasons)
+
+
 def error(call: Callable[[], object]) -> str:
     with pytest.raises(PecliError) as caught:
         call()
     return str(caught.value)
 
 
-NAMES |= {each.__name__: each for each in (csv, error, extended, compared, pair, Stored, NoTablesError)} | {
-    "of": attrgetter
-}
+def permutation(heads: int, rows: int = 16) -> Any:
+    """LlamaModel.permute of convert_hf_to_gguf.py."""
+    return np.arange(rows).reshape(heads, 2, -1).swapaxes(1, 2).reshape(-1)
+
+
+HELPERS = (csv, error, extended, compared, forms, pair, permutation, Stored, NoTablesError, Heads)
+NAMES |= {each.__name__: each for each in HELPERS} | {"of": attrgetter}
 
 
 def test_every_answer_is_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -238,7 +238,7 @@ def alike(found: tuple[Edit, ...], planted: tuple[Edit, ...]) -> bool:
     return sorted(map(spelled, found)) == sorted(map(spelled, planted))
 
 
-LENGTH = 256
+LENGTH = 128
 
 
 def rotations(rope: Any, layout: str, x: np.ndarray) -> Iterator[tuple[str, np.ndarray, Edit]]:

@@ -80,10 +80,15 @@ def test_repositories_of_the_cache(cache: Path, pecli_cli) -> None:
 
 @pytest.mark.parametrize(
     ("variable", "folder"),
-    [("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub"), ("HOME", ".cache/huggingface/hub")],
+    [
+        ("HUGGINGFACE_HUB_CACHE", "."),
+        ("HF_HOME", "hub"),
+        ("XDG_CACHE_HOME", "huggingface/hub"),
+        ("HOME", ".cache/huggingface/hub"),
+    ],
 )
 def test_where_the_cache_is(cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str) -> None:
-    (cache.parent / "home" / folder).parent.mkdir(parents=True)
+    (cache.parent / "home" / folder).parent.mkdir(parents=True, exist_ok=True)
     cache.rename(cache.parent / "home" / folder)
     monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv(variable, str(cache.parent / "home"))
@@ -142,6 +147,8 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
     for name, config in {"my-config.json": LLAMA, "params.json": {"dim": 64, "n_heads": 4, "n_layers": 2}}.items():
         Path(name).write_text(json.dumps(config))
         assert named_model(name).option == "--config"
+    Path("llama-3-8b").write_bytes(b"a file of that name")
+    assert named_model("llama-3-8b") is None
     Path("dangling").symlink_to("nowhere")
     with pytest.raises(FileError, match="dangling: does not exist"):
         load_model("dangling")

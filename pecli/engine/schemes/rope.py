@@ -178,7 +178,7 @@ class Rope(RotaryParameters):
     @property
     def rows_are_listed(self) -> bool:
         """Whether rows are rotated by the numbers of its tables: positions are listed, or a recipe computes them."""
-        return not (self.is_range and self.runtime == "none" and self._recipe.is_exact)
+        return not (self.is_range and self._recipe.is_exact)
 
     def factors(self, positions: range | Indices) -> Complex:
         """What rows at these positions, (n,) or (n, axes), are rotated by, in float64; of a grid or listed positions,

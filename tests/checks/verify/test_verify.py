@@ -205,14 +205,3 @@ def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
     assert not result.passed
     assert result.diagnosis[0].startswith("bfloat16 cannot hold 0.001: near 1 its steps are 0.0078; allow --max-ulp 1")
     assert pecli.verify({"cos": table}, LLAMA, max_ulp=1).passed
-
-
-def test_identify_of_angles_and_grids() -> None:
-    angles = np.arange(64)[:, None] * powers(10000.0, 32)
-    both = np.concatenate([np.cos(angles), np.sin(angles)], -1)
-    for dump, edits in ((angles, ["incomplete"]), ({"cos_sin_cache": both}, ["layout"])):
-        match = pecli.identify(dump).matches[0]
-        assert match.command.startswith("pecli rope --seq-len 64 --dim 32 ")
-        assert [edit.kind for edit in match.edits] == edits
-    grid = pecli.Sinusoidal(dim=32, grid=(8, 8), style="mae")
-    assert pecli.identify(grid.tables()["pe"][None, :, None]).matches[0].scheme == grid
