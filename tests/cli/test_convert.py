@@ -18,6 +18,7 @@ def test_formats_and_dtypes(pecli_cli) -> None:
     assert pecli_cli("convert", "pe.safetensors", "--dtype", "float16", "-o", "half.npz").code == 0
     assert np.array_equal(np.load("half.npz")["array"], np.load("pe.npy").astype(np.float16))
     assert pecli_cli("convert", "pe.npy", "-o", "pe.csv").code == 0
+    assert Path("pe.csv").read_text().startswith("array_0,array_1,")
     assert pecli_cli("convert", "pe.csv", "--dtype", "float32", "-o", "again.npy").code == 0
     assert Path("again.npy").read_bytes() == Path("pe.npy").read_bytes()
 

@@ -146,7 +146,7 @@ def test_failures_are_drawn(pecli_cli, here) -> None:
     np.save("text.npy", np.array(["x"]))
     words = ("verify", "wrong.npz", "right.npz", "text.npy", "--config", "config.json", "-o", "fail.svg")
     Path("config.json").write_text('{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}')
-    outcome, quiet = pecli_cli(*words), pecli_cli(*words, "-q")
+    outcome, quiet = pecli_cli(*words), pecli_cli("verify", *words[2:-1], "x.svg", "-q")
     text = Path("fail.svg").read_text(encoding="utf-8")
     assert (outcome.code, "fail.svg:" in outcome.out, quiet.code, quiet.out) == (3, True, 3, "")
     assert "wrong.npz: FAILED. " in text

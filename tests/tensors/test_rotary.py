@@ -136,10 +136,3 @@ def test_sections_take_a_position_an_axis(batch):
     axes = [0, 0, 1, 1, 1, 2, 2, 2]
     angles = np.array([ids[axis] * 10000.0 ** (-2 * i / 16) for i, axis in enumerate(axes)])  # (8, batch, 5)
     np.testing.assert_allclose(found, oracle.turned(x, np.moveaxis(angles, 0, -1)[:, None]), rtol=0, atol=1e-13)
-
-
-def test_not_a_number_stays_with_its_pair():
-    x = np.ones((3, 8), np.float32)
-    x[1, 2] = np.nan
-    found = turned(x, Rope(3, 8))
-    assert np.argwhere(np.isnan(found)).tolist() == [[1, 2], [1, 6]]
