@@ -57,6 +57,7 @@ class Mutant(NamedTuple):
     end: int
     text: str
     was: str
+    runs_late: bool  #: in a function: what runs when a module is imported, such as defaults, is not switched later
 
     def __str__(self) -> str:
         was, text = (" ".join(part.split()) for part in (self.was, self.text))
@@ -107,18 +108,19 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def visit(node: Any) -> Iterator[Mutant]:
+    def visit(node: Any, late: bool) -> Iterator[Mutant]:
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
             return  # positions within f-strings are not known before Python 3.12
         for old, new in changes(node):
             begin, end = starts[old.lineno - 1] + old.col_offset, starts[old.end_lineno - 1] + old.end_col_offset
             text = ast.unparse(new) if isinstance(new, ast.stmt) else f"({ast.unparse(new)})"
             name = path.relative_to(ROOT).as_posix()
-            yield Mutant(name, old.lineno, begin, end, text, source[begin:end].decode())
+            yield Mutant(name, old.lineno, begin, end, text, source[begin:end].decode(), late)
+        is_function = isinstance(node, (ast.FunctionDef, ast.Lambda))
         for child in ast.iter_child_nodes(node):
-            yield from visit(child)
+            yield from visit(child, late or (is_function and not isinstance(child, ast.arguments)))
 
-    yield from visit(ast.parse(source))
+    yield from visit(ast.parse(source), False)
 
 
 def chosen(only: str, count: int, seed: int) -> list[Mutant]:
@@ -255,20 +257,19 @@ def jobs(mutants: list[Mutant], switched: Iterable[Mutant], folder: Path) -> Ite
     seconds: dict[str, float] = {}
     tests: dict[int, set[str]] = defaultdict(set)
     of_files: dict[str, set[str]] = defaultdict(set)
-    late = set()
     for path in folder.glob("*/records"):
         for name, (cost, here, elsewhere) in json.loads(path.read_text(encoding="utf-8")).items():
             seconds[name] = cost
-            late.update(here)
             for number in {*here, *elsewhere}:
                 tests[number].add(name)
                 of_files[mutants[number].file].add(name)
     for mutant in switched:
         number, path = mutants.index(mutant), Path(mutant.file)
         own, mirror = f"/test_{path.stem}.py", f"tests/{'/'.join(path.parts[1:-1])}/"
-        names = tests[number] if number in late else of_files[mutant.file]
+        near = (name for name in seconds if name.startswith((mirror, "tests/test_answers")))
+        names = tests[number] if mutant.runs_late else of_files[mutant.file].union(near)
         names = sorted(names, key=lambda name: (own not in name, not name.startswith(mirror), seconds[name]))
-        yield [number, str(mutant), names, sum(map(seconds.__getitem__, names)), number in late]
+        yield [number, str(mutant), names, sum(map(seconds.__getitem__, names)), mutant.runs_late]
 
 
 def main() -> None:
