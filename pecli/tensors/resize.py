@@ -14,7 +14,7 @@ from pecli.engine.schemes.given_positions import GridParameter
 from pecli.engine.table import work_through
 from pecli.errors import ParameterError, spelled
 
-_ELEMENTS = 1 << 17  # about as many are made at once, so that float64 copies stay in the cache
+_ELEMENTS = 1 << 16  # about as many are made at once, so that float64 copies stay in the cache
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _KEPT = Whole(help="rows", low=0, high=1 << 24)
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
