@@ -171,7 +171,6 @@ def test_functions_fit_a_screen_and_modules_hold_one_idea() -> None:
 
 def test_public_names_exist_and_are_all_named() -> None:
     assert sorted(pecli.__all__) == pecli.__all__ == dir(pecli)
-    assert set(pecli._HOMES) == set(pecli.__all__) - {"__version__"}
     for name in pecli.__all__:
         assert getattr(pecli, name).__doc__ or name == "__version__"
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from pecli.engine import Printed
 from pecli.errors import CheckFailedError
 
 MAX_WORDS = 3  #: findings that a repr quotes
@@ -30,8 +31,8 @@ def plain_fields(result: Any, *names: str) -> dict[str, Any]:
     return {name: plain(getattr(result, name)) for name in names}
 
 
-class Answer(ABC):
-    """A result that is true where the answer is yes; printed, it is what the command prints (`pecli.views`)."""
+class Answer(Printed, ABC):
+    """A result that is true where the answer is yes."""
 
     @property
     @abstractmethod

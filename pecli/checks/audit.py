@@ -15,6 +15,7 @@ import numpy as np
 
 from pecli.checks import plain, plain_fields
 from pecli.checks.tolerance import DRIFT, ERROR
+from pecli.engine import Printed
 from pecli.engine.arrays import Array, Floats, Indices, Positions, as_dtype, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition, results_in_order
@@ -41,7 +42,7 @@ class Drift:
 
 
 @dataclass(repr=False)
-class Audit:
+class Audit(Printed):
     """The recipes of a scheme against its exact table, over stretches of positions that end at `edges`."""
 
     scheme: Scheme

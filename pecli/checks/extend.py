@@ -13,6 +13,7 @@ from typing import Any
 
 from pecli.checks import plain_fields
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
+from pecli.engine import Printed
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
@@ -52,7 +53,7 @@ UNSCALED = ("dim", "base", "partial_rotary_factor", *SECTIONS)
 
 
 @dataclass(frozen=True, repr=False)
-class Extension:
+class Extension(Printed):
     """How a model is set up for a longer context."""
 
     model: str

@@ -13,7 +13,7 @@ import numpy as np
 
 from pecli.checks import plain
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
-from pecli.engine.table import Table, raw_bytes, results_in_order
+from pecli.engine.table import Table, raw_bytes, results_in_order, work_through
 
 SLICE_ELEMENTS = 1 << 16  #: elements processed at once, so that intermediate arrays stay in the cache
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)  #: of the elements in order: those that are quantiles
@@ -131,12 +131,18 @@ def quantiles(rows: Array) -> dict[str, float] | None:
     """Exact quantiles, elements and not means of two, by share; None without any finite value."""
     with np.errstate(invalid="ignore", over="ignore"):
         floats = np.asarray(rows).astype("f8" if dtype_name(rows.dtype) in DOUBLE else "f4", copy=False)
-        finite = np.isfinite(floats)
-        values = floats.flatten() if finite.all() else floats[finite]
+        all_finite = np.isfinite([floats.min(initial=0), floats.max(initial=0)]).all()  # faster than all of them
+        values = floats.flatten() if all_finite else floats[np.isfinite(floats)]
     if not values.size:
         return None
     ranks = [int(share * (values.size - 1)) for share in SHARES]
-    values.partition(ranks)
+
+    def partition(part: slice) -> None:
+        if inside := [rank - part.start for rank in ranks if part.start <= rank < part.stop]:
+            values[part].partition(inside)
+
+    values.partition(middle := ranks[2])  # which leaves two halves that have nothing to do with each other
+    work_through(partition, [slice(0, middle), slice(middle + 1, values.size)])
     return {f"{share:g}": float(values[rank]) for share, rank in zip(SHARES, ranks, strict=True)}
 
 

@@ -9,7 +9,7 @@ is wrong and the rest is exact, that part is the answer: no edit of the whole ta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, Flags
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import results_in_order
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by, wide
@@ -26,7 +27,7 @@ ROUNDED = 1.05  # times half a step: what rounding makes, where the number that 
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
 MAX_STEP = 0.11
 """Of the largest value: the error of values with one decimal that were cut off; coarser ones explain anything."""
-BLOCK_ELEMENTS = 1 << 20  # elements of a large tensor that are compared at once
+BLOCK_ELEMENTS = 1 << 18  # elements of a large tensor that are compared at once, so that they stay in the cache
 MAX_SIGMAS = 7.5  # standard deviations of the largest of some million elements, where they are noise
 EXTREME_SIGMAS = 2.0  # standard deviations that the largest of n may be beyond √(2·ln n)
 MAX_UNEVENNESS = 2.0  # times the standard deviation of noise: that of one row or column
@@ -85,22 +86,34 @@ class Judge:
             if noise <= share * rms(errors.values) and _is_noise(errors.left, largest, noise):
                 return storage
             storage = ()
-        return None if out_of_tolerance(errors, values, dtype, atol).any() else storage
+        return None if out_of_tolerance(values, dtype, atol)(errors).any() else storage
 
     def _on_all_rows(self, found: Explanation, one: Sample, atol: float) -> Explanation | None:
         """The same with the residual of all rows, as far as there is time for them."""
-        assert callable(found.errors)
+        measured = found.errors
+        assert callable(measured)
         atol = max([atol, *(MAX_SIGMAS * edit.size for edit in found.edits if isinstance(edit, kinds.Noise))])
         largest, done, length = found.residual, 0, one.shape[-2]
         step = max(1, BLOCK_ELEMENTS * length // math.prod(one.shape))
-        try:
+        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol)
+
+        def starts() -> Iterator[int]:
             for start in range(0, length, step):
                 check_time()
-                rows = np.arange(start, min(start + step, length))
-                parts = {name: wide(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
-                errors = found.errors({name: replace(one, name=name, values=parts[name], rows=rows) for name in parts})
-                largest, done = max(largest, _largest(errors.left)), start + len(rows)
-                if out_of_tolerance(errors, _unmasked(one.values), one.dtype, atol).any():
+                yield start
+
+        def compared(start: int) -> tuple[int, float, bool]:
+            rows = np.arange(start, min(start + step, length))
+            parts = {name: wide(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
+            samples = {name: replace(one, name=name, values=values, rows=rows) for name, values in parts.items()}
+            with np.errstate(all="ignore"):
+                errors = measured(samples)
+                return len(rows), _largest(errors.left), bool(out(errors).any())
+
+        try:
+            for rows, left, wrong in results_in_order(compared, starts()):
+                largest, done = max(largest, left), done + rows
+                if wrong:
                     return None
         except OutOfTimeError:
             return replace(found, residual=largest, open=(*found.open, f"{done:,} of {length:,} rows were compared"))
@@ -124,18 +137,22 @@ def _largest(left: AnyArray) -> float:
     return float(_sizes(left).max(initial=0.0))
 
 
-def out_of_tolerance(errors: Errors, values: AnyArray, dtype: str, atol: float) -> Flags:
-    """Which elements are off by more than the tolerance, and by more than rounding may have changed them."""
+def out_of_tolerance(values: AnyArray, dtype: str, atol: float) -> Callable[[Errors], Flags]:
+    """Says which elements are off by more than the tolerance, and by more than rounding may have changed them: the
+    rounding that some stored values show."""
     how = grain(values)
-    relative, absolute = rounding_by(how, values)
-    with np.errstate(all="ignore"):  # wrong numbers may be large: rounding is that of the smaller of the two
-        sizes = np.minimum(np.abs(errors.values), np.abs(errors.values - errors.left))
-    size = float(np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
-    absolute *= TRUNCATED if isinstance(how, kinds.Decimals) else ROUNDED
-    absolute = min(absolute, MAX_STEP * size)
-    floor = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype)) * size + absolute
-    allowed = np.maximum(atol, floor + ROUNDED * relative * sizes) + errors.drift
-    return np.asarray(~(_sizes(errors.left) <= allowed))
+    relative, step = rounding_by(how, values)
+    step *= TRUNCATED if isinstance(how, kinds.Decimals) else ROUNDED
+    unit = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype))
+
+    def out(errors: Errors) -> Flags:
+        with np.errstate(all="ignore"):  # wrong numbers may be large: rounding is that of the smaller of the two
+            sizes = np.minimum(_sizes(errors.values), _sizes(errors.values - errors.left))
+        size = float(np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
+        allowed = np.maximum(atol, unit * size + min(step, MAX_STEP * size) + ROUNDED * relative * sizes)
+        return np.asarray(~(_sizes(errors.left) <= allowed + errors.drift))
+
+    return out
 
 
 def _is_noise(left: AnyArray, largest: float, noise: float) -> bool:

@@ -252,7 +252,7 @@ class Rotated:
 
     def in_part(self) -> Iterator[Explanation]:
         """Elements, rows or heads that are wrong, where all others are right."""
-        wrong = out_of_tolerance(self.expected, self.after, self.dtype, self.atol)
+        wrong = out_of_tolerance(self.after, self.dtype, self.atol)(self.expected)
         part = Located(self.judge.samples["after"], self.expected, wrong)
         for found in part.explanations():
             if part.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], kinds.HeadsWrong):

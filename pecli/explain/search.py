@@ -267,7 +267,7 @@ def _located(prior: Scheme, one: Sample) -> Located | None:
         return Located(one, errors, ~(np.abs(errors.left) <= FREQUENCY_RTOL))
     if errors.left.shape != one.shape:
         return None
-    return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, 0.0))
+    return Located(one, errors, out_of_tolerance(one.values, one.dtype, 0.0)(errors))
 
 
 def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanation]:

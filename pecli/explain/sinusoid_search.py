@@ -197,11 +197,14 @@ class Proposal:
         known = {prior.law.base, prior.law.scale} if prior else {1.0}
         return all(value in known or value in BASES or digits(value) <= MAX_DIGITS for value in (law.base, law.scale))
 
+    def expected(self, rows: Indices) -> Complex | Floats:
+        """The waves of some rows."""
+        waves = self.place.waves(self.frequency, rows)
+        return self.amplitude * (waves if self.measured.waves.both else waves.real)
+
     def left(self, reading: Reading) -> Complex | Floats:
         """What the waves leave of a reading."""
-        angles = self.place.angles(self.frequency, reading.rows.astype(np.float64))
-        waves = np.exp(1j * angles) if self.measured.waves.both else np.cos(angles)
-        return reading.values(self.measured.cos_first) - self.amplitude * waves
+        return reading.values(self.measured.cos_first) - self.expected(reading.rows)
 
     def drift(self, rows: Indices) -> Floats:
         """What float32 arithmetic may leave of each row and unit of frequency."""
@@ -234,10 +237,10 @@ class Proposal:
             return Errors(np.full(1, math.inf), np.zeros(1))
         if computed is not None and callable(computed.errors):
             return computed.errors(reading_samples(reading, self.measured.prior, computed.scheme))
-        right = ~np.isin(reading.rows, own.rows[wrong])
-        phases = np.multiply.outer(np.abs(reading.rows[right] + self.place.start), np.abs(self.frequency))
-        drift = abs(self.amplitude) * FLOAT32_PHASE * phases if drifts else 0.0
-        return Errors(self.left(reading)[right], reading.values(self.measured.cos_first)[right], drift)
+        right = ~np.isin(reading.rows, own.rows[wrong]) if len(wrong) else slice(None)
+        rows, values = reading.rows[right], reading.values(self.measured.cos_first)[right]
+        phases = np.multiply.outer(np.abs(rows + self.place.start), np.abs(self.frequency)) if drifts else 0.0
+        return Errors(values - self.expected(rows), values, abs(self.amplitude) * FLOAT32_PHASE * phases)
 
     def explanation(self, judge: Judge) -> Explanation | None:
         """By this proposal, if all but a few rows follow it, and the judge accepts it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from pecli.engine import Printed
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.models.keys import Value
 
@@ -168,7 +169,7 @@ class Encoding:
 
 
 @dataclass(frozen=True)
-class ModelEncodings:
+class ModelEncodings(Printed):
     """What a model's configuration asks for: its encodings, one for each kind of layer."""
 
     file: str

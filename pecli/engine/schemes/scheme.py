@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, ge
 
 import numpy as np
 
+from pecli.engine import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
 from pecli.engine.schemes import STORED, Choice, Dtype, Parameter, Whole, recipe_named, scheme_named
 from pecli.engine.table import ByPosition, Table
@@ -100,7 +101,7 @@ UNSET: Any = None  #: the default of a field that something else may fill in: a 
 
 
 @dataclass(frozen=True, repr=False)
-class Scheme(ABC):
+class Scheme(Displayed, ABC):
     """A positional encoding with all its parameters.
 
     A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
@@ -141,7 +142,7 @@ class Scheme(ABC):
             object.__setattr__(self, name, value)
         self._check()
 
-    def _check(self) -> None:  # noqa: B027
+    def _check(self) -> None:
         """Rules that concern several parameters."""
 
     def wrong(self, name: str, rule: str, advice: str = "") -> ParameterError:
