@@ -330,7 +330,7 @@ def model_rotation(
 
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
     """How many query and key heads a model has, as far as it says so."""
-    found = attention_of(None, model, layer_type)
+    found = attention_of(model, layer_type)
     return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
 
 
