@@ -64,7 +64,10 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> Attentio
     """The heads of a model's language part, for all its layers or for those of one type."""
     described = describe(model)
     found = described.encodings()
-    keys, model_type = _text_part(Keys(described.values, described.label), found.model_type)
+    keys, model_type = Keys(described.values, described.label), found.model_type
+    if inner := next(filter(None, map(keys.part, TEXTS)), None):
+        said = inner.word("model_type")
+        keys, model_type = inner, said.value if said else model_type
     is_gguf = "general.architecture" in keys  # whose architectures have names and orders of their own
     keys = keys if is_gguf else replace(keys, defaults=class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
@@ -96,14 +99,6 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
         advice = "name one, and its tensors with `include`"
         raise ParameterError("layer_type", "missing", f"{found.file} has layers that differ: {names}", advice)
     return ropes[0] if ropes else None
-
-
-def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:
-    for name in TEXTS:
-        if (inner := keys.part(name)) is not None:
-            said = inner.word("model_type")
-            return inner, said.value if said else model_type
-    return keys, model_type
 
 
 def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:
