@@ -20,7 +20,7 @@ from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, PecliError, bracketed
-from pecli.explain.forms import Form, halved
+from pecli.explain.forms import Form, columns, halved
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.load import Given, opened
 from pecli.files.tensor_roles import ANYTHING, role_of
@@ -164,8 +164,12 @@ class Fit:
 
     @property
     def note(self) -> str:
-        words = self.reading.words if self.reading else ""
-        return f"{'A' if self.reads_a else 'B'}: {words}" if words else ""
+        if self.reading is None:
+            return ""
+        sides = ("A", "B") if self.reads_a else ("B", "A")
+        doubled = "" if self.reading.form.doubled else self.reading.target.layout
+        words = (self.reading.words, columns(doubled) if doubled else "")  # of what was read, and of the other
+        return "; ".join(f"{side}: {said}" for side, said in zip(sides, words, strict=True) if said)
 
     def compared(self, tolerance: Tolerance, *, any_dtype: bool) -> Comparison:
         if self.reading is None:

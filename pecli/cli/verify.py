@@ -201,7 +201,8 @@ def _against(places: Mapping[str, str]) -> Any:
             model.one(places["layer_type"])
     else:
         for name, value in places.items():
-            raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
+            advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
+            raise ParameterError(name, repr(value), "it belongs to a model", advice)
     is_array = {"attention_mask", "positions"} if "before" in places else {"attention_mask"}
     given: dict[str, Any] = {name: text for name, text in places.items() if name not in ("config", "model", "table")}
     for name, text in given.items():

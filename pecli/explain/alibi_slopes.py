@@ -25,6 +25,7 @@ MASKED, NEGATED_MASK = -1e4, 1e8  # values below and above these are masks
 MAX_NOISE = 0.05  # of the values: beyond it nothing is a bias of this kind
 MIN_EXPLAINED = 0.99  # of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured
 USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)  # values of max_bias
+MIN_BIAS, MAX_BIAS = 0.01, 256.0  # beyond them, slopes are all the same, or nearly all zero
 SIGMAS = 5.0
 MAX_ROUNDED = 2.0**-9  # of max_bias: what it seems to be off by where slopes are rounded to 16 bits
 TRIED_HEADS = 16  # looked at first, where nothing is known: a table none of whose forms comes near in these is no bias
@@ -228,7 +229,7 @@ def _by_rule(
     error = SIGMAS * 1.5 * math.sqrt(max(0.0, covariance[0, 0]))
     own = (prior.max_bias,) if prior else ()
     for max_bias in dict.fromkeys((*own, *USUAL, plainest(value, error + 1e-9))):
-        if abs(max_bias - value) > error + MAX_ROUNDED * value or not 0 < max_bias <= 256:
+        if abs(max_bias - value) > error + MAX_ROUNDED * value or not MIN_BIAS <= max_bias <= MAX_BIAS:
             continue
         factor = 2.0 ** -float(np.average(logs - max_bias * inside, weights=weights))
         by = plainest(factor, factor * 5 / math.sqrt(weights.sum()) + 1e-9) if scaled else 1.0

@@ -14,6 +14,8 @@ from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 MAX_FULL_READ = 1 << 21  # elements of a tensor that is read whole
 MAX_ELEMENTS = 1 << 18  # elements that are measured
 RUN, SPREAD = 1024, 256
+RESTART_ROWS, RESTART_COLUMNS, RESTART_SLACK = 32, 16, 0.05
+"""Rows from where a table starts again, and by which columns, and how nearly, that shows."""
 UNITS = 4  # of the last place, that sines and powers of other libraries, rotations and factors may lose
 
 
@@ -49,9 +51,20 @@ def sample(name: str, array: Array, whole: bool = False) -> Sample:
     """The values to look at: some rows of a large tensor, unless the whole is asked for."""
     shape, rows = array.shape, np.arange(array.shape[-2] if array.ndim > 1 else array.size)
     if not whole and array.size > MAX_FULL_READ and array.ndim > 1:
-        rows = chosen(shape[-2], array.size // shape[-2])
+        rows = np.union1d(chosen(shape[-2], array.size // shape[-2]), _restart(array))
         array = array[..., rows, :]
     return Sample(name, dtype_name(array.dtype), shape, wide(array), rows)
+
+
+def _restart(array: Array) -> Indices:
+    """The first rows that look like the beginning of the table once more, as where positions wrap, if there are any."""
+    table = array[(0,) * (array.ndim - 2)]
+    some = wide(table[:, np.linspace(0, table.shape[1] - 1, RESTART_COLUMNS).astype(np.intp)])
+    with np.errstate(invalid="ignore"):
+        same = np.abs(some - some[0]).max(axis=1) < RESTART_SLACK
+    apart = int(np.argmin(same))  # a table may begin with rows of padding
+    again = np.flatnonzero(same[apart:])[:1] + apart
+    return (again + np.arange(RESTART_ROWS)[:, None]).reshape(-1)[: len(table) - int(again[0])] if len(again) else again
 
 
 def wide(array: Array) -> AnyArray:

@@ -70,6 +70,7 @@ class Reading:
         first = int(starts[int(np.argmax(runs))]) if len(starts) else 0
         some = chosen(len(self.rows), self.channels * len(self.parts), first)
         some = some[~bad[some]][: most or None]
+        some = some[np.unique(self.rows[some], return_index=True)[1]]  # positions that start again are there once
         return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some])
 
     def reversed(self) -> Reading:
@@ -134,6 +135,8 @@ def same_reading(reading: Reading, found: Samples) -> Reading | None:
     split = [reading.form.split(array, SAME) for array in arrays if array.ndim in TRANSPOSES]
     parts = tuple(np.asarray(part, np.float64) for each in split for part in each or ())
     rows = next(iter(found.values())).rows
+    for edit in reading.edits:
+        rows = rows % edit.at if isinstance(edit, Rows) and edit.at else rows  # which start again
     if len(parts) != len(reading.parts) or len(parts[0]) != len(rows):
         return None
     same = replace(reading, parts=parts, rows=rows)
@@ -168,10 +171,12 @@ def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
     """The same with positions that start again."""
     if _same(table[1:5], table[:4]):
         return
+    gaps = np.append(np.flatnonzero(np.diff(reading.rows) != 1) + 1, len(table))  # between rows that follow each other
     again = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * (rms(table) or 1.0)
-    for at in (np.flatnonzero(again) + 4).tolist()[:8]:
-        count = min(at, len(table) - at)
-        if count >= 2 and _same(table[at : at + count], table[:count]):
+    for index in (np.flatnonzero(again) + 4).tolist()[:8]:
+        at = int(reading.rows[index])
+        count = min(at, int(gaps[0]), int(gaps[gaps > index][0]) - index)
+        if count >= 2 and _same(table[index : index + count], table[:count]):
             yield replace(reading, rows=reading.rows % at, edits=(*reading.edits, Rows("wrapped", at)))
             return
 

@@ -29,8 +29,10 @@ def sentence(explanation: Explanation) -> str:
     storage = ", ".join(
         edit.clause for edit in explanation.edits if edit.storage and not (named and isinstance(edit, Recipe))
     )
-    residual = f"explains every element (to {number(explanation.residual, 2)})"
-    residual = "" if not math.isfinite(explanation.residual) else residual if explanation.residual else "exact"
+    partly = [words for words in explanation.open if words.endswith("rows were compared")]
+    explains = f"explains what was compared, {partly[0].partition(' were')[0]}" if partly else "explains every element"
+    residual = f"{explains} (to {number(explanation.residual, 2)})" if explanation.residual or partly else "exact"
+    residual = residual if math.isfinite(explanation.residual) else ""
     return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, storage, residual)))}"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 import struct
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pecli.engine.arrays import Array, widened
@@ -46,12 +45,35 @@ class Place(NamedTuple):
     offset: int  #: from the beginning of the file
 
 
-@dataclass
-class Header:
+class Header(NamedTuple):
     """What the file says about the model: values by key, and the places of its tensors."""
 
-    values: dict[str, Any] = field(default_factory=dict)
-    tensors: dict[str, Place] = field(default_factory=dict)
+    contents: Contents
+    values: dict[str, Any]
+    tensors: dict[str, Place]
+
+    def numbers(self, name: str) -> list[float] | None:
+        """A short tensor of floats that is a setting of the model; None where there is none."""
+        if (place := self.tensors.get(name)) is None:
+            return None
+        is_float = DTYPES.get(place.kind, "").startswith(("float", "bfloat"))
+        other = not is_float or not 0 < math.prod(place.shape) <= MAX_NUMBERS
+        self.contents.refuse_if(other, f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats")
+        self.checked_bytes(name)
+        array = self.contents.array(DTYPES[place.kind], place.shape, place.offset)
+        numbers: list[float] = widened(array).reshape(-1).tolist()
+        return numbers
+
+    def checked_bytes(self, name: str) -> int | None:
+        """The bytes that a tensor takes, all of which are there; None for a type whose size is not known."""
+        place = self.tensors[name]
+        if place.kind not in BLOCKS:
+            return None
+        _, elements, size = BLOCKS[place.kind]
+        count = self.contents.tensor(name).data_bytes(place.shape, size) // elements
+        beyond = place.offset + count > len(self.contents.data)
+        self.contents.refuse_if(beyond, f"is truncated: tensor {quoted(name)} goes on beyond its end")
+        return count
 
 
 class Reader:
@@ -115,10 +137,11 @@ def read_header(contents: Contents) -> Header:
     contents.refuse_if(version not in (2, 3), f"is GGUF version {version}; versions 2 and 3 can be read")
     tensors, keys = reader.number("Q"), reader.number("Q")
     contents.refuse_if(keys > MAX_KEYS or tensors > MAX_TENSORS, f"claims {keys} keys and {tensors} tensors")
-    header = Header()
+    values: dict[str, Any] = {}
+    places: dict[str, Place] = {}
     for number in range(keys + tensors):
         name = reader.text()
-        entries: dict[str, Any] = header.values if number < keys else header.tensors
+        entries: dict[str, Any] = values if number < keys else places
         contents.refuse_if(name in entries, f"names {name[:60]!r} twice")
         if number < keys:
             entries[name] = reader.value(reader.number("I"))
@@ -127,30 +150,16 @@ def read_header(contents: Contents) -> Header:
         contents.refuse_if(axes > MAX_AXES, f"has a tensor of {axes} axes")
         shape = tuple(reader.number("Q") for _ in range(axes))[::-1]
         entries[name] = Place(shape, reader.number("I"), reader.number("Q"))
-    alignment = header.values.get("general.alignment", 32)
+    alignment = values.get("general.alignment", 32)
     contents.refuse_if(not isinstance(alignment, int) or alignment < 1, f"has the alignment {alignment!r}")
     data = -(-reader.at // alignment) * alignment
-    header.tensors = {name: place._replace(offset=data + place.offset) for name, place in header.tensors.items()}
-    return header
+    moved = {name: place._replace(offset=data + place.offset) for name, place in places.items()}
+    return Header(contents, values, moved)
 
 
 def header_of(path: str) -> Header:
     """The header of the file of a name."""
     return read_header(read_contents(path))
-
-
-def read_numbers(path: str, header: Header, name: str) -> list[float] | None:
-    """A short tensor of floats that is a setting of the model; None where there is none."""
-    place = header.tensors.get(name)
-    if place is None:
-        return None
-    contents = read_contents(path)
-    is_float = DTYPES.get(place.kind, "").startswith(("float", "bfloat"))
-    other = not is_float or not 0 < math.prod(place.shape) <= MAX_NUMBERS
-    contents.refuse_if(other, f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats")
-    _checked_bytes(contents, name, place)
-    numbers: list[float] = widened(contents.array(DTYPES[place.kind], place.shape, place.offset)).reshape(-1).tolist()
-    return numbers
 
 
 def read(contents: Contents) -> LoadedFile:
@@ -159,7 +168,7 @@ def read(contents: Contents) -> LoadedFile:
     tensors: dict[str, Array] = {}
     unread = []
     for name, place in header.tensors.items():
-        size = _checked_bytes(contents, name, place)
+        size = header.checked_bytes(name)
         if place.kind in DTYPES:
             tensors[name] = contents.array(DTYPES[place.kind], place.shape, place.offset)
             continue
@@ -170,14 +179,3 @@ def read(contents: Contents) -> LoadedFile:
         array = contents.array("uint8", blocks, place.offset) if blocks else None
         unread.append(UnreadTensor(name, kind, place.shape, size, array))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
-
-
-def _checked_bytes(contents: Contents, name: str, place: Place) -> int | None:
-    """The bytes that a tensor takes, all of which are there; None for a type whose size is not known."""
-    if place.kind not in BLOCKS:
-        return None
-    _, elements, size = BLOCKS[place.kind]
-    count = contents.tensor(name).data_bytes(place.shape, size) // elements
-    beyond = place.offset + count > len(contents.data)
-    contents.refuse_if(beyond, f"is truncated: tensor {quoted(name)} goes on beyond its end")
-    return count

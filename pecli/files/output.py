@@ -76,12 +76,6 @@ class Output:
             self.write(data)
             os.lseek(self._descriptor, end, os.SEEK_SET)
 
-    def finish(self, replaced: os.stat_result | None) -> None:
-        """Give a new file the mode of the one it replaces, and have it on disk."""
-        if replaced is not None and hasattr(os, "fchmod"):  # Windows has no modes
-            os.fchmod(self._descriptor, replaced.st_mode & 0o777)  # set-user-ID must not pass to another owner
-        os.fsync(self._descriptor)
-
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
@@ -167,7 +161,9 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
         with closing(Output(path, descriptor, seekable=True)) as output:
             yield output
             with _blamed_on(path):
-                output.finish(existing)
+                if existing is not None and hasattr(os, "fchmod"):  # Windows has no modes
+                    os.fchmod(descriptor, existing.st_mode & 0o777)  # set-user-ID must not pass to another owner
+                os.fsync(descriptor)
                 if fcntl is None:
                     output.close()
                 os.replace(temporary, target)

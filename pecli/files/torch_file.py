@@ -88,16 +88,12 @@ def _named(root: Any) -> dict[str, Array]:
             raise PickleError(f"names the tensor {quoted(name)} twice")
         if is_tensor:
             tensors[name] = value.array
-        for key, inner in _items(value):
+        is_list = isinstance(value, list | tuple)
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if is_list else ():
             visit(f"{name}.{key}" if name else f"{key}", inner, depth + 1)
 
     visit("array" if isinstance(root, _Tensor) else "", root, 0)
     return tensors
-
-
-def _items(value: Any) -> Any:
-    """The keys and values of a dict, or of a list with its places as keys; of anything else, none."""
-    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
 
 
 _OPCODES = """

@@ -16,7 +16,6 @@ from pecli.models.find import Model, describe
 from pecli.models.keys import Keys, plain_name, stored
 from pecli.models.layer_types import HEADS, head_size
 
-BLOCKS, GROUPS, CODEGEN = "blocks", "groups", "codegen"
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "attention.head_count_kv")
 GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
 """Families whose q_proj holds the query of each head, followed by an output gate of the same size."""
@@ -48,24 +47,27 @@ QKV_LAYOUTS = {
 
 @dataclass(frozen=True)
 class Attention:
-    """The heads of a model's attention; None where its configuration does not say."""
+    """How the rows of query and key projections are divided; None where nothing says it."""
 
-    file: str
     heads: int | None
-    kv_heads: int | None
-    head_dim: int | None
-    rotary_dim: int | None  #: Rotary dimension of a head; None where nothing is known to rotate
-    trailing: bool = False
-    fused: str | None = None  #: The order of rows in fused projections; None where the family has none
-    gated: bool = False
-    rotates: bool = True  #: False where the model has another encoding, such as ALiBi
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    rotary_dim: int | None = None  #: Rotary dimension of a head; None where nothing is known to rotate
+    trailing: bool = False  #: The last channels of a head rotate, as DeepSeek has them, not the first
+    fused: str | None = None  #: The order of rows in fused projections whose names do not imply it
+    gated: bool = False  #: Query projections hold each head's query, then an output gate of the same size
+    rotates: bool = True  #: False for a model that has another encoding, such as ALiBi: channels may have any order
+    model: str = ""  #: What says so; empty where nothing but the command line does
 
 
-def attention_of(config: Model | None, model: Model | None, layer_type: str | None = None) -> Attention:
+def attention_of(model: Model | None, layer_type: str | None = None) -> Attention:
     """The heads of a model's language part, for all its layers or for those of one type."""
-    described = describe(config if config is not None else model)
+    described = describe(model)
     found = described.encodings()
-    keys, model_type = _text_part(Keys(described.values, described.label), found.model_type)
+    keys, model_type = Keys(described.values, described.label), found.model_type
+    if inner := next(filter(None, map(keys.part, TEXTS)), None):
+        said = inner.word("model_type")
+        keys, model_type = inner, said.value if said else model_type
     is_gguf = "general.architecture" in keys  # whose architectures have names and orders of their own
     keys = keys if is_gguf else replace(keys, defaults=class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
@@ -74,7 +76,6 @@ def attention_of(config: Model | None, model: Model | None, layer_type: str | No
     row = next((each for each in known if each.applies(keys)), None) if not is_gguf else None
     size = head_size(keys).value if encoding is None and heads else None
     return Attention(
-        found.file,
         heads,
         _kv_heads(keys, row or QkvLayout(None), heads),
         encoding.head_dim if encoding else size,
@@ -83,6 +84,7 @@ def attention_of(config: Model | None, model: Model | None, layer_type: str | No
         row.order if row else None,
         plain_name(model_type).removesuffix("_text") in GATED,
         encoding is not None or not any(not each.is_rotary and not each.part for each in found),
+        found.file,
     )
 
 
@@ -97,14 +99,6 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
         advice = "name one, and its tensors with `include`"
         raise ParameterError("layer_type", "missing", f"{found.file} has layers that differ: {names}", advice)
     return ropes[0] if ropes else None
-
-
-def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:
-    for name in TEXTS:
-        if (inner := keys.part(name)) is not None:
-            said = inner.word("model_type")
-            return inner, said.value if said else model_type
-    return keys, model_type
 
 
 def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:

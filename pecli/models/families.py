@@ -63,14 +63,11 @@ class Family:
         return f"family default ({self.name})"
 
 
-def _families(names: str, **row: Any) -> dict[str, Family]:
-    """A row is that of all its names; lists are tuples."""
-    row = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-    return {name: Family(name, **row) for name in names.split()}
-
-
 _ROWS = stored("families.json")
-FAMILIES = {name: family for row in _ROWS["families"] for name, family in _families(**row).items()}
+FAMILIES: dict[str, Family] = {}
+for _row in _ROWS["families"]:
+    _fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in _row.items()}
+    FAMILIES |= {name: Family(name, **_fields) for name in _fields.pop("names").split()}
 ORDINARY = frozenset(" ".join(_ROWS["ordinary"]).split())
 
 

@@ -7,13 +7,16 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, parsed_json
 from pecli.models import presets
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
+
+if TYPE_CHECKING:
+    from pecli.files.gguf_file import Header
 
 CONFIGS = ("config.json", "params.json")
 _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
@@ -41,14 +44,14 @@ class Description:
 
     label: str
     values: dict[str, Any]
-    gguf_path: str = ""
+    gguf: Header | None = None
 
     def encodings(self) -> ModelEncodings:
-        if not self.gguf_path:
+        if self.gguf is None:
             return read_object(self.values, self.label)
         from pecli.models.dialects import gguf
 
-        return gguf.read(self.gguf_path, self.label)
+        return gguf.read(self.gguf, self.label)
 
 
 def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
@@ -176,9 +179,9 @@ def _read(path: str, label: str) -> Description:
         return Description(label, parse_config(path, data))
     from pecli.files.gguf_file import header_of
 
-    values = header_of(path).values
-    prefix = f"{values.get('general.architecture')}."
-    return Description(label, {key.removeprefix(prefix): value for key, value in values.items()}, path)
+    header = header_of(path)
+    prefix = f"{header.values.get('general.architecture')}."
+    return Description(label, {key.removeprefix(prefix): value for key, value in header.values.items()}, header)
 
 
 def parse_config(path: str, data: bytes) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pecli.errors import FileError, nearest, quoted
+from pecli.errors import FileError, counted, nearest, quoted
 
 MAX_WHOLE = 2**40
 MAX_NUMBER = 1e30  #: products of a few such numbers are finite, too
@@ -288,7 +288,7 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     for section, names in plain.items():
         warnings.append(f"{section.rstrip('.') or 'it'} has {', '.join(names)}, which nothing here reads")
     if len(found) > MAX_NAMED:
-        warnings.append(f"{len(found) - MAX_NAMED} more keys look like positions, and nothing here reads them")
+        warnings.append(f"nothing here reads {counted(len(found) - MAX_NAMED, 'more key')} named like positions")
     return warnings
 
 

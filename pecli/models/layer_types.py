@@ -191,10 +191,13 @@ def width_of(keys: Keys) -> Value | None:
 
 def head_size(keys: Keys, layer: str = "") -> Value:
     """The width of a head, by the first rule that applies; most often that of the model shared among its heads."""
-    own = _size_of_layer(keys, layer)
-    if own is None and layer in SIZES_OF_LAYERS:
-        own = keys.whole(SIZES_OF_LAYERS[layer])
-    if found := own or keys.whole(*SIZES):
+    layers, types = keys.section("per_layer_config"), keys.words("layer_types")
+    named = [str(number) for number, name in enumerate(types) if layer and name == layer]
+    own = next(filter(None, map(layers.part, named)), None) if layers else None
+    found = own.whole("head_dim") if own else None
+    if found is None and layer in SIZES_OF_LAYERS:
+        found = keys.whole(SIZES_OF_LAYERS[layer])
+    if found := found or keys.whole(*SIZES):
         return found
     width, heads = keys.needed(width_of(keys), "head_dim"), keys.needed(keys.whole(*HEADS), "number of attention heads")
     rate = keys.whole("memory_attention_downsample_rate") if width.source.endswith(_MEMORY) else None
@@ -204,16 +207,6 @@ def head_size(keys: Keys, layer: str = "") -> Value:
     if size < 1:
         raise FileError(keys.path, f"{source} is {width.value} // {heads.value}", "a head must have a channel")
     return Value(size, source)
-
-
-def _size_of_layer(keys: Keys, layer: str) -> Value | None:
-    layers, types = keys.section("per_layer_config"), keys.words("layer_types")
-    for name, value in layers.data.items() if layers and layer else ():
-        index = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
-        if layers and isinstance(value, Mapping) and 0 <= index < len(types) and types[index] == layer:
-            section = layers.section(name)
-            return section.whole("head_dim") if section else None
-    return None
 
 
 def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:

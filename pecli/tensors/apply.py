@@ -183,13 +183,6 @@ class RowPositions:
         batch = ids.shape[-2] if ids.ndim - several > 1 else 1
         return ids.reshape(len(ids) if several else 1, batch, ids.shape[-1])
 
-    def by_batch(self, length: int, axes: int) -> Sequence[Positions]:
-        """The positions of each sequence: a range, (L,) or (L, axes); one where all have the same."""
-        ids = self.arranged(axes)
-        if ids is None:
-            return [range(self.offset, self.offset + length)]
-        return list(ids[0] if len(ids) == 1 else np.moveaxis(ids, 0, -1))
-
     def places(self, tensor: Input, seq_axis: int, axes: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The positions of a tensor's rows (axes, batch, L), where batch may be 1, and which are no padding."""
         self.check(tensor, seq_axis, axes)
@@ -295,7 +288,9 @@ class RowRotation:
             some = factors.at(positions[start:stop]) if self.shift is None else factors.shift(self.shift)
             return some.conj() if self.transposed else some
 
-        batches = self.rows.by_batch(x.shape[axis], self.rope.position_axes)
+        batches: Sequence[Positions] = [range(self.rows.offset, self.rows.offset + x.shape[axis])]
+        if (ids := self.rows.arranged(self.rope.position_axes)) is not None:  # of each sequence (L,), or (L, axes)
+            batches = list(ids[0] if len(ids) == 1 else np.moveaxis(ids, 0, -1))
         parts = [(x, out)] if len(batches) == 1 else zip(x, out, strict=True)
         for (part, place), positions in zip(parts, batches, strict=True):
             at = partial(turns, positions)
@@ -330,7 +325,7 @@ def model_rotation(
 
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
     """How many query and key heads a model has, as far as it says so."""
-    found = attention_of(None, model, layer_type)
+    found = attention_of(model, layer_type)
     return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
 
 

@@ -86,18 +86,17 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
             rule = f"{' and '.join(alone)} say more about them"
             raise ParameterError("heads", "missing", rule, "give it, or the model with `config`")
         return None
-    found = attention_of(model, None, layer_type)
-    said = {name: getattr(found, name) for name in HEAD_RULES if name != "trailing" or found.rotary_dim is not None}
-    of_model: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    found = attention_of(model, layer_type)
+    of_model = {name: value for name, value in vars(found).items() if value is not None}
     for name in of_model.keys() & {"heads", "kv_heads", "head_dim"}:
         _COUNT.check(name, of_model[name])
     known = of_model | dict(given)
     if "heads" not in known:
-        raise ParameterError("heads", "missing", f"{found.file} does not say how many there are", "give it")
+        raise ParameterError("heads", "missing", f"{found.model} does not say how many there are", "give it")
     if found.rotates and "rotary_dim" not in known:
-        raise ParameterError("rotary_dim", "missing", f"{found.file} has no rotary encoding that is known", "give it")
+        raise ParameterError("rotary_dim", "missing", f"{found.model} has no rotary encoding that is known", "give it")
     added = tuple(name for name, value in given.items() if of_model.get(name) != value)
-    return Heads(**known, gated=found.gated, rotates=found.rotates, model=found.file, given=added)
+    return Heads(**known, given=added)
 
 
 def converted(

@@ -12,6 +12,7 @@ import numpy as np
 from pecli.engine.application import reorder
 from pecli.engine.arrays import Array, Indices
 from pecli.errors import ParameterError, bracketed, counted, quoted
+from pecli.models.attention import Attention
 from pecli.tensors.inputs import Input
 
 
@@ -26,7 +27,6 @@ def _rows(weight: Input) -> int:
     return weight.shape[0]
 
 
-BLOCKS = "blocks"
 _WORDS = {
     "q": "q wq query attn_q q_proj q_b_proj wq_b attn_q_b",
     "k": "k wk key attn_k k_proj",
@@ -74,7 +74,7 @@ def projection(name: str) -> Projection | None:
     if found is None or ".lora_A" in found["suffix"]:
         return None
     kind, norm = _KINDS[found["word"]]
-    order = BLOCKS if kind == "qkv" and _BLOCK_NAMES.search(name) else None
+    order = "blocks" if kind == "qkv" and _BLOCK_NAMES.search(name) else None
     return Projection(kind, found["layer"].removesuffix("attn_"), norm, order)
 
 
@@ -96,19 +96,11 @@ head where none share (GPT-NeoX, BLOOM, Falcon). `codegen`: four shards."""
 
 
 @dataclass(frozen=True)
-class Heads:
-    """How the rows of query and key projections are divided."""
+class Heads(Attention):
+    """The same with as many key heads, of as many channels, as the rows of the tensors make where nothing says it."""
 
     heads: int
-    kv_heads: int | None = None  # as many as the keys' rows make unless given
-    head_dim: int | None = None  # channels of a head; the queries' rows over the heads unless given
-    rotary_dim: int | None = None  # rotary dimension of a head; all of it unless given
-    trailing: bool = False  # the last channels of a head rotate, as DeepSeek has them, not the first
-    fused: str | None = None  # the order of rows in fused projections whose names do not imply it: one of ORDERS
-    gated: bool = False  # query projections hold each head's query, then an output gate of the same size
-    rotates: bool = True  # False for a model that has no rotary encoding: its channels may have any order
-    model: str = ""  # the model that says so; empty where the command line does
-    given: tuple[str, ...] = ()  # names of these fields that the command line adds to what the model says
+    given: tuple[str, ...] = ()  # names of fields that the command line adds to what the model says
 
     def __post_init__(self) -> None:
         if self.kv_heads is not None and self.heads % self.kv_heads:

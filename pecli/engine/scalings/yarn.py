@@ -124,12 +124,8 @@ class Yarn(Scaling):
             raise ParameterError("beta_fast", spelled(fast), f"it must be at least beta_slow, {slow:g}")
         if base <= 1:
             raise ParameterError("base", spelled(base), "yarn scaling divides by ln b, so b must be above 1")
-        self._check_attention()
-
-    def _check_attention(self) -> None:
-        """What follows from mscale has the limits of an attention factor that is given."""
         if self.attention_factor is not None or not (self.mscale and self.mscale_all_dim):
-            return
+            return  # else what follows from mscale has the limits of an attention factor that is given
         for name in ("mscale", "mscale_all_dim"):
             if magnitude(self.divisor(), Fraction(getattr(self, name)))(_BITS) <= 0:
                 raise ParameterError(name, spelled(getattr(self, name)), "0.1 · mscale · ln factor + 1 must be above 0")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING
@@ -83,7 +84,9 @@ def _number(kind: Callable[[str], Any], name: str, text: str, rule: str) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise ParameterError(name, repr(text[:40]), rule) from None
+        thousands = re.fullmatch("([0-9]{1,9})[kK]", text)
+        advice = f"{int(thousands[1]) * 1024} or {int(thousands[1]) * 1000}?" if thousands else ""
+        raise ParameterError(name, repr(text[:40]), rule, advice) from None
 
 
 class Whole(Parameter):

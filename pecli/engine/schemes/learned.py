@@ -71,16 +71,12 @@ class LearnedInit(Scheme):
         for row in range(0, len(out), step):
             part = out[row : row + step]
             u = uniform(self.seed, (start + row) * self.dim, part.size)
-            part[...] = round_to(self._values(u), self.dtype).reshape(part.shape)
-
-    def _values(self, u: Floats) -> Floats:
-        if self.init.endswith("uniform"):
-            xavier = self.init == "xavier-uniform"
-            bound = math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3)
-            return (2 * u - 1) * bound
-        if self.init == "trunc-normal":  # moved to where a normal distribution lies within ±2σ
-            u = _PHI_TWO + u * (1 - 2 * _PHI_TWO)
-        return normal(u) * self.std
+            if self.init.endswith("uniform"):
+                xavier = self.init == "xavier-uniform"
+                values = (2 * u - 1) * (math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3))
+            else:  # a truncated one is moved to where a normal distribution lies within ±2σ
+                values = normal(_PHI_TWO + u * (1 - 2 * _PHI_TWO) if self.init == "trunc-normal" else u) * self.std
+            part[...] = round_to(values, self.dtype).reshape(part.shape)
 
     @classmethod
     def recipe_names(cls) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
-from pecli.files.gguf_file import Header, header_of, read_numbers
+from pecli.files.gguf_file import Header, header_of
 from pecli.models.dialects import inconsistencies
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
@@ -30,9 +30,8 @@ ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
 LONG_CONTEXT = 16384  #: Positions from which on a base of 10000 is a surprise
 
 
-def read(path: str, label: str) -> ModelEncodings:
+def read(header: Header, label: str) -> ModelEncodings:
     """The encodings of a GGUF file."""
-    header = header_of(path)
     arch, keys = _keys(header, label)
     warnings: list[str] = []
     bias, blocks = keys.number("attention.max_alibi_bias"), keys.whole("block_count", low=0)
@@ -47,7 +46,7 @@ def read(path: str, label: str) -> ModelEncodings:
     elif arch in ARCHITECTURES["learned"] and "rope.dimension_count" not in keys:
         found = Learned(rows=("context_length",), dim=("embedding_length",)).encodings(keys)
     else:
-        found = _ropes(path, keys, header, arch, warnings)
+        found = _ropes(header, keys, arch, warnings)
     own = {name: value for name, value in keys.data.items() if not name.startswith(("general.", "tokenizer."))}
     warnings += unread_keys(replace(keys, data={arch: own}), {each.scheme for each in found})
     context, window = keys.whole("context_length"), keys.data.get("attention.sliding_window")
@@ -72,21 +71,18 @@ def _keys(header: Header, label: str) -> tuple[str, Keys]:
 def factor_frequencies(path: str) -> dict[str, Table]:
     """The frequencies that a file's factors make of base^(−2i/dim), by the name of the tensor of factors."""
     header = header_of(path)
-    found = {name: factors for name in (FREQS, SHORT, LONG) if (factors := read_numbers(path, header, name))}
+    found = {name: factors for name in (FREQS, SHORT, LONG) if (factors := header.numbers(name))}
     if not found:
         return {}
-    base, dim = _base_and_dim(_keys(header, path)[1])
+    keys = _keys(header, path)[1]
+    theta, (size, rotary) = keys.number("rope.freq_base"), _head(keys)
+    base, dim = theta.value if theta else 10000.0, keys.needed(rotary or size, "rope.dimension_count").value
     made = {}
     for name, factors in found.items():
         with np.errstate(divide="ignore"):
             values = base ** (-2.0 * np.arange(len(factors)) / dim) / np.array(factors)
         made[name] = table_of(f"{name}/inv_freq", values)
     return made
-
-
-def _base_and_dim(keys: Keys) -> tuple[float, int]:
-    theta, (size, rotary) = keys.number("rope.freq_base"), _head(keys)
-    return theta.value if theta else 10000.0, keys.needed(rotary or size, "rope.dimension_count").value
 
 
 def _head(keys: Keys) -> tuple[Value | None, Value | None]:
@@ -99,9 +95,9 @@ def _head(keys: Keys) -> tuple[Value | None, Value | None]:
     return size or rotary, rotary
 
 
-def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> list[Encoding]:
+def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[Encoding]:
     """The encoding of all layers, or those of full and of sliding layers where they differ."""
-    settings = {**_scaling(path, keys, header, arch), **_sections(keys, arch)}
+    settings = {**_scaling(header, keys, arch), **_sections(keys, arch)}
     if any(value and value.source == FREQS for value in settings.values()):
         warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
     base = keys.number("rope.freq_base") or Value(10000.0, "default")
@@ -145,7 +141,7 @@ def _sections(keys: Keys, arch: str) -> dict[str, Value | None]:
     return {"mrope_section": Value(counts, given.source), "mrope_interleaved": mixed}
 
 
-def _scaling(path: str, keys: Keys, header: Header, arch: str) -> dict[str, Value | None]:
+def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Value | None]:
     kind = keys.word("rope.scaling.type") or Value("linear", "default")  # a factor without a type, in llama.cpp
     attention, factor = keys.number("rope.scaling.attn_factor"), keys.number("rope.scaling.factor", "rope.scale_linear")
     factor = factor if factor and factor.value else None  # 0 stands for none
@@ -154,8 +150,7 @@ def _scaling(path: str, keys: Keys, header: Header, arch: str) -> dict[str, Valu
         "factor": factor,
         ORIGINAL: keys.whole("rope.scaling.original_context_length") or keys.whole("context_length"),
     }
-    divisors = read_numbers(path, header, FREQS)
-    short, long = read_numbers(path, header, SHORT), read_numbers(path, header, LONG)
+    divisors, short, long = map(header.numbers, (FREQS, SHORT, LONG))
     if divisors is not None or (short is not None and long is not None):
         return {
             "rope_type": Value("longrope", FREQS if divisors is not None else kind.source),

@@ -105,8 +105,11 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
     beside = family.beside_text if family else ""
     if beside:
         found += [replace(encoding, part=beside) for encoding in _own(part, warnings)]
-    elif not texts and not (inner and _only_holds(part)):
-        found += _own(part, warnings)
+    elif not texts:
+        is_class = part.keys.defaults.model_type == plain_name(part.model_type)  # not that of a text model within
+        keys = part.keys if is_class else replace(part.keys, defaults=NO_CLASS)
+        has_layers = keys.resolves(*WIDTHS) and keys.resolves(*HEADS, *SIZES)  # else it only holds its parts
+        found += _own(part, warnings) if has_layers or not inner else []
     for each in [*texts[:1], *(each for each in inner if not each.is_text)]:
         notes: list[str] = []
         label = "" if each.is_text and not beside else each.label
@@ -119,13 +122,6 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
             _warn_of_nothing(each, inside, notes)
         warnings.extend(f"{each.label}: {note}" for note in notes)
     return found
-
-
-def _only_holds(part: Part) -> bool:
-    """Whether it is a mere shell around its parts."""
-    own = part.keys.defaults.model_type == plain_name(part.model_type)  # not those of a text model within
-    keys = part.keys if own else replace(part.keys, defaults=NO_CLASS)
-    return not (keys.resolves(*WIDTHS) and keys.resolves(*HEADS, *SIZES))
 
 
 def _parts_of(part: Part) -> list[Part]:

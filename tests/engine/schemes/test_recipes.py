@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine.numerics.rounded_phases import RoundedRotation
 from pecli.engine.schemes import RECIPES
 from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.recipe_tables import RoundedRotation
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests.oracle import ulps
