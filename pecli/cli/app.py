@@ -181,11 +181,11 @@ def _usage(problem: Any) -> str:
     if wrong and hasattr(problem, "possibilities"):
         word = wrong.replace("_", "-")
         begun = [name for name in known if name.startswith(word)]
-        words = synonyms("options").items()
-        meant = [option for option, others in words if word in others and option.split()[0] in known]
+        words = synonyms("options")
+        meant = [option for option, others in words.items() if word in others and option.split()[0] in known]
         near = nearest(word[2:], [name[2:] for name in known], "--{}".format)  # dashes would make all alike
         advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else near
-        if context and context.command.name == "verify" and not advice and word in " ".join([*OPTION_SYNONYMS]).split():
+        if context and context.command.name == "verify" and not advice and word in " ".join(words).split():
             see = "parameters go with a scheme: pecli rope … --verify FILE"
         return f"{advice} no such option: {wrong}; {see}".lstrip()
     extra = re.search(r"unexpected extra argument\S* \((\S+)\)", text)
