@@ -5,9 +5,10 @@ systems JUnit's XML and the annotations of GitHub Actions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
+from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -46,21 +47,22 @@ def printed(result: Any) -> str:
     return output.getvalue().rstrip("\n")
 
 
+VIEWS = {
+    "Scheme": "preview.show",
+    "ModelEncodings": "encodings.show",
+    "Verification": "check_results.show_verification",
+    "Difference": "check_results.show_difference",
+    "Identification": "check_results.show_identification",
+    "Audit": "drift.show_audit",
+    "RuntimeComparison": "drift.show_runtimes",
+    "Extension": "drift.show_extension",
+}
+
+
 def show(value: Any) -> None:
     """What the command shows of a scheme, a model or a result."""
-    from pecli.views import drift, encodings, preview
-
-    views: dict[str, Callable[[Any], None]] = {
-        "Scheme": preview.show,
-        "ModelEncodings": lambda model: encodings.show(model, None),
-        "Verification": show_verification,
-        "Difference": show_difference,
-        "Identification": show_identification,
-        "Audit": lambda audit: drift.show_audit({"": audit}),
-        "RuntimeComparison": drift.show_runtimes,
-        "Extension": drift.show_extension,
-    }
-    next(views[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in views)(value)
+    module, view = next(VIEWS[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in VIEWS).split(".")
+    getattr(import_module(f"pecli.views.{module}"), view)(value)
 
 
 def show_verification(result: Verification, status: str = "") -> None:

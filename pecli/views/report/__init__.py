@@ -33,8 +33,7 @@ from pecli.views.pictures import kinds
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.panels import PlotRequest, Subject
-from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
+from pecli.views.pictures.subjects import PlotRequest, Subject, labelled, of_file, of_model, of_scheme
 from pecli.views.screen import Recorder, Rows, escaped, shape, size
 
 if TYPE_CHECKING:

@@ -15,17 +15,8 @@ import numpy as np
 from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError, number
-from pecli.views.pictures.panels import (
-    Band,
-    Chart,
-    Curve,
-    Picture,
-    PlotRequest,
-    Subject,
-    check_panels,
-    chosen,
-    names_of,
-)
+from pecli.views.pictures.panels import Band, Chart, Curve, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of
 
 CONTEXT, WINDOW = "context", "sliding window"
 REL_TOL = 1e-9

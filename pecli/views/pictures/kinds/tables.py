@@ -13,18 +13,8 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
 from pecli.views.pictures.downsample import check_width, envelope, is_sampled, reduced, stride
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, heads_of, informative_pairs
-from pecli.views.pictures.panels import (
-    Chart,
-    Curve,
-    HeatmapPanel,
-    Picture,
-    PlotRequest,
-    Subject,
-    check_panels,
-    chosen,
-    names_of,
-    positions,
-)
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of, positions
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would be a band
 MAX_PIECES = 1 << 14  #: Pieces of a curve, more than any picture has columns
