@@ -57,50 +57,6 @@ COMMANDS = {name: summary for panel in PANELS.values() for name, summary in pane
 MADE = ("generate", "apply", "audit")
 """Modules whose `command` makes the command of a name; the others have it by that name."""
 
-SYNONYMS = {
-    "verify": "check validate test assert",
-    "diff": "compare cmp difference explain",
-    "identify": "detect guess what recognise recognize",
-    "plot": "draw heatmap show view curves wavelengths",
-    "inspect": "info ls list cat head stats dump",
-    "config": "model read",
-    "models": "presets",
-    "audit": "drift precision error errors",
-    "extend": "stretch context scale rope-scaling",
-    "runtimes": "runtime vllm transformers mlx llama.cpp",
-    "convert": "cast permute",
-    "resize": "interpolate resample",
-    "learned-init": "learned init embedding",
-    "rope": "rotary yarn ntk llama",
-    "sinusoidal": "sin sine generate make create",
-    "apply": "rotate add",
-}
-"""Words for which somebody may look who wants the command."""
-
-OPTION_SYNONYMS = {
-    "--theta": "--rope-theta --freq-base --rope-freq-base --rotary-base --rotary-emb-base",
-    "--scaling": "--rope-type --rope-scaling",
-    "--scaling linear --factor N (one over the scale)": "--rope-freq-scale --freq-scale",
-    "--scaling linear --factor N": "--compress-pos-emb --linear --rope-scale --linear-factor",
-    "--scaling ntk --factor N": "--alpha --ntk-alpha --rope-alpha --alpha-value --ntk",
-    "--scaling yarn --factor N": "--yarn --yarn-factor --yarn-ext-factor",
-    "--original-len": "--yarn-orig-ctx --orig-ctx --n-ctx-orig",
-    "--attention-factor": "--attn-factor --yarn-attn-factor",
-    "--beta-fast": "--yarn-beta-fast",
-    "--beta-slow": "--yarn-beta-slow",
-    "--partial-rotary-factor": "--rotary-pct --rotary-percent --partial-rotary",
-    "--mrope-section": "--sections --section",
-    "--dim": "--rotary-dim --head-dim --n-rot --n-dims --dims --embed-dim --hidden-size --d-model",
-    "--heads": "--num-heads --num-attention-heads --n-head --n-heads",
-    "--positions": "--position-ids --pos",
-    "--offset": "--start --past-length --start-pos",
-    "--seq-len": "--max-seq-len --context --max-len --max-model-len --ctx-size --n-ctx --length",
-    "--layout": "--rope-style --is-neox-style --neox-style --traditional --interleaved --interleave",
-    "--verify": "--check --against",
-    "--atol": "--tolerance --tol",
-}
-"""What other programs call an option; a hint where the command has none of that name."""
-
 UsageError: Any = typer.BadParameter.__mro__[1]
 """What Typer raises for any command line that is wrong; it has no public name."""
 
@@ -111,6 +67,14 @@ HELP_WIDTH = "140"  #: Columns of help in a pipe, unless COLUMNS says how many
 
 class ReaderGoneError(Exception):
     """Nobody reads the pipe any more; not an OSError, which Typer would turn into exit code 1."""
+
+
+def synonyms(of: str) -> dict[str, list[str]]:
+    """What other programs, and people, call the `commands` or the `options`."""
+    import tomllib
+
+    with open(os.path.join(os.path.dirname(__file__), "synonyms.toml"), "rb") as file:
+        return {name: words.split() for name, words in tomllib.load(file)[of].items()}
 
 
 class Commands(typer.core.TyperGroup):
@@ -128,7 +92,7 @@ class Commands(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, *rest = args
         if name not in COMMANDS and name not in SCHEMES:
-            other = next((command for command, words in SYNONYMS.items() if name.lower() in words.split()), "")
+            other = next((command for command, words in synonyms("commands").items() if name.lower() in words), "")
             advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
             rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
             raise UsageError(f"{advice} {rule}".lstrip())
@@ -217,11 +181,11 @@ def _usage(problem: Any) -> str:
     if wrong and hasattr(problem, "possibilities"):
         word = wrong.replace("_", "-")
         begun = [name for name in known if name.startswith(word)]
-        synonyms = {option: words.split() for option, words in OPTION_SYNONYMS.items() if option.split()[0] in known}
-        meant = [option for option, words in synonyms.items() if word in words]
+        words = synonyms("options")
+        meant = [option for option, others in words.items() if word in others and option.split()[0] in known]
         near = nearest(word[2:], [name[2:] for name in known], "--{}".format)  # dashes would make all alike
         advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else near
-        if context and context.command.name == "verify" and not advice and word in " ".join([*OPTION_SYNONYMS]).split():
+        if context and context.command.name == "verify" and not advice and word in " ".join(words).split():
             see = "parameters go with a scheme: pecli rope … --verify FILE"
         return f"{advice} no such option: {wrong}; {see}".lstrip()
     extra = re.search(r"unexpected extra argument\S* \((\S+)\)", text)

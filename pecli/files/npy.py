@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,23 +27,27 @@ CODES = {
 """What the format calls the dtypes that it can hold, their bytes in little-endian order."""
 
 
+def check_storable(tables: Sequence[Table], suffix: str, dtypes: Container[str], *, empty: bool = True) -> None:
+    """Refuse tables that a format cannot hold, before the output is touched."""
+    for table in tables:
+        if table.dtype not in dtypes:
+            other = ".npy or .npz" if table.dtype.startswith("complex") else ".safetensors"
+            raise ParameterError("dtype", table.dtype, f"{suffix} cannot hold it", f"write {other}")
+        if not table.size and not empty:
+            rule = f"a table in {suffix} has at least one number"
+            raise ParameterError("output", f"{suffix} for {table.shape}", rule, "write .npy")
+
+
 def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
     """Writes the one table there is; the format has no place for a spec."""
     (table,) = tables
-    start = table_header(table, ".npy")
+    check_storable(tables, ".npy", CODES)
 
     def write(output: Output, on_block: OnBlock) -> None:
-        output.write(start)
+        output.write(header(CODES[table.dtype], table.shape))
         write_blocks([table], [output.write], on_block)
 
     return write
-
-
-def table_header(table: Table, suffix: str) -> bytes:
-    """The bytes before a table's elements; refuses a dtype that the format has no name for."""
-    if table.dtype not in CODES:
-        raise ParameterError("dtype", table.dtype, f"{suffix} cannot hold it", "write .safetensors or .h")
-    return header(CODES[table.dtype], table.shape)
 
 
 def header(code: str, shape: tuple[int, ...]) -> bytes:

@@ -18,7 +18,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LazyTensors, LoadedFile, outline
-from pecli.files.npy import MAX_HEADER, header, read_array, read_header, read_place, table_header
+from pecli.files.npy import CODES, MAX_HEADER, check_storable, header, read_array, read_header, read_place
 from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, file_order, provenance, write_blocks
 
 ALIGNMENT = 64
@@ -36,7 +36,7 @@ MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` makes twenty times as much of them
 def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
     """Writes all the tables, and the spec with their sha256 as a last member."""
     ordered = file_order(tables)
-    headers = [table_header(table, ".npz") for table in ordered]
+    check_storable(tables, ".npz", CODES)
     for table in ordered:
         if table.name == KEY or bad_name(table.name):
             raise ParameterError("name", quoted(table.name), "a member of a .npz cannot be called that")
@@ -53,7 +53,8 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
         hashes = [] if spec is None else [digest.update]
         file: Any = output  # which cannot tell its place: for `zipfile` a pipe, written in one pass, checksums last
         with zipfile.ZipFile(file, "w") as archive:
-            for table, start in zip(ordered, headers, strict=True):
+            for table in ordered:
+                start = header(CODES[table.dtype], table.shape)
                 with archive.open(_member(archive, table.name, len(start) + table.nbytes), "w") as member:
                     member.write(start)
                     write_blocks([table], [member.write, *hashes], on_block)

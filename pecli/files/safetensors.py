@@ -10,6 +10,7 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LoadedFile, parsed_json
+from pecli.files.npy import check_storable
 from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, file_order, is_text, provenance, write_blocks
 
 ALIGNMENT = 8
@@ -30,11 +31,9 @@ DTYPES = {code: name for name, code in CODES.items()}
 def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None) -> Write:
     """Writes all the tables; into the metadata the texts, and the spec with the tables' sha256."""
     ordered = file_order(tables)
-    for table in ordered:
-        if table.dtype not in CODES:
-            raise ParameterError("dtype", table.dtype, ".safetensors cannot hold it", "write .npy or .npz")
-        if table.name == METADATA:
-            raise ParameterError("name", table.name, "in .safetensors that name is reserved")
+    check_storable(tables, ".safetensors", CODES)
+    if any(table.name == METADATA for table in tables):
+        raise ParameterError("name", METADATA, "in .safetensors that name is reserved")
 
     def header(*digest: str) -> bytes:
         metadata = {**(texts or {}), **({} if spec is None else {KEY: provenance(spec, *digest)})}

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
+from pecli.engine.arrays import COMPLEX, FLOATS, SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
 from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import CHUNK, JSON_FORM, Contents, LoadedFile, parsed_json
-from pecli.files.npy import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME, CODES, check_storable
 from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, compact, is_text
 
 ELEMENTS = 1 << 16  # how many elements are turned into text at once
@@ -39,6 +39,7 @@ C_TYPES = {
 }
 """What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
 
+REAL = {*FLOATS, *CODES} - {*COMPLEX}  # what can be spelled in digits
 MAX_BYTES = 256 << 20  # of a text file that is read
 MAX_LISTS = 4 << 20  # brackets, braces and quotes in .json: what they enclose becomes objects of a hundred bytes
 MAX_TENSORS = 10_000
@@ -51,9 +52,7 @@ RowTexts = Callable[[Array], list[bytes]]  #: Turns a block into text, row by ro
 def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts, *, header: bool = True) -> Write:
     """Writes the one table there is, names of its columns and then one row per line; a spec has no place."""
     (table,) = tables
-    _check_real(table, ".csv")
-    if not table.size:
-        raise ParameterError("output", f".csv for {table.shape}", "a .csv file has at least one number", "write .npy")
+    check_storable(tables, ".csv", REAL, empty=False)
 
     def write(output: Output, on_block: OnBlock) -> None:
         if header:  # without it, pandas would take the first row for one
@@ -70,10 +69,7 @@ def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts, *, hea
 def prepare_json(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
     """Writes all the tables, one row per line, and the spec that made them."""
     ordered = sorted(tables, key=lambda table: table.name)
-    for table in ordered:
-        _check_real(table, ".json")
-        if not table.size:
-            raise ParameterError("output", f".json for {table.shape}", "a table has at least one number", "write .npy")
+    check_storable(tables, ".json", REAL, empty=False)
     beginning = "{" if spec is None else f'{{"{KEY}":{compact(dict(spec))},\n'
 
     def literals(block: Array) -> list[bytes]:
@@ -98,10 +94,7 @@ def prepare_header(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> 
     names = {table.name: identifier(f"{scheme}_{table.name}") for table in tables}
     if len({name.upper() for name in names.values()}) < len(names):
         raise ParameterError("name", ", ".join(names), "two of them are the same name in C", "write .safetensors")
-    for table in tables:
-        _check_real(table, ".h")
-        if not table.size:
-            raise ParameterError("output", f".h for {table.name!r}", "an array in C has at least one element")
+    check_storable(tables, ".h", REAL, empty=False)
     text = compact(dict(spec or {}))
     guard = f"PECLI_{identifier(scheme).upper()}_{crc32(text.encode()):08X}_H"  # one for each table
     escaped = text.replace("*", "\\u002a")  # as JSON allows, so that no star ends or nests the comment
@@ -146,12 +139,6 @@ def _c_literals(block: Array) -> list[bytes]:
     if block.dtype.kind not in "iu":
         block, literal = block.view(f"u{block.itemsize}"), f"0x{{:0{2 * block.itemsize}x}}".format
     return [",".join(map(literal, row)).encode("ascii") for row in block.tolist()]
-
-
-def _check_real(table: Table, suffix: str) -> None:
-    if not re.fullmatch(r"(bfloat|u?int)\d+|bool|float(16|32|64|8_e4m3fn|8_e5m2)", table.dtype):
-        other = ".npy or .npz" if table.dtype.startswith("complex") else ".safetensors"
-        raise ParameterError("dtype", table.dtype, f"{suffix} cannot hold it", f"write {other}")
 
 
 def _text_blocks(table: Table, rows: RowTexts) -> Iterator[tuple[Array, list[bytes]]]:

@@ -16,7 +16,7 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, PecliError
 from pecli.files.contents import LazyTensors, LoadedFile, outline
-from pecli.files.npy import ARRAY_NAME, CODES
+from pecli.files.npy import ARRAY_NAME, CODES, check_storable
 from pecli.files.output import KEY, OnBlock, Spec, check_free_space, temporary_name
 
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
@@ -83,11 +83,7 @@ def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list
         import zarr
     except ImportError:
         raise ParameterError("output", ".zarr", "the zarr package writes Zarr stores", "pip install zarr") from None
-    for table in tables:
-        if table.dtype not in CODES:
-            raise ParameterError("dtype", table.dtype, ".zarr cannot hold it", "write .safetensors")
-        if not table.size:
-            raise ParameterError("output", f".zarr for {table.shape}", "a store has at least one chunk", "write .npy")
+    check_storable(tables, ".zarr", CODES, empty=False)
     attributes: Any = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
     group = zarr.open_group(zarr.storage.LocalStore(path), mode="w", zarr_format=3, attributes=attributes)
     same: Any = {"compressors": None, "fill_value": 0, "config": {"write_empty_chunks": True}}
@@ -112,8 +108,15 @@ def read_store(path: str) -> LoadedFile:
         if not arrays or sum(array.nbytes for array in arrays.values()) > MAX_BYTES:
             raise FileError(path, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read")
         for name, array in arrays.items():
+            if str(array.dtype) not in CODES:
+                raise FileError(path, f"the array {name} has dtype {array.dtype}, which is not known")
             folder = os.path.join(os.path.normpath(path), array.path, "")
-            _check_chunks(path, name, array, sum(file.startswith(folder) for file in files))
+            if (missing := array.nchunks - sum(file.startswith(folder) for file in files)) > 0:
+                raise FileError(path, f"is not complete: {missing} of {array.nchunks} chunks are missing")
+            codecs = [type(codec).__name__.removesuffix("Codec") for codec in (*array.filters, *array.compressors)]
+            if array.shards or codecs:  # which could unpack to any size
+                said = ", ".join(codecs).lower() or "shards"
+                raise FileError(path, f"{name} is stored with {said}, which is not read")
         outlines = {name: outline(str(array.dtype), array.shape) for name, array in arrays.items()}
 
     def elements(name: str) -> Array:
@@ -138,14 +141,3 @@ def _chunk_files(path: str) -> list[str]:
             if name in names and not is_metadata:
                 chunks.append(file)
     return chunks
-
-
-def _check_chunks(path: str, name: str, array: Any, count: int) -> None:
-    """Refuse chunks that are missing, and compressed ones, which could unpack to any size."""
-    if str(array.dtype) not in CODES:
-        raise FileError(path, f"the array {name} has dtype {array.dtype}, which is not known")
-    if count < array.nchunks:
-        raise FileError(path, f"is not complete: {array.nchunks - count} of {array.nchunks} chunks are missing")
-    codecs = [type(codec).__name__.removesuffix("Codec").lower() for codec in (*array.filters, *array.compressors)]
-    if array.shards or codecs:
-        raise FileError(path, f"{name} is stored with {', '.join(codecs) or 'shards'}, which is not read")

@@ -20,9 +20,9 @@ from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import KindError, ParameterError
-from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, find_model
+from pecli.tensors.head_layout import attention_of
 from pecli.tensors.inputs import SEQ_AXIS, Input
 
 OFFSET = Whole(help="the position, or the row of a table, for the first row", low=0, high=LAST_POSITION)
@@ -326,7 +326,7 @@ def model_rotation(
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
     """How many query and key heads a model has, as far as it says so."""
     found = attention_of(model, layer_type)
-    return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
+    return tuple(found[name] for name in ("heads", "kv_heads") if name in found)
 
 
 def _check_axis(tensor: Input, heads: Collection[int], model: str) -> None:

@@ -18,9 +18,8 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, like, numbe
 from pecli.engine.schemes import Choice, Dtype, Flag, Parameter, Whole
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, listed, quoted
-from pecli.models.attention import attention_of
 from pecli.models.find import Model
-from pecli.tensors.head_layout import ORDERS, Heads, Move, move_in_columns, projection, weight_of
+from pecli.tensors.head_layout import ORDERS, Heads, Move, attention_of, move_in_columns, projection, weight_of
 from pecli.tensors.inputs import Input
 
 PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
@@ -86,15 +85,14 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
             rule = f"{' and '.join(alone)} say more about them"
             raise ParameterError("heads", "missing", rule, "give it, or the model with `config`")
         return None
-    found = attention_of(model, layer_type)
-    of_model = {name: value for name, value in vars(found).items() if value is not None}
+    of_model = attention_of(model, layer_type)
     for name in of_model.keys() & {"heads", "kv_heads", "head_dim"}:
         _COUNT.check(name, of_model[name])
-    known = of_model | dict(given)
+    known, file = of_model | dict(given), of_model["model"]
     if "heads" not in known:
-        raise ParameterError("heads", "missing", f"{found.model} does not say how many there are", "give it")
-    if found.rotates and "rotary_dim" not in known:
-        raise ParameterError("rotary_dim", "missing", f"{found.model} has no rotary encoding that is known", "give it")
+        raise ParameterError("heads", "missing", f"{file} does not say how many there are", "give it")
+    if known["rotates"] and "rotary_dim" not in known:
+        raise ParameterError("rotary_dim", "missing", f"{file} has no rotary encoding that is known", "give it")
     added = tuple(name for name, value in given.items() if of_model.get(name) != value)
     return Heads(**known, given=added)
 

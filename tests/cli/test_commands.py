@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pecli.cli.app import COMMANDS, PANELS, SYNONYMS
+from pecli.cli.app import COMMANDS, PANELS, synonyms
 from tests.cli.test_golden_text import GOLDEN
 
 PARTS = GOLDEN.read_text(encoding="utf-8").split("\n\n$ pecli ")
@@ -48,8 +48,8 @@ def test_widths_that_are_none_count_for_nothing(pecli_cli, monkeypatch, name: st
 
 
 def test_other_words_mean_commands_and_models(pecli_cli) -> None:
-    assert set(SYNONYMS) <= set(COMMANDS)
-    assert not {word for words in SYNONYMS.values() for word in words.split()} & set(COMMANDS)
+    assert set(synonyms("commands")) <= set(COMMANDS)
+    assert not {word for words in synonyms("commands").values() for word in words} & set(COMMANDS)
     assert pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4).err.endswith("; did you mean --model llama-3.1-8b?\n")
     assert pecli_cli("rope", "llama", "--seq-len", 4).err.endswith("; see pecli rope --help\n")
 

@@ -135,7 +135,7 @@ def test_what_c_or_text_cannot_hold_is_refused(folder: Path) -> None:
     for shape in ((4, 0), (0, 2)):  # an empty file, or empty lines, could not be read again
         with pytest.raises(ParameterError, match=r"at least one number; write \.npy"):
             save_tables("a.csv", [table_of("a", np.zeros(shape))], None)
-    with pytest.raises(ParameterError, match="at least one element"):
+    with pytest.raises(ParameterError, match="at least one number"):
         save_tables("a.h", [table_of("a", np.zeros((0, 2)))], None)
     with pytest.raises(ParameterError, match="same name in C"):
         save_tables("a.h", [table_of("a-b", np.zeros(2)), table_of("a_b", np.zeros(2))], None)

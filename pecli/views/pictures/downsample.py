@@ -6,13 +6,13 @@ each a thing of its own (a sine beside a cosine, say): a mean of them is a chann
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices, widened
-from pecli.engine.table import Table, results_in_order
+from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.table import Table, results_in_order, table_of
 from pecli.errors import ParameterError
 
 MAX_ELEMENTS = 1 << 28  #: Elements up to which every one counts; longer tables are read in part, evenly
@@ -24,15 +24,25 @@ GOLDEN = (5**0.5 - 1) / 2
 
 def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
     """At most `rows` means of the table's rows, of at most `columns` of its columns, evenly spaced ones; as many of its
-    rows as of its columns where it is to be a "sample".
+    rows as of its columns where it is to be a "sample". What is not finite shows.
     """
     step = stride(table.width, columns)
     if reduce == "sample":
         step = max(step, stride(table.rows, rows))
         return widened(table.pick(np.arange(0, table.rows, step))[:, ::step])
-    edges = _edges(table.rows, rows)
-    blocks = ((start, block[:, ::step]) for start, block in _blocks(table, edges.tolist()))
-    return _means(blocks, edges, -(-table.width // step))
+    count = min(table.rows, rows)
+    edges = np.arange(count + 1) * table.rows // count
+    sums, counts = np.zeros((count, -(-table.width // step))), np.zeros((count, 1))
+    for start, block in _blocks(table, edges.tolist()):
+        first = int(np.searchsorted(edges, start, side="right")) - 1
+        share = slice(first, int(np.searchsorted(edges, start + len(block))))
+        starts = np.maximum(edges[share] - start, 0)
+        kept = block[:, ::step]
+        values = kept if kept.dtype.kind in "fiu" else widened(kept)
+        counts[share, 0] += np.diff(starts, append=len(block))
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums[share] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
+    return np.asarray(sums / counts)
 
 
 def stride(count: int, room: int) -> int:
@@ -69,27 +79,6 @@ def _blocks(table: Table, edges: Sequence[int]) -> Iterator[tuple[int, Array]]:
     return zip((start for start, _ in spans), blocks, strict=True)
 
 
-def _edges(rows: int, count: int) -> Indices:
-    """Where at most `count` shares of the rows begin, and where the last of them ends."""
-    count = min(rows, count)
-    return np.arange(count + 1) * rows // count
-
-
-def _means(blocks: Iterable[tuple[int, Array]], edges: Indices, width: int) -> Floats:
-    """The mean of the rows between two edges each, of blocks that begin at the given rows; what is not finite shows."""
-    sums = np.zeros((len(edges) - 1, width))
-    counts = np.zeros((len(edges) - 1, 1))
-    for start, block in blocks:
-        first = int(np.searchsorted(edges, start, side="right")) - 1
-        share = slice(first, int(np.searchsorted(edges, start + len(block))))
-        starts = np.maximum(edges[share] - start, 0)
-        values = block if block.dtype.kind in "fiu" else widened(block)
-        counts[share, 0] += np.diff(starts, append=len(block))
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums[share] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
-    return np.asarray(sums / counts)
-
-
 def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> Floats:
     """An array with no more rows and columns than there is room for.
 
@@ -98,12 +87,7 @@ def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> 
     """
     if reduce == "max":
         return _max_rows(_max_rows(values, rows).T, columns).T
-    step = stride(values.shape[1], columns)
-    if reduce in ("sample", "worst"):
-        step = max(step, stride(len(values), rows))
-        return values[::step, ::step]
-    kept = values[:, ::step]
-    return kept if len(values) <= rows else _means([(0, kept)], _edges(len(values), rows), kept.shape[1])
+    return reduced(table_of("", values), rows, columns, "sample" if reduce == "worst" else reduce)
 
 
 def _max_rows(values: Floats, count: int) -> Floats:

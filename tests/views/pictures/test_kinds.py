@@ -154,7 +154,7 @@ def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Sche
 
 def test_rows_without_a_direction_have_no_similarity() -> None:
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e200, 0.0], [-6e-300, -8e-300]])
-    directions = tables.directions(rows)
+    directions = tables.directions([table_of("", rows)], np.arange(4))
     assert np.isnan(directions[1]).all()
     np.testing.assert_allclose(directions[[0, 2, 3]], [[0.6, 0.8], [1.0, 0.0], [-0.6, -0.8]], rtol=1e-12)
     np.testing.assert_allclose(tables.by_distance(directions), [1.0, -0.6, 0.6, -1.0], atol=1e-12)

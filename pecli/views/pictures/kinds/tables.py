@@ -230,9 +230,10 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     heats: list[HeatmapPanel] = []
     curves, looked = [], 0
     for subject, name in zip(subjects, names_of(subjects), strict=True):
-        table = vectors(subject)
-        every = stride(table.rows, min(request.rows, MAX_SAMPLES))
-        sampled = directions(widened(table.pick(np.arange(0, table.rows, every))))
+        tables = _vectors(subject)
+        count, width = tables[0].rows, sum(table.width for table in tables)
+        every = stride(count, min(request.rows, MAX_SAMPLES))
+        sampled = directions(tables, np.arange(0, count, every))
         words = "pairs of sampled positions" if every > 1 else "" if name else "all pairs of positions"
         heats.append(
             HeatmapPanel(
@@ -240,13 +241,12 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
                 sampled @ sampled.T,
                 columns="position",
                 first_row=subject.first,
-                table_shape=(table.rows, table.rows),
+                table_shape=(count, count),
                 reduce="sample",
             )
         )
-        start = replace(table, shape=(min(table.rows, MAX_DISTANCES, MAX_ELEMENTS // table.width), table.width))
-        rows = directions(widened(start.array()))
-        looked = max(looked, len(rows)) if table.rows > len(rows) else looked
+        rows = directions(tables, np.arange(min(count, MAX_DISTANCES, MAX_ELEMENTS // width)))
+        looked = max(looked, len(rows)) if count > len(rows) else looked
         curves.append(Curve(name, np.arange(len(rows), dtype=np.float64), by_distance(rows)))
     note = f", of the first {looked:,} positions" if looked else ""
     chart = Chart(f"mean by distance{note}", curves, x="distance", y="cosine similarity")
@@ -262,27 +262,22 @@ def _of_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
     return [replace(panel, limits=(low, 1.0) if 0 <= low < 1 else (-1.0, 1.0)) for panel in panels]
 
 
-def vectors(subject: Subject) -> Table:
-    """The rows that stand for positions; for RoPE cosines and sines side by side."""
+def _vectors(subject: Subject) -> list[Table]:
+    """The tables whose rows, side by side, stand for positions: one, or RoPE's cosines and sines."""
     tables = subject.matrices
     if subject.applied_as == "rotation":
-        cos, sin = (next(table for table in tables if table.name == name) for name in ("cos", "sin"))
-
-        def fill(start: int, out: Array) -> None:
-            cos.fill(start, out[:, : cos.width])
-            sin.fill(start, out[:, cos.width :])
-
-        return replace(cos, name="cos, sin", shape=(cos.rows, 2 * cos.width), fill=fill)
+        return [next(table for table in tables if table.name == name) for name in ("cos", "sin")]
     if len(tables) != 1:
         names = f": {', '.join(table.name for table in tables[:8])}" if tables else ""
         rule = f"{subject.label} has {len(tables)} tables with rows and columns{names}"
         raise ParameterError("kind", "similarity", rule, "name one as FILE:NAME" if tables else "")
     check_width(tables[0], "similarity", MAX_WIDTH)
-    return tables[0]
+    return tables
 
 
-def directions(rows: Floats) -> Floats:
-    """Each row divided by its norm; a row of zeros, or one that is not finite, has no direction, and is NaN."""
+def directions(tables: Sequence[Table], places: Indices) -> Floats:
+    """Rows of tables side by side, each divided by its norm; one of zeros, or one that is not finite, is NaN."""
+    rows = np.concatenate([widened(table.pick(places)) for table in tables], axis=1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # whose squares neither overflow nor vanish
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
@@ -301,8 +296,7 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     panels = []
     for subject in subjects:
         rows = grid_rows(subject)
-        parts = [widened(table.pick(rows.reshape(-1))) for table in subject.matrices]
-        patches = directions(np.concatenate(parts, axis=1)).reshape(*rows.shape, -1)
+        patches = directions(subject.matrices, rows.reshape(-1)).reshape(*rows.shape, -1)
         row, column = rows.shape[0] // 2, rows.shape[1] // 2
         title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
         alike = patches @ patches[row, column]
