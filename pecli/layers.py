@@ -269,7 +269,7 @@ def _rope_of(source: Any, length: int | None, interleaved: bool) -> tuple[Rope, 
         return rope, encoding.head_dim or rope.dim, encoding.layout == "interleaved", encoding.trailing
     if getattr(source, "applied_as", None) != "rotation":
         raise KindError("rope", repr(source)[:60], "it must be a Rope, a model, or an encoding of one")
-    takes_length = "length" in source.scaling_value.optional() + source.scaling_value.required()
+    takes_length = "length" in source.scaling_value.names()
     rope = replace(source, length=length or source.effective_length) if takes_length else source
     return rope, source.dim, interleaved, False
 

@@ -358,7 +358,7 @@ def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | N
     if scaling != parameters.get("scaling"):
         trained = parameters.get("original_max_position_embeddings") or context
         parameters = {name: value for name, value in parameters.items() if name not in Rope.scaling_parameters()}
-        taken = SCALINGS[scaling].required() + SCALINGS[scaling].optional()
+        taken = SCALINGS[scaling].names()
         lengths = ("original_max_position_embeddings", "max_position_embeddings")
         for name in [name for name in lengths if name in taken and trained is not None][:1]:
             parameters[name] = trained

@@ -330,5 +330,5 @@ class Proposal:
             edits.append(Layout("cos and sin", "sin alone" if sines else "cos alone"))
         elif not sinusoidal and reading.form.arrangement not in ("alone", "stacked"):
             edits.append(Layout("stacked", reading.form.arrangement))
-        unusual = "attention_factor" in law.scaling.optional() and self.amplitude != self.usual
+        unusual = "attention_factor" in law.scaling.names() and self.amplitude != self.usual
         return scheme, edits, self.fit.cost + 0.5 * (start != 0) + 0.05 * (self.amplitude != 1) + 0.3 * unusual

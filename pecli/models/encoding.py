@@ -114,7 +114,7 @@ class Encoding:
         """Whether the frequencies are others at another length, as with dynamic and longrope scaling."""
         from pecli.engine.scalings import SCALINGS
 
-        return self.is_rotary and "length" in SCALINGS[self.parameters["scaling"]].optional()
+        return self.is_rotary and "length" in SCALINGS[self.parameters["scaling"]].names()
 
     def checked(self, path: str) -> Self:
         """The same, after the engine has judged the values; an error names the key of the file that is at fault."""

@@ -134,7 +134,7 @@ def _theta(layer: Layer) -> Value:
 def _scaling_values(layer: Layer, scaling: str) -> dict[str, Value]:
     own = layer.own
     found: dict[str, Value | None] = {}
-    for name in (*SCALINGS[scaling].required(), *SCALINGS[scaling].optional()):
+    for name in SCALINGS[scaling].names():
         if name == ORIGINAL:
             found[name] = _original(layer)
         elif name == LENGTH:

@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, divided, extension, reciprocal, unscaled
+from pecli.engine.scalings.scaling import Scaling, divided, reciprocal, unscaled
 from pecli.errors import ParameterError
 
 
@@ -47,9 +47,6 @@ class LongRope(Scaling):
             return np.full_like(plain, np.nan)
         return plain / np.array(self.divisors)
 
-    def _extension(self) -> Fraction:
-        return extension(self.factor, self.max_position_embeddings, self.original_max_position_embeddings)
-
     def known_mistakes(self) -> tuple[LongRope, ...]:
         """Divisors in reverse order, multiplied by, and the other list of them, for any length."""
         other = self.short_factor if self.divisors is self.long_factor else self.long_factor
@@ -64,13 +61,13 @@ class LongRope(Scaling):
     def exact_attention(self) -> Fraction | None:
         if self.attention_factor is not None:
             return Fraction(self.attention_factor)
-        return Fraction(1) if self._extension() <= 1 else None
+        return Fraction(1) if self.divisor() <= 1 else None
 
     def attention(self, bits: int) -> int:
         """As given, or sqrt(1 + ln f / ln O)."""
         if self.exact_attention is not None:
             return super().attention(bits)
-        factor, length = self._extension(), Fraction(self.original_max_position_embeddings)
+        factor, length = self.divisor(), Fraction(self.original_max_position_embeddings)
         work = 2 * bits + 16
         ratio = (numerics.log(factor, work) << work) // numerics.log(length, work)
         return isqrt(((1 << work) + ratio) << work) >> (work - bits)
@@ -86,7 +83,7 @@ class LongRope(Scaling):
         if self.factor is None and self.max_position_embeddings is None:
             rule = "longrope scaling needs it, max_position_embeddings or attention_factor"
             raise ParameterError("factor", "missing", rule)
-        if self._extension() > 1 and self.original_max_position_embeddings == 1:
+        if self.divisor() > 1 and self.original_max_position_embeddings == 1:
             rule = "the attention factor divides by ln O, so O must be above 1"
             raise ParameterError("original_max_position_embeddings", 1, rule, "or give attention_factor")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -25,9 +26,9 @@ class Ntk(Scaling):
 
     factor: float
 
-    def stretch(self) -> Fraction:
-        """What the base is multiplied by, before it is raised to d/(d − 2)."""
-        return Fraction(self.factor)
+    def stretch(self, number: Callable[[Any], Any] = Fraction) -> Any:
+        """What the base is multiplied by, before it is raised to d/(d − 2): a fraction, or numbers of another kind."""
+        return number(self.factor)
 
     def check(self, base: float, dim: int) -> None:
         if dim < 3:
@@ -37,11 +38,7 @@ class Ntk(Scaling):
         return _stretched(base, dim, self.stretch(), Fraction(dim, dim - 2))
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        return plain * self.stretch_in_float64() ** (-np.arange(plain.shape[-1]) / (half - 1)) if half > 1 else plain
-
-    def stretch_in_float64(self) -> Any:
-        """The same, of columns of numbers, too."""
-        return self.factor
+        return plain * self.stretch(np.asarray) ** (-np.arange(plain.shape[-1]) / (half - 1)) if half > 1 else plain
 
     def float32_base(self, base: float, dim: int) -> float:
         value = Fraction(base) * numerics.power(self.stretch(), Fraction(dim, dim - 2), _BITS)
@@ -57,15 +54,10 @@ class Dynamic(Ntk):
     max_position_embeddings: int
     length: int | None = None
 
-    def stretch(self) -> Fraction:
-        factor, longest = Fraction(self.factor), Fraction(self.max_position_embeddings)
-        return factor * max(Fraction(self.length or 0), longest) / longest - (factor - 1)
-
-    def stretch_in_float64(self) -> Any:
-        longest = self.max_position_embeddings
-        return self.factor * np.maximum(0 if self.length is None else self.length, longest) / longest - (
-            self.factor - 1
-        )
+    def stretch(self, number: Callable[[Any], Any] = Fraction) -> Any:
+        factor, longest = number(self.factor), number(self.max_position_embeddings)
+        length = longest if self.length is None else np.maximum(number(self.length), longest)
+        return factor * length / longest - (factor - 1)
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,15 @@ class Scaling:
         return tuple(each.name for each in fields(cls) if each.default is MISSING)
 
     @classmethod
-    def optional(cls) -> tuple[str, ...]:
-        return tuple(each.name for each in fields(cls) if each.default is not MISSING)
-
-    @classmethod
     def frequency_parameters(cls) -> tuple[str, ...]:
         return cls.names()
+
+    def divisor(self) -> Fraction:
+        """f, or M/O where it is not given."""
+        own: Any = self
+        if own.factor is not None:
+            return Fraction(own.factor)
+        return Fraction(own.max_position_embeddings or 0, own.original_max_position_embeddings)
 
     def complete(self) -> Self:
         """The same with the values of parameters that were left out."""
@@ -96,11 +99,6 @@ class Scaling:
         Every step rounds to float32; what is computed in float64 before is exact here, then rounded.
         """
         return reciprocal(powers)
-
-
-def extension(factor: float | None, extended: int | None, original: int) -> Fraction:
-    """f, or M/O where it is not given."""
-    return Fraction(factor) if factor is not None else Fraction(extended or 0) / original
 
 
 def reciprocal(powers: Singles) -> Singles:

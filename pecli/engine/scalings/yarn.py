@@ -13,7 +13,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, extension, unscaled
+from pecli.engine.scalings.scaling import Scaling, unscaled
 from pecli.errors import ParameterError, spelled
 
 DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}  #: what counts where it is not given
@@ -85,10 +85,6 @@ class Yarn(Scaling):
     def betas(self) -> tuple[float, float]:
         """The rotations above which frequencies are unchanged, and below which all is scaled."""
         return self.beta_fast or DEFAULTS["beta_fast"], self.beta_slow or DEFAULTS["beta_slow"]
-
-    def divisor(self) -> Fraction:
-        """f, or M/O where it is not given."""
-        return extension(self.factor, self.max_position_embeddings, self.original_max_position_embeddings)
 
     def known_mistakes(self) -> tuple[Yarn, ...]:
         """Limits rounded or not, and the two betas swapped."""

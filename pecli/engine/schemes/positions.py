@@ -65,19 +65,14 @@ class Positioned(Scheme):
 
     def _complete(self, preset: Mapping[str, Any]) -> None:
         """Rows that positions or a grid decide need not be given."""
-        for name in ("positions", "grid"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, type(self).parameters()[name].check(name, value))
+        self._check_first("positions", "grid")
         self._check_place()
         if self.grid is not None and self.keep is None and preset.get("keep"):
             object.__setattr__(self, "keep", preset["keep"])
-        rows = None if self.positions is None else self.positions.shape[-1]
-        if self.grid is not None:
-            rows = math.prod(self.grid) + (self.keep or 0)
-        if rows is not None and self.seq_len not in (None, rows):
-            raise self.wrong("seq_len", f"{self.place()} has {rows} rows", "leave it out")
-        if rows is not None:
+        if self.grid is not None or self.positions is not None:
+            rows = self.positions.shape[-1] if self.positions else math.prod(self.grid or ()) + (self.keep or 0)
+            other = self.seq_len not in (None, rows)
+            self.refuse_if(other, "seq_len", f"{self.place()} has {rows} rows", "leave it out")
             object.__setattr__(self, "seq_len", rows)
         super()._complete({name: value for name, value in preset.items() if name != "keep"})
 

@@ -100,7 +100,7 @@ class Rope(RotaryParameters):
     def computed_as(self, way: str) -> Rope:
         if way in self.runtime_names():
             return replace(self, recipe="exact", runtime=way)
-        length = self.length if "length" in SCALINGS[self.scaling].optional() else None
+        length = self.length if "length" in SCALINGS[self.scaling].names() else None
         return replace(self, recipe=way, runtime="none", length=length)
 
     def as_read(self) -> Rope:
@@ -303,7 +303,7 @@ class Rope(RotaryParameters):
 
     def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
         if field == "amplitude":
-            name = "attention_factor" if "attention_factor" in self.scaling_value.optional() else ""
+            name = "attention_factor" if "attention_factor" in self.scaling_value.names() else ""
             return name, expected, found
         return super().wave_edit(field, expected, found)
 

@@ -111,12 +111,9 @@ class RotaryParameters(Positioned):
     runtime: Annotated[str, RUNTIME] = "none"
 
     def __post_init__(self) -> None:
-        if self.axes is not None:
-            object.__setattr__(self, "axes", type(self).parameters()["axes"].check("axes", self.axes))
-            if self.dim is None:
-                object.__setattr__(self, "dim", sum(self.axes or ()))
-        if self.style is not None:
-            type(self).parameters()["style"].check("style", self.style)
+        self._check_first("axes", "style")
+        if self.axes is not None and self.dim is None:
+            object.__setattr__(self, "dim", sum(self.axes))
         style = self.grid_style
         self._complete({} if style is None else {"base": style.base, "keep": style.keep})
 
@@ -287,7 +284,7 @@ def parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, A
     given = {name: value for name, value in vars(scaling).items() if value is not None}
     if math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9):
         return {"scaling": name_of(scaling), **given}
-    if "attention_factor" in scaling.optional():
+    if "attention_factor" in scaling.names():
         return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}
     if scaling != Scaling():
         return {"scaling": name_of(scaling), **given}

@@ -129,6 +129,12 @@ class Scheme(Displayed, ABC):
     def __post_init__(self) -> None:
         self._complete({})
 
+    def _check_first(self, *names: str) -> None:
+        """Check what was given of some parameters on which others depend."""
+        for name in names:
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, self.parameters()[name].check(name, value))
+
     def _complete(self, preset: Mapping[str, Any]) -> None:
         """Fill in what was not given, from the preset first, and check every value."""
         for name, parameter in self.parameters().items():

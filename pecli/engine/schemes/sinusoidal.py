@@ -93,10 +93,9 @@ class Sinusoidal(Positioned):
     recipe: Annotated[str, RECIPE] = "exact"
 
     def __post_init__(self) -> None:
-        style = self.style if self.style is None else STYLE.check("style", self.style)
-        rule = self.parameters()["dim"]
-        self.refuse_if(self.dim is None, "dim", rule.rule)
-        dim = rule.check("dim", self.dim)
+        self._check_first("style", "dim")
+        self.refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
+        style, dim = self.style, self.dim
         if (on_grid := self.grid_style) is not None:
             self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
             return

@@ -126,7 +126,7 @@ LACKING = {
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling: str) -> None:
     every = {**LONGROPE, "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    names = (*SCALINGS[scaling].required(), *SCALINGS[scaling].optional())
+    names = SCALINGS[scaling].names()
     own: dict[str, Any] = {name: value for name, value in every.items() if name in names}
     if scaling in LACKING[runtime]:
         with pytest.raises(UnsupportedError, match=f"it has no {scaling} scaling"):
