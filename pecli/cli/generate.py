@@ -68,7 +68,6 @@ def _check(scheme: Scheme, file: str, values: Mapping[str, Any]) -> int:
 
 
 def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
-    """Write the tables, where there is a path, and say what they are."""
     from pecli.files import format_of, save_scheme, tables_written
     from pecli.views import BlockObserver, screen
 

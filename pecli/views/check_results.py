@@ -269,6 +269,9 @@ _ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 """What XML cannot hold, or would not give back: control characters, halves of pairs, undecodable bytes of names."""
 
 
+_JUNIT_KINDS = {"failed": "failure", "weak": "failure", "skipped": "skipped", "error": "error"}  #: By status
+
+
 def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
     """One test suite per manifest, and one for files that stand for themselves."""
     from xml.etree import ElementTree
@@ -282,9 +285,8 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
             names = {"classname": name, "name": outcome.check.label, "file": outcome.check.file}
             case = ElementTree.SubElement(suite, "testcase", {key: _xml_text(value) for key, value in names.items()})
             case.set("time", f"{outcome.seconds:.3f}")
-            if not outcome.passed:
-                lines, failed = failures(outcome.result), isinstance(outcome.result, Verification)
-                kind = "skipped" if outcome.skipped else "failure" if failed else "error"
+            if kind := _JUNIT_KINDS.get(outcome.status):
+                lines = failures(outcome.result)
                 element = ElementTree.SubElement(case, kind, {"message": _xml_text(lines[0]), "type": kind})
                 element.text = _xml_text("\n".join(lines))
     ElementTree.indent(suites)
@@ -293,16 +295,13 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    skipped = sum(outcome.skipped for outcome in outcomes)
-    errors = sum(not isinstance(outcome.result, Verification) for outcome in outcomes) - skipped
-    failed = sum(not outcome.passed for outcome in outcomes) - errors - skipped
-    seconds = sum(outcome.seconds for outcome in outcomes)
-    counts = {"tests": len(outcomes), "failures": failed, "errors": errors, "skipped": skipped}
-    return {**{key: str(count) for key, count in counts.items()}, "time": f"{seconds:.3f}"}
+    kinds = [_JUNIT_KINDS.get(outcome.status) for outcome in outcomes]
+    names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counts = {name: str(kinds.count(kind)) for name, kind in names.items()}
+    return {"tests": str(len(kinds)), **counts, "time": f"{sum(outcome.seconds for outcome in outcomes):.3f}"}
 
 
 def _xml_text(text: str) -> str:
-    """A text with what XML cannot hold escaped, as Python would write it."""
     return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 

@@ -165,9 +165,12 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
         return [subject._replace(label=name) for subject, name in zip(subjects, names, strict=True)]
     found = [subject if subject.label else subject._replace(label=subject.kind) for subject in subjects]
     for group in _alike(found):
-        same = [found[k] for k in group]
-        for k in group:
-            found[k] = found[k]._replace(label=_distinct(found[k].label, found[k], same))
+        every = [_parameters(found[k].scheme) for k in group]
+        for k, own in zip(group, every, strict=True):
+            parameters = [
+                (name, value) for name, value in own.items() if any(each.get(name) != value for each in every)
+            ]
+            found[k] = found[k]._replace(label=", ".join([found[k].label, *(_said(*each) for each in parameters)]))
     for group in _alike(found):  # which are the same thing twice
         for place, k in enumerate(group, 1):
             found[k] = found[k]._replace(label=f"{found[k].label} ({place} of {len(group)})")
@@ -180,14 +183,6 @@ def _alike(subjects: Sequence[Subject]) -> list[list[int]]:
     for k, subject in enumerate(subjects):
         by_label.setdefault(subject.label, []).append(k)
     return [group for group in by_label.values() if len(group) > 1]
-
-
-def _distinct(name: str, subject: Subject, others: Sequence[Subject]) -> str:
-    """The name, and the parameters of a subject that are not the same in all the others."""
-    every = [_parameters(other.scheme) for other in others]
-    own = _parameters(subject.scheme)
-    differing = [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
-    return ", ".join([name, *differing])
 
 
 def title_of(subjects: Sequence[Subject], shows: str) -> str:

@@ -125,7 +125,6 @@ def scaled_rope(subject: Subject) -> Rope | None:
 
 
 def _scaling(subject: Subject, several: bool) -> str:
-    """What a scaling is called, its factor, and the attention factor."""
     rope = scaled_rope(subject)
     if rope is None:
         return ""
@@ -173,7 +172,6 @@ def _contexts_in_words(subject: Subject) -> str:
 
 
 def _marks(subject: Subject, x: Floats) -> list[tuple[float, float]]:
-    """Where a curve reaches its contexts."""
     lengths = _lengths(subject)
     turning = np.isfinite(lengths)
     heights, x = np.log(lengths[turning]), x[turning]
