@@ -131,14 +131,19 @@ def made_by(words: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
     return {"command": command_line(words, options), "version": __version__}
 
 
-def answer(result: Any, show: Callable[[Any], None], json: bool, quiet: bool, **more: Any) -> None:
-    """A result, or its fields, as JSON, with `more`; or shown, unless quiet, with the `output` that was written."""
+def answer(result: Any, json: bool, quiet: bool, show: Callable[[Any], None] | None = None, **more: Any) -> Exit:
+    """A result, or its fields, as JSON, with `more`; or shown, unless quiet, with the `output` that was written. The
+    exit code says whether the answer is no.
+    """
     if json:
         screen.say_json({**(result if isinstance(result, dict) else result.as_json()), **more})
     elif not quiet:
-        show(result)
+        from pecli.views import check_results
+
+        (show or check_results.show)(result)
         if more.get("output") is not None:
             screen.say_written(more["output"])
+    return Exit.DONE if result else Exit.CHECK_FAILED
 
 
 class Exit(enum.IntEnum):

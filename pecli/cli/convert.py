@@ -155,7 +155,6 @@ def _assumed(made: Converted) -> dict[str, Any] | None:
 
 
 def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
-    """What a check proves, and for which heads."""
     heads = made.heads
     assert heads is not None
     confirmed = heads.model and "heads" not in heads.given

@@ -34,7 +34,6 @@ REQUIRED = inspect.Parameter.empty
 
 
 def _keyword(name: str, info: Any, kind: Any, default: Any) -> inspect.Parameter:
-    """An argument of a command's function."""
     annotation = Annotated[kind | None, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
@@ -309,7 +308,6 @@ _BESIDE_MODEL |= {"positions", "grid", "keep", "grid_base", "grid_scale"}
 
 
 def _rotary_scheme(values: Mapping[str, Any], given: Mapping[str, Any]) -> Scheme:
-    """The rotary scheme of a model, or one for each kind of its layers."""
     from pecli.engine.schemes.bundle import Bundle
 
     if not {"positions", "grid", "seq_len"} & given.keys():

@@ -134,7 +134,6 @@ def verify(
 
 
 def _is_same(path: str, file: str) -> bool:
-    """Whether two paths, or a path and FILE:NAME, are one file."""
     try:
         return os.path.samefile(path, split_name(file)[0])
     except (OSError, ValueError, PecliError):

@@ -37,7 +37,7 @@ MAX_CORRELATION = 0.15  # of neighbours, where what is left is noise
 MIN_LINE = 16  # elements of a row or column whose standard deviation says something
 MAX_ELEMENTS = 8  # wrong elements that are named one by one
 MAX_SHARE = 0.25  # of the rows, columns or heads, that may be wrong in a table that is right otherwise
-MAX_LISTED = 64  # wrong rows, columns or heads
+MAX_LISTED = 1 << 14  # wrong rows, columns or heads: all are named, or no part is
 MASKED, MASK_SHARE = -1e4, 0.05  # a value below the one that makes up more than such a share of all is a mask
 
 
@@ -116,8 +116,12 @@ class Judge:
                 if wrong:
                     return None
         except OutOfTimeError:
-            if any(isinstance(edit, kinds.RowsWrong) for edit in found.edits):
-                return None  # there may be more of them
+            orders = [edit.order for edit in found.edits if isinstance(edit, kinds.Rows)]
+            rest = any(
+                isinstance(edit, (kinds.RowsWrong, kinds.Recipe)) for edit in found.edits
+            )  # all others are right
+            if not done or rest or any(order.startswith("padded") for order in orders):
+                return None
             return replace(found, residual=largest, open=(*found.open, f"{done:,} of {length:,} rows were compared"))
         return replace(found, residual=largest)
 
@@ -208,9 +212,10 @@ class Located:
         elif count > 1:
             axes_of = {kinds.RowsWrong: (-2,), kinds.ColumnsWrong: (-1,), kinds.HeadsWrong: tuple(range(-count, -2))}
         parts = {kind: self.along(*axes) for kind, axes in axes_of.items() if axes}
-        small = [kind for kind, flags in parts.items() if 0 < flags.mean() <= MAX_SHARE]
+        most = {kind: min(MAX_LISTED, MAX_SHARE * flags.size) for kind, flags in parts.items()}
+        small = [kind for kind, flags in parts.items() if 0 < np.count_nonzero(flags) <= most[kind]]
         for kind in sorted(small, key=lambda kind: float(parts[kind].mean()))[:1]:
-            places = np.argwhere(parts[kind])[:MAX_LISTED, axes_of[kind]].tolist()
+            places = np.argwhere(parts[kind])[:, axes_of[kind]].tolist()
             which = [place[0] if kind in (kinds.RowsWrong, kinds.ColumnsWrong) else tuple(place) for place in places]
             errors = self.errors._replace(left=np.where(parts[kind], 0.0, self.errors.left))
             yield Explanation((kind(tuple(which)),), scheme, (self.one.name,), errors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,11 +47,18 @@ class Sample:
 Samples = Mapping[str, Sample]
 
 
-def sample(name: str, array: Array, whole: bool = False) -> Sample:
-    """The values to look at: some rows of a large tensor, unless the whole is asked for."""
+def samples_of(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, Sample]:
+    """Samples of tensors that belong together: of the same rows, where they have as many."""
+    large = [array for array in arrays.values() if array.size > MAX_FULL_READ and array.ndim > 1 and not whole]
+    restarts = np.concatenate([np.arange(0), *map(_restart, large)])
+    return {name: sample(name, array, whole, restarts) for name, array in arrays.items()}
+
+
+def sample(name: str, array: Array, whole: bool = False, more: Sequence[int] | Indices = ()) -> Sample:
+    """The values to look at: some rows of a large tensor and these, unless the whole is asked for."""
     shape, rows = array.shape, np.arange(array.shape[-2] if array.ndim > 1 else array.size)
     if not whole and array.size > MAX_FULL_READ and array.ndim > 1:
-        rows = np.union1d(chosen(shape[-2], array.size // shape[-2]), _restart(array))
+        rows = np.unique([*chosen(shape[-2], array.size // shape[-2]), *(row for row in more if row < shape[-2])])
         array = array[..., rows, :]
     return Sample(name, dtype_name(array.dtype), shape, wide(array), rows)
 

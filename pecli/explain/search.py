@@ -7,6 +7,7 @@ The prior is all that differs between commands: a scheme (`explain`), another ta
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +30,7 @@ from pecli.explain.frequency_fit import explain_frequencies, recognise_frequenci
 from pecli.explain.frequency_laws import wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
-from pecli.explain.sample import UNITS, Sample, Samples, precision, sample, wide
+from pecli.explain.sample import UNITS, Sample, Samples, precision, sample, samples_of, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -61,7 +62,7 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
     with limited():
         if bits := next(_by_bits(prior, found, atol), None):
             return [bits]
-        samples = {name: sample(name, array) for name, array in found.items()}
+        samples = samples_of(found)
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
         out.extend(_completed(prior, samples, found, atol))  # those before the time is up stay
         samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
@@ -77,14 +78,10 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterato
         reread = {name: array.view(array.dtype.newbyteorder()) for name, array in arrays.items()}
         if found != "swapped":
             reread = {name: np.ascontiguousarray(array).view(numpy_dtype(found)) for name, array in arrays.items()}
-        judge = Judge(_samples(reread), max(atol, UNITS * precision(found)), prior.dtype, reread)
+        judge = Judge(samples_of(reread), max(atol, UNITS * precision(found)), prior.dtype, reread)
         some = any((np.abs(one.values) > judge.atol).any() for one in judge.samples.values())  # most bits are of zero
         if some and distance(prior, judge.samples, recipes.FEW_ROWS).largest <= judge.atol:
             yield from judge.accepted([recipes.by_scheme([kinds.Bits(found)], prior, arrays)])
-
-
-def _samples(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, Sample]:
-    return {name: sample(name, array, whole) for name, array in arrays.items()}
 
 
 def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
@@ -254,7 +251,10 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
 def _all_located(prior: Scheme, judge: Judge) -> list[Located | None]:
     """Where each tensor is not what the prior makes; several searches ask for that."""
     for name in judge.samples.keys() - judge.located.keys():
-        judge.located[name] = _located(prior, judge.samples[name])
+        one = judge.samples[name]
+        if not one.whole and name in judge.arrays and math.prod(one.shape) <= MAX_COMPARED:
+            one = replace(sample(name, judge.arrays[name], whole=True), dtype=one.dtype)
+        judge.located[name] = _located(prior, one)
     return [judge.located[name] for name in judge.samples]
 
 
@@ -289,8 +289,8 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
         return
     first, last = (cut, prior.seq_len - 1) if every[0].rows[-1] else (0, cut - 1)
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
-    arrays = {name: one.values[..., first : last + 1, :].astype(one.dtype) for name, one in waves.items()}
-    found = next(_explained(part, _samples(arrays), arrays, judge.atol, SEARCHES[3:]), None)
+    arrays = {each.one.name: each.one.values[..., first : last + 1, :].astype(each.one.dtype) for each in every if each}
+    found = next(_explained(part, samples_of(arrays), arrays, judge.atol, SEARCHES[3:]), None)
     if found is None or {*found.tensors} != {*waves}:
         return
     if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
@@ -347,7 +347,7 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0)
             continue
         ours, theirs = (np.stack([wide(array) for array in each]) for each in ((one, two), (its, others)))
         swapped = Explanation((kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs))
-        judge = Judge(_samples({name: its, second: others}, whole=True), atol, dtype_name(its.dtype))
+        judge = Judge(samples_of({name: its, second: others}, whole=True), atol, dtype_name(its.dtype))
         if (right := judge(swapped)) is not None:
             return [right]
     return []
@@ -357,7 +357,7 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     """What made arrays that belong together (cosines and sines, or one alone), the best first."""
     with limited():
         check_time()
-        samples = _samples(arrays)
+        samples = samples_of(arrays)
         for name, one in samples.items():  # float32 numbers in a float64 file are what they are
             if one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values):
                 samples[name] = replace(one, dtype="float32")

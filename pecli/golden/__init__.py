@@ -266,7 +266,6 @@ def _entries(folder: str) -> dict[str, Entry]:
 
 
 def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
-    """The tensors of a case, as its JSON spells them."""
     path = next((file for file in entry["files"] if file.endswith(".json")), "")
     if not path:
         return load(os.path.join(folder, next(iter(entry["files"]))))
@@ -306,7 +305,6 @@ def _verified(tensors: Mapping[str, Array], scheme: Scheme, tolerance: Tolerance
 
 
 def _verify_mistake(entry: Entry, scheme: Scheme, tensors: Mapping[str, Array]) -> Verification:
-    """A known mistake that has to be rejected for its reason."""
     found = verify(tensors, scheme, atol=MISTAKE_TOLERANCE)
     edits = [edit.as_json() for why in found.explanations for edit in why.edits]
     named, wanted = (

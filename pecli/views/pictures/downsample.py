@@ -87,7 +87,8 @@ def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> 
     """
     if reduce == "max":
         return _max_rows(_max_rows(values, rows).T, columns).T
-    return reduced(table_of("", values), rows, columns, "sample" if reduce == "worst" else reduce)
+    how = "sample" if reduce == "worst" else reduce
+    return reduced(table_of("", values), rows, columns, how) if values.size else values
 
 
 def _max_rows(values: Floats, count: int) -> Floats:

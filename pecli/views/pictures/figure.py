@@ -250,7 +250,6 @@ def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]]) ->
 
 
 def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float], dark: bool) -> None:
-    """Draw all of a chart into axes of about so many inches, at a scale of one."""
     handles = []
     grey = "0.65" if dark else "0.4"
     for k, curve in enumerate(chart.curves):

@@ -15,17 +15,8 @@ import numpy as np
 from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError, number
-from pecli.views.pictures.panels import (
-    Band,
-    Chart,
-    Curve,
-    Picture,
-    PlotRequest,
-    Subject,
-    check_panels,
-    chosen,
-    names_of,
-)
+from pecli.views.pictures.panels import Band, Chart, Curve, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of
 
 CONTEXT, WINDOW = "context", "sliding window"
 REL_TOL = 1e-9
@@ -134,7 +125,6 @@ def scaled_rope(subject: Subject) -> Rope | None:
 
 
 def _scaling(subject: Subject, several: bool) -> str:
-    """What a scaling is called, its factor, and the attention factor."""
     rope = scaled_rope(subject)
     if rope is None:
         return ""
@@ -182,7 +172,6 @@ def _contexts_in_words(subject: Subject) -> str:
 
 
 def _marks(subject: Subject, x: Floats) -> list[tuple[float, float]]:
-    """Where a curve reaches its contexts."""
     lengths = _lengths(subject)
     turning = np.isfinite(lengths)
     heights, x = np.log(lengths[turning]), x[turning]
