@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from pecli.engine import __version__
 from pecli.engine.arrays import numbers
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, nearest, path_of, quoted
-from pecli.files.output import OnBlock, Spec, Texts, Write, check_free_space, is_stream, is_text, open_output
+from pecli.files.output import OnBlock, Spec, Texts, is_stream, is_text, open_output
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.scheme import Scheme
 
 _WRITERS = {
-    **{name: f"{name}.prepare" for name in ("npy", "npz", "safetensors")},
-    **{"csv": "text.prepare_csv", "json": "text.prepare_json", "h": "text.prepare_header"},
+    **{name: f"{name}.write" for name in ("npy", "npz", "safetensors")},
+    **{"csv": "text.write_csv", "json": "text.write_json", "h": "text.write_header"},
     "zarr": "zarr_store",
 }
-"""Functions of this folder that check what is to be written, and return what writes it."""
+"""Functions of this folder that check what is to be written, open the output and write it."""
 SINGLE = ("npy", "csv")  # formats that hold one array
 
 
@@ -99,17 +100,10 @@ def save_tables(
 
         save_store(path, tables, spec, on_block or _ignore)
         return
-    module, _, prepare = _WRITERS[kind].partition(".")
+    module, _, write = _WRITERS[kind].partition(".")
     more = {"header": header} if kind == "csv" else {}
-    write: Write = getattr(import_module(f"pecli.files.{module}"), prepare)(tables, spec, metadata, **more)
-    write_file(path, write, sum(table.nbytes for table in tables), on_block)
-
-
-def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = None) -> None:
-    """Open the output and have it written; about `size` bytes are to come."""
-    check_free_space(path, size)
-    with open_output(path) as output:
-        write(output, on_block or _ignore)
+    opened = partial(open_output, path, sum(table.nbytes for table in tables))
+    getattr(import_module(f"pecli.files.{module}"), write)(opened, tables, spec, metadata, on_block or _ignore, **more)
 
 
 def _ignore(table: Table, block: object) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.files.output import OnBlock, Output, Spec, Texts, Write, write_blocks
+from pecli.files.output import OnBlock, Opener, Spec, Texts, write_blocks
 
 if TYPE_CHECKING:  # writing a file needs no reader
     from pecli.files.contents import Contents, LoadedFile
@@ -38,16 +38,13 @@ def check_storable(tables: Sequence[Table], suffix: str, dtypes: Container[str],
             raise ParameterError("output", f"{suffix} for {table.shape}", rule, "write .npy")
 
 
-def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
-    """Writes the one table there is; the format has no place for a spec."""
+def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+    """Write the one table there is; the format has no place for a spec."""
     (table,) = tables
     check_storable(tables, ".npy", CODES)
-
-    def write(output: Output, on_block: OnBlock) -> None:
+    with opened() as output:
         output.write(header(CODES[table.dtype], table.shape))
         write_blocks([table], [output.write], on_block)
-
-    return write
 
 
 def header(code: str, shape: tuple[int, ...]) -> bytes:

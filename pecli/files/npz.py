@@ -19,7 +19,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LazyTensors, LoadedFile, outline
 from pecli.files.npy import CODES, MAX_HEADER, check_storable, header, read_array, read_header, read_place
-from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, file_order, provenance, write_blocks
+from pecli.files.output import KEY, OnBlock, Opener, Spec, Texts, file_order, provenance, write_blocks
 
 ALIGNMENT = 64
 PADDING = 0xD935  # the extra field that zipalign pads with
@@ -33,8 +33,10 @@ MAX_TEXT = 16 << 20
 MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` makes twenty times as much of them
 
 
-def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
-    """Writes all the tables, and the spec with their sha256 as a last member."""
+def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+    """Write all the tables, and the spec with their sha256 as a last member."""
+    import hashlib
+
     ordered = file_order(tables)
     check_storable(tables, ".npz", CODES)
     for table in ordered:
@@ -45,12 +47,9 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
             raise ParameterError("name", quoted(table.name), rule, "write .safetensors")
     if spec is not None:
         provenance(spec)  # a spec that is not JSON is refused before the output is opened
-
-    def write(output: Output, on_block: OnBlock) -> None:
-        import hashlib
-
-        digest = hashlib.sha256()
-        hashes = [] if spec is None else [digest.update]
+    digest = hashlib.sha256()
+    hashes = [] if spec is None else [digest.update]
+    with opened() as output:
         file: Any = output  # which cannot tell its place: for `zipfile` a pipe, written in one pass, checksums last
         with zipfile.ZipFile(file, "w") as archive:
             for table in ordered:
@@ -63,8 +62,6 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
                 data = header(f"<U{len(text)}", ()) + text.encode("utf-32-le")
                 with archive.open(_member(archive, KEY, len(data)), "w") as member:
                     member.write(data)
-
-    return write
 
 
 def _member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:

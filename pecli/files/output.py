@@ -83,8 +83,10 @@ class Output:
 
 
 @contextmanager
-def open_output(path: str) -> Iterator[Output]:
-    """Open `path` for writing; what it held before stays whole unless the block ends without an exception."""
+def open_output(path: str, size: int = 0) -> Iterator[Output]:
+    """Open `path` for writing; what it held before stays whole unless the block ends without an exception. About `size`
+    bytes are to come."""
+    check_free_space(path, size)
     number = _open_descriptor(path)
     if number is not None:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
@@ -226,8 +228,7 @@ def _sweep(folder: str, temporary: str) -> None:
 OnBlock = Callable[[Table, Array], None]  # told of every block that was written
 Spec = Mapping[str, object]  # what made the tables: scheme, parameters, version
 Texts = Mapping[str, str] | None  # metadata, for formats that have a place for it
-Write = Callable[[Output, OnBlock], None]
-"""What a format's `prepare` returns: everything is checked, the output may be opened."""
+Opener = Callable[[], AbstractContextManager[Output]]  # opens the output, after all that could refuse it
 
 
 def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview], object]], on_block: OnBlock) -> None:

@@ -11,7 +11,7 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LoadedFile, parsed_json
 from pecli.files.npy import check_storable
-from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, file_order, is_text, provenance, write_blocks
+from pecli.files.output import KEY, OnBlock, Opener, Spec, Texts, compact, file_order, is_text, provenance, write_blocks
 
 ALIGNMENT = 8
 MAX_HEADER = 16 << 20  # bytes, of which Python makes some twenty times as much
@@ -28,8 +28,8 @@ CODES = {
 DTYPES = {code: name for name, code in CODES.items()}
 
 
-def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None) -> Write:
-    """Writes all the tables; into the metadata the texts, and the spec with the tables' sha256."""
+def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+    """Write all the tables; into the metadata the texts, and the spec with the tables' sha256."""
     ordered = file_order(tables)
     check_storable(tables, ".safetensors", CODES)
     if any(table.name == METADATA for table in tables):
@@ -49,9 +49,8 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str]
         return len(text).to_bytes(8, "little") + text
 
     start = header()  # a spec that is not JSON is refused before the output is opened
-
-    def write(output: Output, on_block: OnBlock) -> None:
-        digest = hashlib.sha256()
+    digest = hashlib.sha256()
+    with opened() as output:
         if spec is None or output.seekable:
             output.write(start)
             write_blocks(ordered, [output.write, *([] if spec is None else [digest.update])], on_block)
@@ -62,11 +61,11 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str]
         output.write(header(digest.hexdigest()))
         write_blocks(ordered, [output.write], on_block)
 
-    return write
 
-
-def prepare_copy(contents: Contents, tensors: Mapping[str, Array], changed: Mapping[str, Table]) -> Write:
-    """Writes the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not.
+def write_copy(
+    opened: Opener, contents: Contents, tensors: Mapping[str, Array], changed: Mapping[str, Table], on_block: OnBlock
+) -> None:
+    """Write the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not.
 
     `tensors` are all that the file holds, in its own order.
     """
@@ -74,12 +73,9 @@ def prepare_copy(contents: Contents, tensors: Mapping[str, Array], changed: Mapp
     tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
     moved = end + sum(table.nbytes for table in tables) != len(contents.data)
     contents.refuse_if(moved, "changed while it was read: its header has another length now")
-
-    def write(output: Output, on_block: OnBlock) -> None:
+    with opened() as output:
         output.write(contents.data[:end])
         write_blocks(tables, [output.write], on_block)
-
-    return write
 
 
 def read(contents: Contents) -> LoadedFile:

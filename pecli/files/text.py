@@ -25,7 +25,7 @@ from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import CHUNK, JSON_FORM, Contents, LoadedFile, parsed_json
 from pecli.files.npy import ARRAY_NAME, CODES, check_storable
-from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, Write, compact, is_text
+from pecli.files.output import KEY, OnBlock, Opener, Output, Spec, Texts, compact, is_text
 
 ELEMENTS = 1 << 16  # how many elements are turned into text at once
 VECTOR_COLUMNS = 8  # elements of a vector on a line; a table has one row per line
@@ -49,12 +49,13 @@ _WORD = re.compile(rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\x
 RowTexts = Callable[[Array], list[bytes]]  #: Turns a block into text, row by row, with commas between the elements
 
 
-def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts, *, header: bool = True) -> Write:
-    """Writes the one table there is, names of its columns and then one row per line; a spec has no place."""
+def write_csv(
+    opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock, *, header: bool = True
+) -> None:
+    """Write the one table there is, names of its columns and then one row per line; a spec has no place."""
     (table,) = tables
     check_storable(tables, ".csv", REAL, empty=False)
-
-    def write(output: Output, on_block: OnBlock) -> None:
+    with opened() as output:
         if header:  # without it, pandas would take the first row for one
             name = identifier(table.name)
             names = [name] if len(table.shape) < 2 else [f"{name}_{column}" for column in range(table.width)]
@@ -63,11 +64,9 @@ def prepare_csv(tables: Sequence[Table], spec: Spec | None, texts: Texts, *, hea
             output.write(b"\n".join([*rows, b""]))
             on_block(table, block)
 
-    return write
 
-
-def prepare_json(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
-    """Writes all the tables, one row per line, and the spec that made them."""
+def write_json(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+    """Write all the tables, one row per line, and the spec that made them."""
     ordered = sorted(tables, key=lambda table: table.name)
     check_storable(tables, ".json", REAL, empty=False)
     beginning = "{" if spec is None else f'{{"{KEY}":{compact(dict(spec))},\n'
@@ -77,7 +76,7 @@ def prepare_json(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Wr
             return [compact(row).encode("ascii")[1:-1] for row in block.tolist()]
         return _spelled(decimal_rows(block), JSON_WORDS)
 
-    def write(output: Output, on_block: OnBlock) -> None:
+    with opened() as output:
         output.write((beginning + '"tensors":{').encode("ascii"))
         for place, table in enumerate(ordered):
             output.write(f'{"," if place else ""}\n{compact(table.name)}:{{"data":'.encode("ascii"))
@@ -85,11 +84,9 @@ def prepare_json(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Wr
             output.write(f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'.encode("ascii"))
         output.write(b"}}\n")
 
-    return write
 
-
-def prepare_header(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> Write:
-    """Writes all the tables as constant arrays of C99, named after scheme and tensor, and the spec in a comment."""
+def write_header(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+    """Write all the tables as constant arrays of C99, named after scheme and tensor, and the spec in a comment."""
     scheme = str((spec or {}).get("scheme", "table"))
     names = {table.name: identifier(f"{scheme}_{table.name}") for table in tables}
     if len({name.upper() for name in names.values()}) < len(names):
@@ -99,8 +96,7 @@ def prepare_header(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> 
     guard = f"PECLI_{identifier(scheme).upper()}_{crc32(text.encode()):08X}_H"  # one for each table
     escaped = text.replace("*", "\\u002a")  # as JSON allows, so that no star ends or nests the comment
     comment = "" if spec is None else f"/* pecli: {escaped} */\n"
-
-    def write(output: Output, on_block: OnBlock) -> None:
+    with opened() as output:
         beginning = f"{comment}#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n"
         output.write(beginning.encode("ascii"))
         for table in sorted(tables, key=lambda table: table.name):
@@ -111,8 +107,6 @@ def prepare_header(tables: Sequence[Table], spec: Spec | None, texts: Texts) -> 
             _write_nested(output, table, _c_literals, b"{}", on_block)
             output.write(b";\n")
         output.write(f"\n#endif /* {guard} */\n".encode("ascii"))
-
-    return write
 
 
 def identifier(text: str) -> str:

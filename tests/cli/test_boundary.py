@@ -14,8 +14,7 @@ import pytest
 import pecli
 from pecli.engine.table import table_of
 from pecli.errors import FileError
-from pecli.files import save_tables, write_file
-from pecli.files.safetensors import prepare
+from pecli.files import save_tables
 
 SMALL = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
 START = "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"
@@ -122,7 +121,7 @@ SPECS = {
 def test_a_carried_spec_that_cannot_be_is_no_defect(pecli_cli) -> None:
     table = table_of("cos", np.ones((4, 4), np.float32))
     for problem, text in SPECS.items():
-        write_file("t.safetensors", prepare([table], None, {"pecli": text}), table.nbytes)
+        save_tables("t.safetensors", [table], None, metadata={"pecli": text})
         for words in (["convert", "t.safetensors", "-o", "u.npz"], ["verify", "t.safetensors"]):
             outcome = pecli_cli(*words)
             assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1), words

@@ -19,7 +19,6 @@ from pecli.errors import ParameterError, bracketed, nearest, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.scalings.scaling import Scaling
-_ROWS = Whole("rows of a block")
 
 ROW_NAMES = (
     "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
@@ -28,7 +27,6 @@ ROW_NAMES = (
     "pos_encoding", "pos_enc",
 )  # fmt: skip
 """What checkpoints call a table of which rows are added to the input."""
-
 
 TABLE_PICTURES = ("heatmap", "curves", "similarity")  #: the kinds of pictures that show any table with rows and columns
 GRID_PICTURES = ("heatmap", "similarity", "patch")  #: those of rows on a grid, which are no line
@@ -130,8 +128,7 @@ class Scheme(Displayed, ABC):
         self._complete({})
 
     def _check_first(self, *names: str) -> None:
-        """Check what was given of some parameters on which others depend."""
-        for name in names:
+        for name in names:  # on which others depend
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, self.parameters()[name].check(name, value))
 
@@ -183,9 +180,8 @@ class Scheme(Displayed, ABC):
         if values.keys() <= cls.parameters().keys():
             return dict(values)
         named: dict[str, Any] = {}
-        known = cls.parameter_of_alias()
         for key, value in values.items():
-            name = known.get(key, key)
+            name = cls.parameter_of_alias().get(key, key)
             if name in named or (name != key and name in values):
                 raise ParameterError(key, f"given beside {name}", "they are one parameter", "leave one out")
             named[name] = value
@@ -400,5 +396,5 @@ class Scheme(Displayed, ABC):
         if name is not None and name not in by_name:
             raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")
         table = by_name[name] if name else self.tensors()[0]
-        blocks = table.blocks(None if rows is None else _ROWS.check("rows", rows))
+        blocks = table.blocks(None if rows is None else Whole("rows of a block").check("rows", rows))
         return blocks if len(table.shape) > 1 else (block.reshape(-1) for block in blocks)
