@@ -99,7 +99,6 @@ def _case(name: str, tests: str, scheme: Any) -> Case:
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Scalings, rotations, grids and mistakes, a row each."""
 
-
 Both = Callable[..., tuple[Array, ...]]
 MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
     "swapped": ({"edit": "swapped"}, lambda cos, sin: (sin, cos)),

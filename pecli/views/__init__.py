@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array
     from pecli.engine.table import Table
 
-
 MIN_SECONDS = 1.0  #: Before a bar appears
 
 

@@ -29,7 +29,6 @@ MAX_LINE = 96  #: Characters of a line about a tensor; a longer one is broken be
 MAX_LISTED = 4  #: Numbers and names of a list that are all shown
 MAX_ULP = 1_000_000  #: Units of the last place that are shown: more of them say nothing that the error itself does not
 
-
 VERDICTS = {
     "passed": ("passed", "bold green"),
     "failed": ("FAILED", "bold red"),
@@ -267,7 +266,6 @@ def _worst(outcome: Outcome) -> str:
 
 _ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML cannot hold, or would not give back: control characters, halves of pairs, undecodable bytes of names."""
-
 
 _JUNIT_KINDS = {"failed": "failure", "weak": "failure", "skipped": "skipped", "error": "error"}  #: By status
 

@@ -47,7 +47,6 @@ _STYLE = {
     "pdf.fonttype": 42,
 }
 
-
 LETTERS_PER_INCH = 13.0  #: Of text of 10 points, on average
 AXES_SHARE = 0.75  #: Of the room of a panel, what its axes take beside their numbers and names
 PAD = 0.08  #: Inches between panels beside each other, on either side
