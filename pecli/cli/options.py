@@ -244,9 +244,7 @@ def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspe
 
 
 def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> tuple[Scheme, str | None, str | None]:
-    """The scheme of that name that the words ask for, and the model and its type of layers that they name; `defaults`
-    count for what they leave out.
-    """
+    """The scheme that the words ask for, the model and its layers they name; `defaults` fill what they leave out."""
     kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
     command = command_of(name, lambda **given: values.update(given), options_of(kind), (), add_help_option=False)

@@ -1,6 +1,4 @@
-"""What checks found, for people: verifications, differences, identified tables; of many checks a table, and for CI
-systems JUnit's XML and the annotations of GitHub Actions.
-"""
+"""What checks found, for people; many checks as a table, and for CI as JUnit's XML and annotations of GitHub."""
 
 from __future__ import annotations
 

@@ -140,9 +140,7 @@ def _places(made: Figure, rows: Sequence[Sequence[Panel]], shares: Sequence[floa
 
 
 def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
-    """A blank figure of so many inches, and of letters of that scale. Its axes take the style that is set here, so one
-    figure is drawn at a time.
-    """
+    """A blank figure with letters of that scale. Its axes take the style that is set here: one is drawn at a time."""
     import logging
 
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # of a folder that it may not write to, say
