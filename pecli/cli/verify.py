@@ -164,8 +164,7 @@ def _checks(
     if golden is not None:
         from pecli.golden import answer_checks
 
-        tolerance = Tolerance(**allowed) if allowed else None
-        return answer_checks(golden, files, tolerance)
+        return answer_checks(golden, files, Tolerance(**allowed) if allowed else None)
     run = partial(_against(places), tolerance=Tolerance(**allowed), reasons=reasons)
     checks: list[Check] = []
     group = "the command line" if len(files) > 1 else ""

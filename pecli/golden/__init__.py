@@ -222,8 +222,7 @@ WRITERS = {"json": _write_json, "safetensors": _write_arrays, "h": _write_arrays
 
 def suite_checks(folder: str) -> list[Check]:
     """A check for every case of a suite: its files are those of the index, and its numbers those of its scheme."""
-    entries = _entries(folder).items()
-    return [Check(name, partial(_verify_case, folder, entry), group=folder) for name, entry in entries]
+    return [Check(name, partial(_verify_case, folder, each), group=folder) for name, each in _entries(folder).items()]
 
 
 def answer_checks(folder: str, answers: Iterable[str], tolerance: Tolerance | None) -> list[Check]:

@@ -113,8 +113,7 @@ def _filled(text: str, indent: str) -> list[str]:
     """Lines as wide as the terminal, broken at spaces alone, all but the first indented further."""
     import textwrap
 
-    further = f"{indent}  "
-    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": further}
+    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": f"{indent}  "}
     return textwrap.wrap(printable(text.strip()), max(20, console().width), initial_indent=indent, **how)
 
 

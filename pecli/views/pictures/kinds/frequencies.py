@@ -22,7 +22,7 @@ LIMITS = {
     "yarn": (("beta_fast", 32.0), ("beta_slow", 1.0)),
     "llama3": (("high_freq_factor", 4.0), ("low_freq_factor", 1.0)),
 }
-"""Scalings that keep some pairs and stretch others: turns above which they are kept, and below stretched."""
+"""Scalings that keep some pairs and stretch others: turns above and below which they do, with their defaults."""
 MAX_POINTS = 1200
 MAX_POSITIONS, MAX_TURNS = 2000, 8.0  #: Positions of a spiral, and turns of the pairs that are chosen for one
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn

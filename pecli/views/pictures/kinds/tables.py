@@ -42,8 +42,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             check_width(table, "heatmap")
             check_panels(len(panels) + 1)
             sampled |= is_sampled(table)
-            axes = subject.axes_of(table)
-            elements[axes.value] = None
+            elements[subject.axes_of(table).value] = None
             reduce = "sample" if (rows, columns) == ("query", "key") else "mean"  # so that a diagonal stays one
             values = reduced(table, request.rows, request.columns, reduce)
             panel = HeatmapPanel(
