@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from hashlib import sha256
 from typing import Any
 
 from pecli.engine import __version__
@@ -25,12 +24,11 @@ def dask(scheme: Scheme) -> dict[str, Any]:
         from dask.array.core import normalize_chunks
     except ImportError:
         raise ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask") from None
-    token = sha256(repr(scheme).encode()).hexdigest()[:32]
     arrays = {}
     for table in scheme.tensors():
         chunks = normalize_chunks(chunk_shape(table), table.shape)
-        kind = {"dtype": numpy_dtype(table.dtype), "name": f"pecli-{table.name}-{token}"}
-        arrays[table.name] = map_blocks(partial(_chunk, scheme, table.name), chunks=chunks, **kind)
+        make = partial(_chunk, scheme, table.name)
+        arrays[table.name] = map_blocks(make, chunks=chunks, dtype=numpy_dtype(table.dtype))
     return arrays
 
 

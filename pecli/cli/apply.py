@@ -116,7 +116,6 @@ def _command(name: str, apply: Apply, summary: str, own: Sequence[inspect.Parame
 
 
 def _run(scheme: str, apply: Apply, **values: Any) -> None:
-    """Read the tensors, apply the encoding, write the results, and say so."""
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
     options.check_output(path, json=values["json"])
@@ -190,7 +189,6 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 
 
 def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    """The tensors, rotated as the options or a model ask for."""
     fields = tensors.given(**{name: values[name] for name in ("layout", "trailing", "inverse", "shift", "seq_axis")})
     first, seq_axis, shift = inputs[0], fields.get("seq_axis", SEQ_AXIS), values["shift"]
     length, dim = first.check_sequence(seq_axis)
@@ -201,10 +199,10 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     given = options.parsed(_ROTARY, values)
     rows = _positions(values, given)
     said = "the default"
-    if options.names_model(values):
+    if (name := options.model_name(values)) is not None:
         model, (encoding,), given = options.model_encodings(values, given, one=True)
         said = f"as {model.file} has it"
-        heads = tensors.head_counts(values["config"] or values["model"], values["layer_type"])
+        heads = tensors.head_counts(name, values["layer_type"])
         rotation = tensors.model_rotation(inputs, model.file, encoding, rows, heads, fields, **given)
     else:
         if "dim" not in given and "axes" not in given:

@@ -66,4 +66,4 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
     found = {name: result.as_json() for name, result in audits.items()}
     described = found[""] if "" in found else {**scheme.spec(), "layers": found}
     show = partial(drift.show_audit, audits, details=values["details"])
-    answer(described, lambda _: show(), values["json"], values["quiet"], output=path)
+    answer(described, values["json"], values["quiet"], lambda _: show(), output=path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pecli.checks.diff import diff as compare
-from pecli.cli import Exit, answer, command, made_by, options
+from pecli.cli import answer, command, made_by, options
 from pecli.errors import ParameterError
-from pecli.views import check_results, screen
+from pecli.views import screen
 
 _A = "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is standard input."
 
@@ -39,24 +39,21 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     named = {name: allowed.pop(name) for name in ("config", "model", "layer_type")}
     tolerance = options.tolerance(allowed)
     reasons = json or not quiet or output is not None
-    if options.names_model(named):
+    if (model := options.model_name(named)) is not None:
         from pecli.checks.verify import verify
 
-        model = options.one_model(named["config"], named["model"])
         more = {"before": a, "shift": 0, "layer_type": named["layer_type"]}
         result: Any = verify(b, model, tolerance, reasons=reasons, **more)
-        show: Any = check_results.show_verification
     else:
         if a.split(":")[0] == b.split(":")[0] == "-":
             raise ParameterError("A and B", "- and -", "standard input can be read once only")
-        show = check_results.show_difference
         result = compare(a, b, tolerance, reasons=reasons)
     drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
     if drawn or output is not None:
         from pecli.views.pictures import mistakes
     if output is not None:
         mistakes.save(output, [result], made_by(["diff", a, b], {**named, **allowed}))
-    answer(result, show, json, quiet, output=output)
+    code = answer(result, json, quiet, output=output)
     if drawn:
         mistakes.show(result.tensors)
-    return Exit.DONE if result.passed else Exit.CHECK_FAILED
+    return code

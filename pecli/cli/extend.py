@@ -38,4 +38,4 @@ def extend(
     found = extended(model, to, method, layer_type=layer_type)
     if output is not None:
         figure_files.save(drift.extension_picture(found), output)
-    answer(found, drift.show_extension, json, quiet, output=output)
+    answer(found, json, quiet, output=output)

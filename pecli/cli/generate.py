@@ -48,9 +48,8 @@ def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
         _write(scheme, output, values)
     if values["plot"] and not quiet:
         from pecli.views.pictures import kinds, subjects, terminal_render
-        from pecli.views.pictures.panels import PlotRequest
 
-        terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), PlotRequest()))
+        terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), subjects.PlotRequest()))
     elif output is None and not quiet and not json:
         from pecli.views import preview
 
@@ -62,16 +61,13 @@ def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
 
 def _check(scheme: Scheme, file: str, values: Mapping[str, Any]) -> int:
     from pecli.checks.verify import verify
-    from pecli.views import check_results
 
     reasons = values["json"] or not values["quiet"]
     result = verify(file, scheme, options.tolerance(values), any_dtype=values["dtype"] is None, reasons=reasons)
-    answer(result, check_results.show_verification, values["json"], values["quiet"])
-    return Exit.DONE if result.passed else Exit.CHECK_FAILED
+    return answer(result, values["json"], values["quiet"])
 
 
 def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
-    """Write the tables, where there is a path, and say what they are."""
     from pecli.files import format_of, save_scheme, tables_written
     from pecli.views import BlockObserver, screen
 

@@ -40,4 +40,4 @@ def golden(models: list[str] | None, output: str | None, format: str, json: bool
     if others:
         said += f"; beside them {counted(len(others), 'file')} of no case: {listed(others, 3)}"
     about = {"output": output, "cases": [entry["name"] for entry in entries], "others": others}
-    answer(about, lambda _: screen.say(said), json, quiet)
+    answer(about, json, quiet, lambda _: screen.say(said))

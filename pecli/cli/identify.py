@@ -5,7 +5,7 @@ from __future__ import annotations
 from pecli.checks.identify import identify as find
 from pecli.cli import Exit, answer, command, options, print_error
 from pecli.errors import PecliError
-from pecli.views import check_results, screen
+from pecli.views import screen
 
 _FILES = "Files, or FILE:NAME for one tensor; - is a .npy on standard input."
 
@@ -30,6 +30,5 @@ def identify(files: list[str], json: bool, quiet: bool) -> int:
             if json:
                 screen.say_json({"file": file, "identified": False, "matches": [], "description": [str(problem)]})
             continue
-        code = max(code, Exit.DONE if result.identified else Exit.CHECK_FAILED)
-        answer(result, check_results.show_identification, json, quiet)
+        code = max(code, answer(result, json, quiet))
     return code

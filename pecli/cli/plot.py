@@ -15,7 +15,7 @@ from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
 from pecli.views.pictures.figure_files import check_suffix, save
 from pecli.views.pictures.kinds import KINDS
-from pecli.views.pictures.panels import PlotRequest, Subject
+from pecli.views.pictures.subjects import PlotRequest, Subject
 
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""

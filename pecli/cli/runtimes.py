@@ -41,5 +41,5 @@ def runtimes(
     found = compare(model, length, layer_type=layer_type, names=chosen, tolerance=tolerance)
     if output is not None:
         figure_files.save(drift.runtimes_picture(found), output)
-    answer(found, drift.show_runtimes, json, quiet, output=output)
-    return Exit.CHECK_FAILED if strict and not found.agree else Exit.DONE
+    code = answer(found, json, quiet, output=output)
+    return code if strict else Exit.DONE

@@ -134,7 +134,6 @@ def verify(
 
 
 def _is_same(path: str, file: str) -> bool:
-    """Whether two paths, or a path and FILE:NAME, are one file."""
     try:
         return os.path.samefile(path, split_name(file)[0])
     except (OSError, ValueError, PecliError):
@@ -186,7 +185,7 @@ def _checks(
 
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, a learned table, or the spec that it carries."""
-    spec: Any = places.get("config") or places.get("model")
+    spec: Any = None
     if "table" in places:
         for name in ("config", "model"):
             if name in places:
@@ -195,7 +194,7 @@ def _against(places: Mapping[str, str]) -> Any:
             rule = "it was added to what is given as --before"
             raise ParameterError("table", places["table"], rule, "give that, too")
         spec = options.numbers("table", places["table"])
-    elif options.names_model(places):
+    elif (spec := options.model_name(places)) is not None:
         model = find_model(spec)
         if "layer_type" in places:
             model.one(places["layer_type"])

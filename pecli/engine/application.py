@@ -115,17 +115,13 @@ def _rotation_of(factors: NDArray[Any], takes: str, gives: str) -> RotateBlock:
     def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
         if takes == gives:
             np.multiply(block.view(kind), factors, out=out.view(kind))
-            return
-        pairs = np.empty((*block.shape[:-1], half), kind)
-        if takes == "halves":
+        elif takes == "halves":
+            pairs = np.empty((*block.shape[:-1], half), kind)
             pairs.real[...], pairs.imag[...] = block[..., :half], block[..., half:]
+            np.multiply(pairs, factors, out=out.view(kind))
         else:
-            pairs.view(block.dtype)[...] = block
-        np.multiply(pairs, factors, out=pairs)
-        if gives == "halves":
+            pairs = block.view(kind) * factors
             out[..., :half], out[..., half:] = pairs.real, pairs.imag
-        else:
-            out[...] = pairs.view(block.dtype)
 
     return rotate_block
 

@@ -99,7 +99,6 @@ def _case(name: str, tests: str, scheme: Any) -> Case:
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Scalings, rotations, grids and mistakes, a row each."""
 
-
 Both = Callable[..., tuple[Array, ...]]
 MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
     "swapped": ({"edit": "swapped"}, lambda cos, sin: (sin, cos)),
@@ -266,7 +265,6 @@ def _entries(folder: str) -> dict[str, Entry]:
 
 
 def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
-    """The tensors of a case, as its JSON spells them."""
     path = next((file for file in entry["files"] if file.endswith(".json")), "")
     if not path:
         return load(os.path.join(folder, next(iter(entry["files"]))))
@@ -306,7 +304,6 @@ def _verified(tensors: Mapping[str, Array], scheme: Scheme, tolerance: Tolerance
 
 
 def _verify_mistake(entry: Entry, scheme: Scheme, tensors: Mapping[str, Array]) -> Verification:
-    """A known mistake that has to be rejected for its reason."""
     found = verify(tensors, scheme, atol=MISTAKE_TOLERANCE)
     edits = [edit.as_json() for why in found.explanations for edit in why.edits]
     named, wanted = (

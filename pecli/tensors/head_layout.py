@@ -6,9 +6,9 @@ Families that keep q, k and v in one tensor, or whose number of key heads no key
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,28 +107,12 @@ GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
 """Families whose q_proj holds the query of each head, followed by an output gate of the same size."""
 
 
-@dataclass(frozen=True)
-class QkvLayout:
-    """How a family fuses q, k and v, and how many key heads it has where a flag of its configuration is set."""
-
-    order: str | None  #: The order of rows in a fused projection; None for projections of their own
-    flag: str = ""  #: The key that must be true for this row to apply; without one it always does
-    flag_default: bool = False
-    kv_keys: tuple[str, ...] = KV_HEADS
-    kv_default: int | Literal["heads"] | None = None
-    """Key heads where no key says it; None where the class default is not known, and the tensors decide."""
-
-    def applies(self, keys: Keys) -> bool:
-        given = keys.flag(self.flag) if self.flag else None
-        return bool(given.value) if given is not None else self.flag_default or not self.flag
-
-
-QKV_LAYOUTS = {
-    name: tuple(QkvLayout(**{**layout, "kv_keys": tuple(layout.get("kv_keys", KV_HEADS))}) for layout in row["layouts"])
-    for row in stored("qkv_layouts.json")
-    for name in row["names"].split()
+QKV_LAYOUTS: dict[str, list[dict[str, Any]]] = {
+    name: row["layouts"] for row in stored("qkv_layouts.json") for name in row["names"].split()
 }
-"""By model_type; the first row whose flag is true applies."""
+"""By model_type how q, k and v are fused and how many key heads there are: the first row counts whose `flag`, a key of
+the configuration, is true, or without one. `order` is that of rows in a fused projection, null for projections of their
+own; key heads are what one of `kv_keys` says, or else `kv_default`, or as many as the tensors have."""
 
 
 @dataclass(frozen=True)
@@ -298,16 +282,19 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> dict[str
     keys = keys if is_gguf else replace(keys, defaults=class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
     encoding = _encoding(found, layer_type)
-    known = next((QKV_LAYOUTS[name] for name in variants(model_type) if name in QKV_LAYOUTS), ())
-    row = next((each for each in known if each.applies(keys)), None) if not is_gguf else None
+    known = next((QKV_LAYOUTS[name] for name in variants(model_type) if name in QKV_LAYOUTS and not is_gguf), [])
+    row: dict[str, Any] = next((each for each in known if _applies(each, keys)), {})
+    kv_keys, kv_default = tuple(row.get("kv_keys", KV_HEADS)), row.get("kv_default")
+    within = keys.part("attn_config") if kv_keys else None
+    kv_heads = _whole(keys, kv_keys) or (_whole(within, ("kv_n_heads",)) if within else None)
     size = head_size(keys).value if encoding is None and heads else None
     fields = {
         "heads": heads,
-        "kv_heads": _kv_heads(keys, row or QkvLayout(None), heads),
+        "kv_heads": kv_heads or (heads if kv_default == "heads" else kv_default),
         "head_dim": encoding.head_dim if encoding else size,
         "rotary_dim": encoding.rotary_dim if encoding else None,
         "trailing": encoding is not None and encoding.trailing,
-        "fused": row.order if row else None,
+        "fused": row.get("order"),
         "gated": plain_name(model_type).removesuffix("_text") in GATED,
         "rotates": encoding is not None or not any(not each.is_rotary and not each.part for each in found),
         "model": found.file,
@@ -328,10 +315,9 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
     return ropes[0] if ropes else None
 
 
-def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:
-    within = keys.part("attn_config") if row.kv_keys else None
-    found = _whole(keys, row.kv_keys) or (_whole(within, ("kv_n_heads",)) if within else None)
-    return found or (heads if row.kv_default == "heads" else row.kv_default)
+def _applies(row: Mapping[str, Any], keys: Keys) -> bool:
+    given = keys.flag(row["flag"]) if "flag" in row else None
+    return bool(given.value) if given is not None else row.get("flag_default", "flag" not in row)
 
 
 def _whole(keys: Keys, names: tuple[str, ...]) -> int | None:

@@ -1,13 +1,12 @@
-"""What checks found, for people: verifications, differences, identified tables; of many checks a table, and for CI
-systems JUnit's XML and the annotations of GitHub Actions.
-"""
+"""What checks found, for people; many checks as a table, and for CI as JUnit's XML and annotations of GitHub."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
+from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ MAX_LINE = 96  #: Characters of a line about a tensor; a longer one is broken be
 MAX_LISTED = 4  #: Numbers and names of a list that are all shown
 MAX_ULP = 1_000_000  #: Units of the last place that are shown: more of them say nothing that the error itself does not
 
-
 VERDICTS = {
     "passed": ("passed", "bold green"),
     "failed": ("FAILED", "bold red"),
@@ -46,21 +44,22 @@ def printed(result: Any) -> str:
     return output.getvalue().rstrip("\n")
 
 
+VIEWS = {
+    "Scheme": "preview.show",
+    "ModelEncodings": "encodings.show",
+    "Verification": "check_results.show_verification",
+    "Difference": "check_results.show_difference",
+    "Identification": "check_results.show_identification",
+    "Audit": "drift.show_audit",
+    "RuntimeComparison": "drift.show_runtimes",
+    "Extension": "drift.show_extension",
+}
+
+
 def show(value: Any) -> None:
     """What the command shows of a scheme, a model or a result."""
-    from pecli.views import drift, encodings, preview
-
-    views: dict[str, Callable[[Any], None]] = {
-        "Scheme": preview.show,
-        "ModelEncodings": lambda model: encodings.show(model, None),
-        "Verification": show_verification,
-        "Difference": show_difference,
-        "Identification": show_identification,
-        "Audit": lambda audit: drift.show_audit({"": audit}),
-        "RuntimeComparison": drift.show_runtimes,
-        "Extension": drift.show_extension,
-    }
-    next(views[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in views)(value)
+    module, view = next(VIEWS[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in VIEWS).split(".")
+    getattr(import_module(f"pecli.views.{module}"), view)(value)
 
 
 def show_verification(result: Verification, status: str = "") -> None:
@@ -266,6 +265,8 @@ def _worst(outcome: Outcome) -> str:
 _ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML cannot hold, or would not give back: control characters, halves of pairs, undecodable bytes of names."""
 
+_JUNIT_KINDS = {"failed": "failure", "weak": "failure", "skipped": "skipped", "error": "error"}  #: By status
+
 
 def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
     """One test suite per manifest, and one for files that stand for themselves."""
@@ -280,9 +281,8 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
             names = {"classname": name, "name": outcome.check.label, "file": outcome.check.file}
             case = ElementTree.SubElement(suite, "testcase", {key: _xml_text(value) for key, value in names.items()})
             case.set("time", f"{outcome.seconds:.3f}")
-            if not outcome.passed:
-                lines, failed = failures(outcome.result), isinstance(outcome.result, Verification)
-                kind = "skipped" if outcome.skipped else "failure" if failed else "error"
+            if kind := _JUNIT_KINDS.get(outcome.status):
+                lines = failures(outcome.result)
                 element = ElementTree.SubElement(case, kind, {"message": _xml_text(lines[0]), "type": kind})
                 element.text = _xml_text("\n".join(lines))
     ElementTree.indent(suites)
@@ -291,16 +291,13 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    skipped = sum(outcome.skipped for outcome in outcomes)
-    errors = sum(not isinstance(outcome.result, Verification) for outcome in outcomes) - skipped
-    failed = sum(not outcome.passed for outcome in outcomes) - errors - skipped
-    seconds = sum(outcome.seconds for outcome in outcomes)
-    counts = {"tests": len(outcomes), "failures": failed, "errors": errors, "skipped": skipped}
-    return {**{key: str(count) for key, count in counts.items()}, "time": f"{seconds:.3f}"}
+    kinds = [_JUNIT_KINDS.get(outcome.status) for outcome in outcomes]
+    names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counts = {name: str(kinds.count(kind)) for name, kind in names.items()}
+    return {"tests": str(len(kinds)), **counts, "time": f"{sum(outcome.seconds for outcome in outcomes):.3f}"}
 
 
 def _xml_text(text: str) -> str:
-    """A text with what XML cannot hold escaped, as Python would write it."""
     return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 

@@ -1,6 +1,4 @@
-"""What is computed, for people: drift from the definition by recipe and by runtime, and a longer context's settings; in
-words and as pictures.
-"""
+"""What is computed, in words and pictures: drift by recipe and by runtime, and the settings of a longer context."""
 
 from __future__ import annotations
 
@@ -12,6 +10,9 @@ from pecli.engine.arrays import Floats
 from pecli.errors import counted, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views import screen
+from pecli.views.pictures import figure, kinds
+from pecli.views.pictures.panels import Chart, Curve, Picture, typeset
+from pecli.views.pictures.subjects import PlotRequest, labelled, of_model, of_scheme, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pecli.checks.audit import Audit, Drift
     from pecli.checks.extend import Extension
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
-    from pecli.views.pictures.panels import Chart
 
 _COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns": "column"}
 """What the errors of columns go by, in words."""
@@ -28,8 +28,9 @@ MIN_TOLERANCE = 1e-150
 """The smallest tolerance that is drawn, and one over the largest: a logarithmic axis has no others."""
 
 
-def show_audit(audits: Mapping[str, Audit], *, details: bool = False) -> None:
+def show_audit(audited: Audit | Mapping[str, Audit], *, details: bool = False) -> None:
     """The verdicts of an audit, and its tables with details; of each kind of layer, where a model has several."""
+    audits = audited if isinstance(audited, Mapping) else {"": audited}
     for place, (name, audit) in enumerate(audits.items()):
         if place:
             screen.say()
@@ -92,13 +93,12 @@ def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]
     screen.say_table(["", *heads], rows, indent="  ", right=True)
 
 
-def audit_picture(audits: Mapping[str, Audit]) -> Figure:
+def audit_picture(audited: Audit | Mapping[str, Audit]) -> Figure:
     """The largest error over positions: a line per recipe, a panel per kind of layer.
 
     Where no recipe has an error, a sentence says so, and there are no axes.
     """
-    from pecli.views.pictures.subjects import labelled, of_scheme, title_of
-
+    audits = audited if isinstance(audited, Mapping) else {"": audited}
     first = next(iter(audits.values()))
     axis = "distance" if first.numbers.kind == "slopes" else "position"
     shows = f"largest error by {axis}"
@@ -125,8 +125,6 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
-    from pecli.views.pictures.panels import Chart, Curve, typeset
-
     levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
     alike: dict[tuple[bytes, ...], list[str]] = {}  # by their points
     for name, points in curves.items():
@@ -136,9 +134,6 @@ def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: f
 
 
 def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
-    from pecli.views.pictures import figure
-    from pecli.views.pictures.panels import Picture
-
     height = {0: 2.0, 1: 5.0}.get(len(charts), 1.0 + 3.8 * len(charts))
     return figure.render(Picture(title, charts, subtitle=subtitle), size=(8.0, height))
 
@@ -159,7 +154,6 @@ def show_runtimes(found: RuntimeComparison) -> None:
 
 
 def _say_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
-    """What each runtime does, and why."""
     width = max(len(f"{each.runtime} ({each.version})") for each in results)
     for result in results:
         screen.say_styled((f"{indent}{f'{result.runtime} ({result.version})':<{width}}  ", ""), _verdict(result))
@@ -169,7 +163,6 @@ def _say_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
 
 
 def _verdict(result: RuntimeResult) -> tuple[str, str]:
-    """What a runtime does, and the style of saying it."""
     if result.lacks:
         return "lacks it" if result.lacks.startswith("it has no") else "not computed", "red"
     departure = f"deviates by up to {number(result.departure, 2)}"
@@ -212,10 +205,6 @@ def show_extension(found: Extension) -> None:
 
 def extension_picture(found: Extension) -> Figure:
     """The wavelengths before and after."""
-    from pecli.views.pictures import figure, kinds
-    from pecli.views.pictures.panels import PlotRequest
-    from pecli.views.pictures.subjects import labelled, of_model
-
     lengths = {found.longest: found.before, found.to: found.after}
     models = [ModelEncodings(found.model, None, (each,), context=length) for length, each in lengths.items()]
     subjects = [subject for model in models for subject in of_model(model, found.model)]

@@ -20,7 +20,7 @@ from pecli.views import screen
 SHOWN = (2, 1)  #: How many of the first and of the last numbers of a long list are shown
 
 
-def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> None:
+def show(model: ModelEncodings, seq_len: int | None = None, *, first: bool = True) -> None:
     """A line for the model, a table for each encoding, a line for each warning."""
     if not first:
         screen.say()

@@ -84,7 +84,6 @@ def show(found: dict[str, Any]) -> None:
 
 
 def _show_profile(tensor: dict[str, Any]) -> None:
-    """The distribution of a tensor's data, one line per subject."""
     screen.say_heading(tensor["name"], "bold")
     if tensor["quantiles"]:
         parts = (f"{float(share):.0%} {_cell(value)}" for share, value in tensor["quantiles"].items())
@@ -99,7 +98,6 @@ def _show_profile(tensor: dict[str, Any]) -> None:
 
 
 def _show_numbers(name: str, shown: dict[str, Any]) -> None:
-    """The elements that were asked for."""
     screen.say_heading(name, "bold")
     margin = max((len(str(row)) for row in shown["rows"]), default=0)
     rows = zip(shown["rows"], shown["values"], strict=True)

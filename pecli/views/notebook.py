@@ -24,7 +24,7 @@ from pecli.views import check_results, drift
 from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.panels import PlotRequest, Subject
+from pecli.views.pictures.subjects import PlotRequest, Subject
 from pecli.views.report import drawn_picture, html_of
 
 if TYPE_CHECKING:
@@ -88,13 +88,11 @@ def html(value: Any) -> str:
 
 
 def png(value: Any) -> bytes | None:
-    """A picture of a scheme, a model, of what was identified, of a failure, or of errors by position; None where there
-    is none.
-    """
+    """A picture of a scheme, a model, an identified table, a failure, or of errors by position; else None."""
     if isinstance(value, (Verification, Difference)):
         return None if value.passed else encoded(figure.render(comparison_picture([value])))
     if isinstance(value, Audit):
-        return encoded(drift.audit_picture({"": value}))
+        return encoded(drift.audit_picture(value))
     if isinstance(value, RuntimeComparison):
         return encoded(drift.runtimes_picture(value))
     if isinstance(value, ModelEncodings):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
 _LEADING = re.compile(r"^(\s*)::")  #: What GitHub Actions take for one at the beginning of a line, spaces aside

@@ -26,7 +26,7 @@ def test_presets_and_orders() -> None:
     assert Heads(**attention_of("pythia-160m")) == Heads(12, 12, 64, 16, False, "groups", model="pythia-160m")
     assert Heads(**attention_of("gpt-j-6b")) == Heads(16, 16, 256, 64, model="gpt-j-6b")
     assert attention_of("deepseek-v3")["trailing"]
-    assert {row.order for rows in QKV_LAYOUTS.values() for row in rows} - {None} == set(ORDERS)
+    assert {row["order"] for rows in QKV_LAYOUTS.values() for row in rows} - {None} == set(ORDERS)
 
 
 def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:

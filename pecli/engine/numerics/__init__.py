@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from decimal import Context
 from fractions import Fraction
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Flags, Floats, round_to
 from pecli.errors import ParameterError
-
-Made = TypeVar("Made")
 
 GUARD = 32  #: bits that a computation has beyond those of its result
 
@@ -272,15 +270,6 @@ def in_radians(frequencies: Frequencies) -> Frequencies:
 
 
 extra_bits = ContextVar("extra_bits", default=0)  #: that frequencies and amplitudes have beyond the usual ones
-
-
-def more_precise(make: Callable[[], Made], extra: int) -> Made:
-    """What `make`, which may keep nothing that it made, returns with so many `extra_bits`."""
-    before = extra_bits.set(extra)
-    try:
-        return make()
-    finally:
-        extra_bits.reset(before)
 
 
 def bits_for(smallest: float) -> int:

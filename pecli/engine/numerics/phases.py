@@ -205,7 +205,11 @@ def round_waves(
             extra = 2 * extra + waves.bits
             if extra > _MAX_EXTRA_BITS:
                 raise ArithmeticError(f"{extra} more bits do not say how position {place[0]} of wave {place[1]} rounds")
-            finer = numerics.more_precise(make, extra)
+            before = numerics.extra_bits.set(extra)
+            try:
+                finer = make()  # which may keep nothing that it made
+            finally:
+                numerics.extra_bits.reset(before)
         out[k] = number
     return out
 

@@ -23,9 +23,7 @@ GOLDEN = (5**0.5 - 1) / 2
 
 
 def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
-    """At most `rows` means of the table's rows, of at most `columns` of its columns, evenly spaced ones; as many of its
-    rows as of its columns where it is to be a "sample". What is not finite shows.
-    """
+    """At most `rows` means of rows, of at most `columns` columns; of a "sample", every n-th of both; inf stays."""
     step = stride(table.width, columns)
     if reduce == "sample":
         step = max(step, stride(table.rows, rows))
@@ -87,7 +85,8 @@ def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> 
     """
     if reduce == "max":
         return _max_rows(_max_rows(values, rows).T, columns).T
-    return reduced(table_of("", values), rows, columns, "sample" if reduce == "worst" else reduce)
+    how = "sample" if reduce == "worst" else reduce
+    return reduced(table_of("", values), rows, columns, how) if values.size else values
 
 
 def _max_rows(values: Floats, count: int) -> Floats:

@@ -47,7 +47,6 @@ _STYLE = {
     "pdf.fonttype": 42,
 }
 
-
 LETTERS_PER_INCH = 13.0  #: Of text of 10 points, on average
 AXES_SHARE = 0.75  #: Of the room of a panel, what its axes take beside their numbers and names
 PAD = 0.08  #: Inches between panels beside each other, on either side
@@ -141,9 +140,7 @@ def _places(made: Figure, rows: Sequence[Sequence[Panel]], shares: Sequence[floa
 
 
 def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
-    """A blank figure of so many inches, and of letters of that scale. Its axes take the style that is set here, so one
-    figure is drawn at a time.
-    """
+    """A blank figure with letters of that scale. Its axes take the style that is set here: one is drawn at a time."""
     import logging
 
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # of a folder that it may not write to, say
@@ -250,7 +247,6 @@ def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]]) ->
 
 
 def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float], dark: bool) -> None:
-    """Draw all of a chart into axes of about so many inches, at a scale of one."""
     handles = []
     grey = "0.65" if dark else "0.4"
     for k, curve in enumerate(chart.curves):

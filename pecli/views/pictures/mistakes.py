@@ -142,7 +142,6 @@ def comparison_picture(checked: Sequence[Any]) -> Picture:
 
 
 def _summary(result: Any, sides: tuple[str, str]) -> str:
-    """The verdict, the first reason, and the worst element of all."""
     verdict = "passed" if result.passed else "FAILED"
     if isinstance(result, Verification):
         names = f"{result.file}: {verdict}" if result.file else verdict

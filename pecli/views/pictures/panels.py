@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, Axes, Scheme
-from pecli.engine.table import Table
-from pecli.errors import ParameterError, number
+from pecli.errors import number
 
-MAX_PANELS = 12
 MAX_VALUE = 1e150  #: Largest end of an axis: the difference of two has to be a number, too
 _NUMBER = re.compile(r"(?<![\w.-])-?(?:inf|\d[\d.]*(?:e-?\d+)?)(?![\w-])")
 REDUCED = {
@@ -25,60 +22,7 @@ REDUCED = {
     "max": ("maximum of {} rows", "maximum of {} columns"),
     "worst": ("worst of {} rows", "worst of {} columns"),
 }
-"""What becomes of rows and of columns where there is no room for all: means, every n-th, the largest magnitude, or the
-element of which another matrix has the largest error.
-"""
-
-
-class Subject(NamedTuple):
-    """What is drawn: a scheme, or the tables of a file."""
-
-    label: str
-    tables: tuple[Table, ...]
-    scheme: Scheme | None = None
-    context: int | None = None  #: The longest context that the model says it takes, where it is a model's scheme
-    window: int | None = None  #: The sliding window of the layers that use the scheme
-    grid: tuple[int, ...] | None = None  #: Of a file: on which grid its rows lie, after so many others
-    keep: int = 0
-
-    @property
-    def kind(self) -> str:
-        return self.scheme.name if self.scheme is not None else "file"
-
-    @property
-    def applied_as(self) -> str:
-        """How the scheme is applied; of a file, nothing is known."""
-        return self.scheme.applied_as if self.scheme is not None else ""
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        if self.scheme is not None:
-            return self.scheme.picture_kinds
-        return GRID_PICTURES if self.grid else TABLE_PICTURES
-
-    @property
-    def first(self) -> int:
-        """The position of the first row."""
-        return self.scheme.first_position if self.scheme is not None else 0
-
-    @property
-    def matrices(self) -> list[Table]:
-        """The tables that have rows and columns, and elements."""
-        return [table for table in self.tables if len(table.shape) == 2 and table.size]
-
-    def axes_of(self, table: Table) -> Axes:
-        """What the axes of one of its tables mean."""
-        if self.scheme is not None and any(own.name == table.name for own in self.scheme.tensors()):
-            return self.scheme.axes_of(table.name)
-        return Axes(("",) * (len(table.shape) - 2) + ("position", "channel"))
-
-
-class PlotRequest(NamedTuple):
-    """How much can be shown, by default in a terminal, and what of it was asked for."""
-
-    rows: int = 100
-    columns: int = 200
-    channels: tuple[int, ...] | None = None
+"""What rows and columns become without room for all: means, every n-th, the largest, or the worst of another matrix."""
 
 
 class Curve(NamedTuple):
@@ -215,43 +159,6 @@ class Picture:
             else:
                 rows.append([panel])
         return rows
-
-
-def names_of(subjects: Sequence[Subject]) -> list[str]:
-    """What each is called where it is drawn; one alone is named by the title."""
-    return [subject.label for subject in subjects] if len(subjects) > 1 else ["" for _ in subjects]
-
-
-def positions(counts: Iterable[int]) -> str:
-    """Over how many positions a picture is, for its title.
-
-    >>> positions([512, 512]), positions([512, 64])
-    ('512 positions', 'positions')
-    """
-    every = {*counts}
-    return f"{every.pop():,} positions" if len(every) == 1 else "positions"
-
-
-def check_panels(count: int) -> None:
-    """Refuse a picture of so many panels that none of them could be seen."""
-    if count > MAX_PANELS:
-        rule = f"it would take more than {MAX_PANELS} panels"
-        raise ParameterError("the picture", "too large", rule, "draw fewer, or name one tensor as FILE:NAME")
-
-
-def chosen(request: PlotRequest, count: int, most: int, name: str = "channels") -> list[int]:
-    """The channels (or `name`) that were asked for; else at most so many of all, evenly, the first and last among them.
-
-    >>> chosen(PlotRequest(), 12, 4), chosen(PlotRequest(), 3, 8), chosen(PlotRequest(channels=(1,)), 2, 8)
-    ([0, 4, 7, 11], [0, 1, 2], [1])
-    """
-    if request.channels is None:
-        few = min(count, most)
-        return [round(k * (count - 1) / max(1, few - 1)) for k in range(few)]
-    for channel in request.channels:
-        if not channel < count:
-            raise ParameterError("channels", channel, f"there are {count} {name}, numbered from 0")
-    return list(request.channels)
 
 
 def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:

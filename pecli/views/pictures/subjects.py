@@ -1,29 +1,79 @@
-"""What is to be drawn: schemes and files, each under a name that tells it from the others."""
+"""What is to be drawn: schemes and files, each under a name that tells it from the others, and how much of it."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import table_of
+from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, Axes, Scheme
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, counted, number, spelled
 from pecli.models.encoding import ModelEncodings
-from pecli.views.pictures.panels import Subject
 
 if TYPE_CHECKING:
     from pecli.files.contents import LoadedFile
 
-
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
 MAX_LETTERS = 40  #: Letters for parameters in a title
+MAX_PANELS = 12
 GRID = (16, 16)  #: Points of an image, of which no model says how many it has
+
+
+class Subject(NamedTuple):
+    """What is drawn: a scheme, or the tables of a file."""
+
+    label: str
+    tables: tuple[Table, ...]
+    scheme: Scheme | None = None
+    context: int | None = None  #: The longest context that the model says it takes, where it is a model's scheme
+    window: int | None = None  #: The sliding window of the layers that use the scheme
+    grid: tuple[int, ...] | None = None  #: Of a file: on which grid its rows lie, after so many others
+    keep: int = 0
+
+    @property
+    def kind(self) -> str:
+        return self.scheme.name if self.scheme is not None else "file"
+
+    @property
+    def applied_as(self) -> str:
+        """How the scheme is applied; of a file, nothing is known."""
+        return self.scheme.applied_as if self.scheme is not None else ""
+
+    @property
+    def picture_kinds(self) -> tuple[str, ...]:
+        if self.scheme is not None:
+            return self.scheme.picture_kinds
+        return GRID_PICTURES if self.grid else TABLE_PICTURES
+
+    @property
+    def first(self) -> int:
+        """The position of the first row."""
+        return self.scheme.first_position if self.scheme is not None else 0
+
+    @property
+    def matrices(self) -> list[Table]:
+        """The tables that have rows and columns, and elements."""
+        return [table for table in self.tables if len(table.shape) == 2 and table.size]
+
+    def axes_of(self, table: Table) -> Axes:
+        """What the axes of one of its tables mean."""
+        if self.scheme is not None and any(own.name == table.name for own in self.scheme.tensors()):
+            return self.scheme.axes_of(table.name)
+        return Axes(("",) * (len(table.shape) - 2) + ("position", "channel"))
+
+
+class PlotRequest(NamedTuple):
+    """How much can be shown, by default in a terminal, and what of it was asked for."""
+
+    rows: int = 100
+    columns: int = 200
+    channels: tuple[int, ...] | None = None
 
 
 def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None) -> list[Subject]:
@@ -115,9 +165,12 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
         return [subject._replace(label=name) for subject, name in zip(subjects, names, strict=True)]
     found = [subject if subject.label else subject._replace(label=subject.kind) for subject in subjects]
     for group in _alike(found):
-        same = [found[k] for k in group]
-        for k in group:
-            found[k] = found[k]._replace(label=_distinct(found[k].label, found[k], same))
+        every = [_parameters(found[k].scheme) for k in group]
+        for k, own in zip(group, every, strict=True):
+            parameters = [
+                (name, value) for name, value in own.items() if any(each.get(name) != value for each in every)
+            ]
+            found[k] = found[k]._replace(label=", ".join([found[k].label, *(_said(*each) for each in parameters)]))
     for group in _alike(found):  # which are the same thing twice
         for place, k in enumerate(group, 1):
             found[k] = found[k]._replace(label=f"{found[k].label} ({place} of {len(group)})")
@@ -130,14 +183,6 @@ def _alike(subjects: Sequence[Subject]) -> list[list[int]]:
     for k, subject in enumerate(subjects):
         by_label.setdefault(subject.label, []).append(k)
     return [group for group in by_label.values() if len(group) > 1]
-
-
-def _distinct(name: str, subject: Subject, others: Sequence[Subject]) -> str:
-    """The name, and the parameters of a subject that are not the same in all the others."""
-    every = [_parameters(other.scheme) for other in others]
-    own = _parameters(subject.scheme)
-    differing = [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
-    return ", ".join([name, *differing])
 
 
 def title_of(subjects: Sequence[Subject], shows: str) -> str:
@@ -170,3 +215,40 @@ def _said(name: str, value: Any) -> str:
     if name == "heads":
         return counted(value, "head")
     return f"{name} {number(value) if isinstance(value, float) else spelled(value)}"
+
+
+def names_of(subjects: Sequence[Subject]) -> list[str]:
+    """What each is called where it is drawn; one alone is named by the title."""
+    return [subject.label for subject in subjects] if len(subjects) > 1 else ["" for _ in subjects]
+
+
+def positions(counts: Iterable[int]) -> str:
+    """Over how many positions a picture is, for its title.
+
+    >>> positions([512, 512]), positions([512, 64])
+    ('512 positions', 'positions')
+    """
+    every = {*counts}
+    return f"{every.pop():,} positions" if len(every) == 1 else "positions"
+
+
+def check_panels(count: int) -> None:
+    """Refuse a picture of so many panels that none of them could be seen."""
+    if count > MAX_PANELS:
+        rule = f"it would take more than {MAX_PANELS} panels"
+        raise ParameterError("the picture", "too large", rule, "draw fewer, or name one tensor as FILE:NAME")
+
+
+def chosen(request: PlotRequest, count: int, most: int, name: str = "channels") -> list[int]:
+    """The channels (or `name`) that were asked for; else at most so many of all, evenly, the first and last among them.
+
+    >>> chosen(PlotRequest(), 12, 4), chosen(PlotRequest(), 3, 8), chosen(PlotRequest(channels=(1,)), 2, 8)
+    ([0, 4, 7, 11], [0, 1, 2], [1])
+    """
+    if request.channels is None:
+        few = min(count, most)
+        return [round(k * (count - 1) / max(1, few - 1)) for k in range(few)]
+    for channel in request.channels:
+        if not channel < count:
+            raise ParameterError("channels", channel, f"there are {count} {name}, numbered from 0")
+    return list(request.channels)

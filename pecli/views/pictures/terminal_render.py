@@ -85,7 +85,6 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
 
 
 def _fitted(text: str, terminal: Terminal, lines: int = 1) -> list[str]:
-    """At most so many lines of a text."""
     shown = typeset(text) if terminal.unicode else text.translate(_ASCII)
     return fitted(printable(shown), terminal.columns, lines, terminal.dots)
 
@@ -126,7 +125,6 @@ def _pixels(panel: HeatmapPanel, terminal: Terminal, height: int) -> tuple[Float
 
 
 def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
-    """A heatmap and its axes, no more than so many lines."""
     if not panel.values.size:
         return ["(empty)"]
     row_count, column_count = panel.shape
@@ -169,7 +167,6 @@ def _levels(pixels: Floats, panel: HeatmapPanel) -> NDArray[np.int16]:
 
 
 def _cells(levels: NDArray[np.int16], terminal: Terminal, panel: HeatmapPanel) -> list[str]:
-    """The levels as lines of characters."""
     if not terminal.colours:
         shades = _SHADES[terminal.unicode][panel.log :]
         picked = [*(shades[level * len(shades) // 256] for level in range(256)), " ", "x"]
@@ -227,7 +224,6 @@ def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> s
 
 
 def _chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
-    """A chart, its axes and its legend, no more than so many lines."""
     curves, levels = chart.curves, chart.levels
     across = _Axis([curve.x[np.isfinite(curve.y)] for curve in curves], chart.log_x)
     up = _Axis([*(curve.y for curve in curves), np.array([value for _, value in levels])], chart.log_y)
@@ -292,9 +288,7 @@ def _chart_body(
 
 
 def _letters(chart: Chart, terminal: Terminal) -> str:
-    """A letter for each curve and level, and for where there is none. Empty where dots tell the curves apart: in
-    colour, or where there is but one, beside dashes for comparison.
-    """
+    """A letter per curve and level, and a blank; none where dots tell curves apart: in colour, or one beside dashes."""
     several = sum(not curve.reference for curve in chart.curves) > 1
     if chart.joined and terminal.unicode and (terminal.colours or not several):
         return ""
@@ -354,7 +348,6 @@ def _inks(chart: Chart, terminal: Terminal) -> list[str]:
 
 
 def _legend(chart: Chart, terminal: Terminal, inks: Sequence[str], letters: str) -> list[str]:
-    """What each curve and level is, in as many lines as it takes."""
     curves = [(curve.label, "⠒ ⠒" if curve.reference else "⠒⠒") for curve in chart.curves]
     drawn: list[str] = []
     free = 0

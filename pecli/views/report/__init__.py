@@ -33,8 +33,7 @@ from pecli.views.pictures import kinds
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.panels import PlotRequest, Subject
-from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
+from pecli.views.pictures.subjects import PlotRequest, Subject, labelled, of_file, of_model, of_scheme
 from pecli.views.screen import Recorder, Rows, escaped, shape, size
 
 if TYPE_CHECKING:
@@ -102,15 +101,12 @@ def report(
 
 
 def _options(tolerance: Tolerance, runtime: str = "none") -> list[str]:
-    """A tolerance and a runtime as options of a command."""
     values = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
     found = [word for name, value in values.items() if value for word in (name, f"{value:g}")]
     return found if runtime == "none" else [*found, "--runtime", runtime]
 
 
 class _Draft:
-    """A page while it is made."""
-
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.answers: list[bool | PecliError] = []
@@ -222,7 +218,6 @@ def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> tuple[str, F
 
 
 def _add_model(draft: _Draft, model: NamedModel) -> None:
-    """What a model uses, scaling explained, a heatmap, drift by recipe and by runtime, and commands."""
     from pecli.checks.audit import audit
     from pecli.checks.runtimes import runtimes
 
@@ -261,7 +256,6 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
 
 
 def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str) -> None:
-    """What a file holds, a heatmap of it, and whether it holds what it should."""
     from pecli.checks.identify import identify
 
     file = open_tensors(name)

@@ -4,8 +4,8 @@ import re
 
 import pecli
 from pecli.views.pictures import kinds
-from pecli.views.pictures.panels import Picture, PlotRequest
-from pecli.views.pictures.subjects import labelled, of_scheme, title_of
+from pecli.views.pictures.panels import Picture
+from pecli.views.pictures.subjects import PlotRequest, labelled, of_scheme, title_of
 from pecli.views.screen import Terminal
 
 SCHEMES = {

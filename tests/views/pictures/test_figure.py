@@ -18,7 +18,8 @@ import pecli
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import _colours, render
 from pecli.views.pictures.figure_files import save, svg
-from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Picture, PlotRequest
+from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Picture
+from pecli.views.pictures.subjects import PlotRequest
 from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
 

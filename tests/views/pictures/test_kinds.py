@@ -13,8 +13,8 @@ from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.views.pictures import downsample, kinds
 from pecli.views.pictures.kinds import frequencies, tables
-from pecli.views.pictures.panels import Chart, HeatmapPanel, PlotRequest, Subject
-from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
+from pecli.views.pictures.panels import Chart, HeatmapPanel
+from pecli.views.pictures.subjects import PlotRequest, Subject, labelled, of_file, of_model, of_scheme
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
 

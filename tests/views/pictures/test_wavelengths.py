@@ -9,8 +9,8 @@ import pecli
 from pecli.models.presets import presets
 from pecli.views.pictures import kinds
 from pecli.views.pictures.kinds.frequencies import bands
-from pecli.views.pictures.panels import Picture, PlotRequest
-from pecli.views.pictures.subjects import labelled, of_model, of_scheme
+from pecli.views.pictures.panels import Picture
+from pecli.views.pictures.subjects import PlotRequest, labelled, of_model, of_scheme
 from tests.views.pictures.drawing import made
 
 

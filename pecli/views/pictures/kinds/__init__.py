@@ -12,8 +12,8 @@ import numpy as np
 from pecli.engine.arrays import widened
 from pecli.errors import ParameterError, nearest, spelled
 from pecli.views.pictures.kinds import frequencies, tables
-from pecli.views.pictures.panels import Picture, PlotRequest, Subject
-from pecli.views.pictures.subjects import title_of
+from pecli.views.pictures.panels import Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject, title_of
 
 MAX_TABLES = 4  #: That are identified for the sake of their axes alone: cosines, sines, what a grid's also have
 MAX_ELEMENTS, MAX_SECONDS = 1 << 19, 1.0  #: Of these tables, and for them

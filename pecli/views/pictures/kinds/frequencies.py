@@ -1,6 +1,4 @@
-"""What follows from frequencies and slopes: wavelengths beside the contexts that they have to span, which explains
-scaling; scores and weights by distance, pairs as they rotate.
-"""
+"""Pictures of frequencies and slopes: wavelengths and contexts, scores and weights by distance, rotating pairs."""
 
 from __future__ import annotations
 
@@ -15,17 +13,8 @@ import numpy as np
 from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError, number
-from pecli.views.pictures.panels import (
-    Band,
-    Chart,
-    Curve,
-    Picture,
-    PlotRequest,
-    Subject,
-    check_panels,
-    chosen,
-    names_of,
-)
+from pecli.views.pictures.panels import Band, Chart, Curve, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of
 
 CONTEXT, WINDOW = "context", "sliding window"
 REL_TOL = 1e-9
@@ -33,9 +22,7 @@ LIMITS = {
     "yarn": (("beta_fast", 32.0), ("beta_slow", 1.0)),
     "llama3": (("high_freq_factor", 4.0), ("low_freq_factor", 1.0)),
 }
-"""Scalings that keep some pairs and stretch others: turns within the training length from which on a pair is kept, and
-below which it is stretched; with what counts where they are not given.
-"""
+"""Scalings that keep some pairs and stretch others: turns above which they are kept, and below stretched."""
 MAX_POINTS = 1200
 MAX_POSITIONS, MAX_TURNS = 2000, 8.0  #: Positions of a spiral, and turns of the pairs that are chosen for one
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn
@@ -134,7 +121,6 @@ def scaled_rope(subject: Subject) -> Rope | None:
 
 
 def _scaling(subject: Subject, several: bool) -> str:
-    """What a scaling is called, its factor, and the attention factor."""
     rope = scaled_rope(subject)
     if rope is None:
         return ""
@@ -182,7 +168,6 @@ def _contexts_in_words(subject: Subject) -> str:
 
 
 def _marks(subject: Subject, x: Floats) -> list[tuple[float, float]]:
-    """Where a curve reaches its contexts."""
     lengths = _lengths(subject)
     turning = np.isfinite(lengths)
     heights, x = np.log(lengths[turning]), x[turning]

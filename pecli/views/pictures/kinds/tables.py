@@ -8,23 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices, widened
+from pecli.engine.arrays import Floats, Indices, widened
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
 from pecli.views.pictures.downsample import check_width, envelope, is_sampled, reduced, stride
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, heads_of, informative_pairs
-from pecli.views.pictures.panels import (
-    Chart,
-    Curve,
-    HeatmapPanel,
-    Picture,
-    PlotRequest,
-    Subject,
-    check_panels,
-    chosen,
-    names_of,
-    positions,
-)
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of, positions
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would be a band
 MAX_PIECES = 1 << 14  #: Pieces of a curve, more than any picture has columns
@@ -86,9 +76,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 
 
 def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[tuple[Table, str, str, str]]:
-    """Every matrix worth drawing, with what it is called and what its rows and columns are; of a grid, maps of some
-    channels.
-    """
+    """Every matrix worth drawing, its name, and what rows and columns are; of a grid, maps of some channels."""
     if "patch" in subject.picture_kinds:
         points = grid_rows(subject)
         for table in subject.matrices:
@@ -116,11 +104,8 @@ def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[t
 
 def slab(table: Table, index: int) -> Table:
     """One matrix of a tensor with more than two axes: those before the last two are run through in order."""
-
-    def fill(start: int, out: Array) -> None:
-        table.fill(index * table.shape[-2] + start, out)
-
-    return replace(table, shape=table.shape[-2:], fill=fill)
+    first = index * table.shape[-2]
+    return replace(table, shape=table.shape[-2:], fill=lambda start, out: table.fill(first + start, out))
 
 
 def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -180,7 +165,6 @@ def _apart(groups: Sequence[list[Curve]]) -> list[list[Curve]]:
 
 
 def _coincide(one: Curve, other: Curve) -> bool:
-    """Whether a curve lies on another all along."""
     known = one.y[np.isfinite(one.y)]
     reach = COINCIDING * float(np.ptp(known)) if known.size else 0.0
     return len(one.y) == len(other.y) and np.allclose(one.y, other.y, rtol=0, atol=reach, equal_nan=True)
@@ -202,9 +186,7 @@ def _buckets(subjects: Sequence[Subject]) -> Picture:
 def _chosen_columns(
     subject: Subject, table: Table, request: PlotRequest, most: int, word: str
 ) -> tuple[list[int], Floats]:
-    """The columns that were asked for, and their values; else a few that are neither bands nor lines: by their
-    frequencies where those are known.
-    """
+    """The columns asked for, and their values; else a few that are neither bands nor lines, by frequencies if known."""
     if request.channels:
         columns = chosen(request, table.width, most, f"{word}s")
     elif "wavelengths" in subject.picture_kinds:
