@@ -89,9 +89,7 @@ def _say_no_start(problem: BaseException) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit at once: the interpreter would take itself apart for 10 ms, try once more to write what cannot be written,
-    and report a late signal.
-    """
+    """Exit at once: the interpreter would take itself apart, write once more what cannot be, report late signals."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and callable(signal.getsignal(getattr(signal, name))):
             signal.signal(getattr(signal, name), signal.SIG_DFL)

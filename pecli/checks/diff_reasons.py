@@ -21,9 +21,10 @@ from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import listed
+from pecli.explain.array_transforms import explain_pair, explain_swapped
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
 from pecli.explain.rotation import quotient
-from pecli.explain.search import explain, explain_pair, explain_swapped, recognise
+from pecli.explain.search import explain, recognise
 from pecli.explain.sinusoid_readings import groups
 from pecli.explain.time_limit import time_limit
 from pecli.files.tensor_roles import role_of

@@ -26,9 +26,7 @@ Run = Callable[..., int | None]  #: What a command does with its options; the ex
 
 
 class Command(typer.core.TyperCommand):
-    """A command whose help has each name of an option on a line: Typer cuts several that have no room beside each
-    other.
-    """
+    """A command whose help has one name of an option per line: Typer cuts several that have no room."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """`--help`, beside the other options that all commands have: a box for it alone would say little."""
@@ -132,9 +130,7 @@ def made_by(words: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answer(result: Any, json: bool, quiet: bool, show: Callable[[Any], None] | None = None, **more: Any) -> Exit:
-    """A result, or its fields, as JSON, with `more`; or shown, unless quiet, with the `output` that was written. The
-    exit code says whether the answer is no.
-    """
+    """A result as JSON with `more`, or shown unless quiet, with the `output` that was written; its code is 0 or 1."""
     if json:
         screen.say_json({**(result if isinstance(result, dict) else result.as_json()), **more})
     elif not quiet:

@@ -120,7 +120,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
     "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",

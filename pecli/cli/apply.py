@@ -199,10 +199,10 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     given = options.parsed(_ROTARY, values)
     rows = _positions(values, given)
     said = "the default"
-    if options.names_model(values):
+    if (name := options.model_name(values)) is not None:
         model, (encoding,), given = options.model_encodings(values, given, one=True)
         said = f"as {model.file} has it"
-        heads = tensors.head_counts(values["config"] or values["model"], values["layer_type"])
+        heads = tensors.head_counts(name, values["layer_type"])
         rotation = tensors.model_rotation(inputs, model.file, encoding, rows, heads, fields, **given)
     else:
         if "dim" not in given and "axes" not in given:

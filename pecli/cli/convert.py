@@ -106,7 +106,7 @@ def _show(made: Converted, output: str | None, lines: list[str], *, loses_spec: 
 def _converted(file: LoadedFile, given: Mapping[str, Any]) -> Converted:
     """What the options ask for; refused where the file says that its columns have another layout."""
     heads = options.parsed(HEAD_RULES, given)
-    model = (given["config"] or given["model"]) if options.names_model(given) else None
+    model = options.model_name(given)
     source = given["source"] and options.parse("from", PAIRS, given["source"])
     if source is not None and model is None and "heads" not in heads:
         spec = carried_spec(file.path, file.metadata) or {}

@@ -39,10 +39,9 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     named = {name: allowed.pop(name) for name in ("config", "model", "layer_type")}
     tolerance = options.tolerance(allowed)
     reasons = json or not quiet or output is not None
-    if options.names_model(named):
+    if (model := options.model_name(named)) is not None:
         from pecli.checks.verify import verify
 
-        model = options.one_model(named["config"], named["model"])
         more = {"before": a, "shift": 0, "layer_type": named["layer_type"]}
         result: Any = verify(b, model, tolerance, reasons=reasons, **more)
     else:

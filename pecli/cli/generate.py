@@ -54,8 +54,7 @@ def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
         from pecli.views import preview
 
         slopes_alone = [table.name for table in scheme.tensors()] == ["slopes"]
-        show = preview.show_slopes if slopes_alone else preview.show
-        show(scheme)
+        (preview.show_slopes if slopes_alone else preview.show)(scheme)
     return Exit.DONE
 
 

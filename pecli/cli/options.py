@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.scheme import Scheme
     from pecli.models.encoding import Encoding, ModelEncodings
 
-
 MAX_METAVAR = 16
 """Letters of choices in brackets: on a terminal of 80 columns, help would break more of them inside of a word."""
 TABLE = "Table"
 CHECK = "Check"
-
 
 REQUIRED = inspect.Parameter.empty
 
@@ -246,9 +244,7 @@ def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspe
 
 
 def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> tuple[Scheme, str | None, str | None]:
-    """The scheme of that name that the words ask for, and the model and its type of layers that they name; `defaults`
-    count for what they leave out.
-    """
+    """The scheme that the words ask for, the model and its layers they name; `defaults` fill what they leave out."""
     kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
     command = command_of(name, lambda **given: values.update(given), options_of(kind), (), add_help_option=False)
@@ -265,7 +261,7 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
 def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
     given = parsed(kind.parameters(), values)
-    if names_model(values):
+    if model_name(values) is not None:
         return _rotary_scheme(values, given) if kind.is_configured else _table_of_model(kind, values, given)
     for name, parameter in kind.parameters().items():
         if name not in given and kind.default_of(name) is MISSING:
@@ -273,16 +269,17 @@ def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     return kind(**given)
 
 
-def names_model(values: Mapping[str, Any]) -> bool:
-    """Whether the options name a model; not two."""
+def model_name(values: Mapping[str, Any]) -> str | None:
+    """The model that the options name, if any; not two."""
     names = [values[name] for name in ("config", "model") if values.get(name) is not None]
     if len(names) > 1:
         raise ParameterError("model", repr(names[1]), "the model is named by --config or --model, not both")
     if not names and (layer_type := values.get("layer_type")) is not None:
         raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
-    if names:
-        note_preset(names[0])
-    return bool(names)
+    if not names:
+        return None
+    note_preset(names[0])
+    return str(names[0])
 
 
 def _table_of_model(kind: type[Scheme], values: Mapping[str, Any], given: Mapping[str, Any]) -> Scheme:

@@ -84,8 +84,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
         from pecli.views import screen
         from pecli.views.pictures import figure
 
-        look = {"dark": given["dark"], "cmap": given["cmap"]}
-        made = figure.render(picture, size=inches, dpi=dots, **look)
+        made = figure.render(picture, size=inches, dpi=dots, dark=given["dark"], cmap=given["cmap"])
         about = made_by(["plot", *what], {"kind": kind, **given})
         about["specs"] = [{"label": each.label, **each.scheme.spec()} for each in subjects if each.scheme is not None]
         save(made, output, dots, about)

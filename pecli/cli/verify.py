@@ -164,8 +164,7 @@ def _checks(
     if golden is not None:
         from pecli.golden import answer_checks
 
-        tolerance = Tolerance(**allowed) if allowed else None
-        return answer_checks(golden, files, tolerance)
+        return answer_checks(golden, files, Tolerance(**allowed) if allowed else None)
     run = partial(_against(places), tolerance=Tolerance(**allowed), reasons=reasons)
     checks: list[Check] = []
     group = "the command line" if len(files) > 1 else ""
@@ -185,7 +184,7 @@ def _checks(
 
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, a learned table, or the spec that it carries."""
-    spec: Any = places.get("config") or places.get("model")
+    spec: Any = None
     if "table" in places:
         for name in ("config", "model"):
             if name in places:
@@ -194,7 +193,7 @@ def _against(places: Mapping[str, str]) -> Any:
             rule = "it was added to what is given as --before"
             raise ParameterError("table", places["table"], rule, "give that, too")
         spec = options.numbers("table", places["table"])
-    elif options.names_model(places):
+    elif (spec := options.model_name(places)) is not None:
         model = find_model(spec)
         if "layer_type" in places:
             model.one(places["layer_type"])

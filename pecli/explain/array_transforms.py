@@ -7,26 +7,27 @@ the other array.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice, permutations
+from itertools import chain, combinations, islice, permutations
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Floats, Indices
+from pecli.engine.arrays import AnyArray, Array, Floats, Indices, dtype_name
 from pecli.explain import edits as kinds
-from pecli.explain.acceptance import MASKED, Judge
+from pecli.explain.acceptance import MASKED, MAX_SHARE, Judge, Located
 from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
-from pecli.explain.sample import Sample, plainest, rms
-from pecli.explain.time_limit import check_time
+from pecli.explain.sample import Sample, plainest, rms, rounding_units, sample, samples_of, wide
+from pecli.explain.time_limit import check_time, limited
 
 SHARE = 0.01  # of the difference, that a transform that is looked at closely may leave
 MAX_MATCHED = 4096  # rows or channels that are matched with each other
 FEW_MATCHED = 64  # those that are matched before all are
-MAX_COMPARED = 2048  # elements of each that are compared
+MATCHED_ELEMENTS = 2048  # of each row or channel, that are compared then
 PROJECTIONS = 24
+MAX_COMPARED = 1 << 24  # elements of two tables that are compared with each other
 MAX_LAID_OUT = 1 << 22
 MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14  # what a transform is tried on before the whole array is made
 
@@ -61,6 +62,53 @@ class Sides:
     def is_near(self, some: AnyArray) -> bool:
         """Whether these rows may be some of an array that leaves little; that a few are wrong does not matter."""
         return bool(np.median(np.abs(some - self.some(self.found))) <= 2 * self.most)
+
+
+def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Explanation | None:
+    """What makes the second array of the first."""
+    if max(one.size, other.size) > MAX_COMPARED or not one.size or not other.size:
+        return None
+    with limited():
+        ours, theirs, judge = _compared(name, one, other, atol)
+        found = next(transform(ours.values, theirs, judge.atol, judge), None)
+        if not theirs.whole and (found is not None or _is_small_part(one, other, judge.atol)):
+            ours, theirs, judge = _compared(name, one, other, atol, whole=True)
+            found = next(transform(ours.values, theirs, judge.atol, judge), None) if found is not None else None
+        if found is None and ours.shape == theirs.shape and theirs.whole:
+            left = np.where(ours.values == theirs.values, 0.0, theirs.values - ours.values)
+            part = Located(theirs, Errors(left, theirs.values), ~(np.abs(left) <= judge.atol))
+            found = next(judge.accepted(part.explanations()), None)
+        return found
+    return None
+
+
+def _compared(name: str, one: Array, other: Array, atol: float, whole: bool = False) -> tuple[Sample, Sample, Judge]:
+    """Two arrays, or the same rows of both, and what accepts a reason for the second."""
+    theirs = sample(name, other, whole)
+    ours = sample(name, one, whole or theirs.whole)
+    limit = max(atol, rounding_units(ours), rounding_units(theirs))
+    return ours, theirs, Judge({name: theirs}, limit, theirs.float_dtype, {name: other})
+
+
+def _is_small_part(one: Array, other: Array, atol: float) -> bool:
+    """Whether few rows or columns differ, of so many that some are looked at."""
+    if one.shape != other.shape:
+        return False
+    wrong = ~(np.abs(np.subtract(one, other)) <= atol).reshape(-1, one.shape[-1])
+    return any(wrong.any(axis=axis).mean() <= MAX_SHARE for axis in (0, 1))
+
+
+def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0) -> list[Explanation]:
+    """Two tensors that changed places, of pairs of arrays by name."""
+    for (name, (one, its)), (second, (two, others)) in combinations(pairs.items(), 2):
+        if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
+            continue
+        ours, theirs = (np.stack([wide(array) for array in each]) for each in ((one, two), (its, others)))
+        swapped = Explanation((kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs))
+        judge = Judge(samples_of({name: its, second: others}, whole=True), atol, dtype_name(its.dtype))
+        if (right := judge(swapped)) is not None:
+            return [right]
+    return []
 
 
 def transform(expected: AnyArray, one: Sample, limit: float, judge: Judge) -> Iterator[Explanation]:
@@ -204,7 +252,7 @@ def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator
 def _matched(ours: Floats, theirs: Floats) -> tuple[Indices, Indices]:
     """For each of theirs the nearest of ours, and of ours negated, by a few random sums; −1 where none is near."""
     size = math.prod(ours.shape[1:])
-    some = slice(None, None, max(1, size // MAX_COMPARED))
+    some = slice(None, None, max(1, size // MATCHED_ELEMENTS))
     ours, theirs = (each.reshape(len(each), size)[:, some] for each in (ours, theirs))
     weights = np.random.default_rng(0).normal(size=(ours.shape[1], PROJECTIONS)) / math.sqrt(ours.shape[1])
     one, two = ours @ weights, theirs @ weights

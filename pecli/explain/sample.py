@@ -171,6 +171,12 @@ def precision(dtype: str) -> float:
     return float(2.0 ** -(FLOAT8[dtype][0] if dtype in FLOAT8 else SIGNIFICAND_BITS.get(dtype, 24)))
 
 
+def rounding_units(one: Sample) -> float:
+    """The rounding error that a value may have."""
+    size = np.abs(one.values[np.isfinite(one.values)])
+    return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
+
+
 def quantised_storage(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
     """The edits that say how values were quantised, beyond their own dtype and the one that was expected."""
     some = _some(values)

@@ -1,17 +1,16 @@
 """The search itself: tensors and a prior in, explanations out, the best first.
 
-The prior is all that differs between commands: a scheme (`explain`), another table (`explain_pair`), or none
-(`recognise`). A search takes it and the judge of some tensors, and yields what the judge accepts.
+The prior is all that differs between commands: a scheme (`explain`), or none (`recognise`). A search takes it and the
+judge of some tensors, and yields what the judge accepts.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, combinations
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -23,20 +22,20 @@ from pecli.explain import edits as kinds
 from pecli.explain import recipe_search as recipes
 from pecli.explain.acceptance import Judge, Located, out_of_tolerance
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
-from pecli.explain.array_transforms import transform
+from pecli.explain.array_transforms import MAX_COMPARED, transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
-from pecli.explain.sample import UNITS, Sample, Samples, precision, sample, samples_of, wide
+from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding_units, sample, samples_of
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22  # elements of an expected table that is made whole
-MAX_COMPARED = 1 << 24  # elements of two tables that are compared with each other
+MAX_WRONG_ROWS = 0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
 MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
 MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, where both are in one
 MIN_ANGLE = 2.0
@@ -242,7 +241,7 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     table = prior.in_dtype("float64").named_tensors().get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return
-    for found in transform(table.array().astype(np.float64), one, max(judge.atol, _units(one)), judge):
+    for found in transform(table.array().astype(np.float64), one, max(judge.atol, rounding_units(one)), judge):
         rows = [edit for edit in found.edits if isinstance(edit, kinds.Rows) and edit.order == "constant"]
         places: dict[Edit, Edit] = {edit: replace(edit, at=(edit.at or 0) + prior.first_position) for edit in rows}
         yield replace(found, edits=tuple(places.get(edit, edit) for edit in found.edits))
@@ -252,20 +251,24 @@ def _all_located(prior: Scheme, judge: Judge) -> list[Located | None]:
     """Where each tensor is not what the prior makes; several searches ask for that."""
     for name in judge.samples.keys() - judge.located.keys():
         one = judge.samples[name]
-        if not one.whole and name in judge.arrays and math.prod(one.shape) <= MAX_COMPARED:
-            one = replace(sample(name, judge.arrays[name], whole=True), dtype=one.dtype)
-        judge.located[name] = _located(prior, one)
+        found = _located(prior, one)
+        if found is not None and not one.whole:  # a part may be wrong, and lie between the rows that were looked at
+            array, is_part = judge.arrays.get(name), min(found.rows.mean(), found.along(-1).mean()) <= MAX_WRONG_ROWS
+            found = None
+            if array is not None and is_part and array.size <= MAX_COMPARED:
+                found = _located(prior, replace(sample(name, array, whole=True), dtype=one.dtype))
+        judge.located[name] = found
     return [judge.located[name] for name in judge.samples]
 
 
 def _located(prior: Scheme, one: Sample) -> Located | None:
     """Where a tensor is not what the prior makes, beyond rounding; None where shapes differ."""
-    if not one.whole or np.iscomplexobj(one.values):
+    if np.iscomplexobj(one.values):
         return None
     errors = scheme_errors(prior, drifts=True)({one.name: one})
     if len(one.shape) == 1:
         return Located(one, errors, ~(np.abs(errors.left) <= FREQUENCY_RTOL))
-    if errors.left.shape != one.shape:
+    if errors.left.shape != one.values.shape:
         return None
     return Located(one, errors, out_of_tolerance(one.values, one.dtype, 0.0)(errors))
 
@@ -315,42 +318,6 @@ SEARCHES: Searches = (
     (partial(_by_part, surely=False), _each),
 )
 """Each with the tensors that it explains at once."""
-
-
-def _units(one: Sample) -> float:
-    """The rounding error that a value may have."""
-    size = np.abs(one.values[np.isfinite(one.values)])
-    return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
-
-
-def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Explanation | None:
-    """What makes the second array of the first."""
-    if max(one.size, other.size) > MAX_COMPARED or not one.size or not other.size:
-        return None
-    with limited():
-        theirs = sample(name, other)
-        ours = sample(name, one, whole=theirs.whole)
-        judge = Judge({name: theirs}, max(atol, _units(ours), _units(theirs)), theirs.float_dtype, {name: other})
-        found = next(transform(ours.values, theirs, judge.atol, judge), None)
-        if found is None and ours.shape == theirs.shape:
-            left = np.where(ours.values == theirs.values, 0.0, theirs.values - ours.values)
-            part = Located(theirs, Errors(left, theirs.values), ~(np.abs(left) <= judge.atol))
-            found = next(judge.accepted(part.explanations()), None)
-        return found
-    return None
-
-
-def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0) -> list[Explanation]:
-    """Two tensors that changed places, of pairs of arrays by name."""
-    for (name, (one, its)), (second, (two, others)) in combinations(pairs.items(), 2):
-        if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
-            continue
-        ours, theirs = (np.stack([wide(array) for array in each]) for each in ((one, two), (its, others)))
-        swapped = Explanation((kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs))
-        judge = Judge(samples_of({name: its, second: others}, whole=True), atol, dtype_name(its.dtype))
-        if (right := judge(swapped)) is not None:
-            return [right]
-    return []
 
 
 def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:

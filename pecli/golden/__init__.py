@@ -99,7 +99,6 @@ def _case(name: str, tests: str, scheme: Any) -> Case:
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Scalings, rotations, grids and mistakes, a row each."""
 
-
 Both = Callable[..., tuple[Array, ...]]
 MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
     "swapped": ({"edit": "swapped"}, lambda cos, sin: (sin, cos)),
@@ -223,8 +222,7 @@ WRITERS = {"json": _write_json, "safetensors": _write_arrays, "h": _write_arrays
 
 def suite_checks(folder: str) -> list[Check]:
     """A check for every case of a suite: its files are those of the index, and its numbers those of its scheme."""
-    entries = _entries(folder).items()
-    return [Check(name, partial(_verify_case, folder, entry), group=folder) for name, entry in entries]
+    return [Check(name, partial(_verify_case, folder, each), group=folder) for name, each in _entries(folder).items()]
 
 
 def answer_checks(folder: str, answers: Iterable[str], tolerance: Tolerance | None) -> list[Check]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array
     from pecli.engine.table import Table
 
-
 MIN_SECONDS = 1.0  #: Before a bar appears
 
 
@@ -24,9 +23,7 @@ MIN_SECONDS = 1.0  #: Before a bar appears
 def counting(
     label: str, total: int, values: Mapping[str, Any], *, bytes: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """A function that counts bytes, or other things. After MIN_SECONDS it draws a bar, on a terminal that can erase it
-    again, unless the options `quiet` or `no_progress` are given.
-    """
+    """A function that counts bytes, or other things; after MIN_SECONDS it draws a bar, where that can be erased."""
     unwanted = values["quiet"] or values["no_progress"] or os.environ.get("TERM", "") == "dumb"
     if unwanted or not sys.stderr.isatty():
         yield lambda count: None

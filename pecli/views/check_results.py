@@ -1,6 +1,4 @@
-"""What checks found, for people: verifications, differences, identified tables; of many checks a table, and for CI
-systems JUnit's XML and the annotations of GitHub Actions.
-"""
+"""What checks found, for people; many checks as a table, and for CI as JUnit's XML and annotations of GitHub."""
 
 from __future__ import annotations
 
@@ -28,7 +26,6 @@ _LAYER = re.compile(r"\.\d+\.")
 MAX_LINE = 96  #: Characters of a line about a tensor; a longer one is broken between its parts
 MAX_LISTED = 4  #: Numbers and names of a list that are all shown
 MAX_ULP = 1_000_000  #: Units of the last place that are shown: more of them say nothing that the error itself does not
-
 
 VERDICTS = {
     "passed": ("passed", "bold green"),
@@ -267,7 +264,6 @@ def _worst(outcome: Outcome) -> str:
 
 _ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML cannot hold, or would not give back: control characters, halves of pairs, undecodable bytes of names."""
-
 
 _JUNIT_KINDS = {"failed": "failure", "weak": "failure", "skipped": "skipped", "error": "error"}  #: By status
 

@@ -1,6 +1,4 @@
-"""What is computed, for people: drift from the definition by recipe and by runtime, and a longer context's settings; in
-words and as pictures.
-"""
+"""What is computed, in words and pictures: drift by recipe and by runtime, and the settings of a longer context."""
 
 from __future__ import annotations
 

@@ -88,9 +88,7 @@ def html(value: Any) -> str:
 
 
 def png(value: Any) -> bytes | None:
-    """A picture of a scheme, a model, of what was identified, of a failure, or of errors by position; None where there
-    is none.
-    """
+    """A picture of a scheme, a model, an identified table, a failure, or of errors by position; else None."""
     if isinstance(value, (Verification, Difference)):
         return None if value.passed else encoded(figure.render(comparison_picture([value])))
     if isinstance(value, Audit):

@@ -78,9 +78,7 @@ def _cell(value: float, terminal: bool) -> screen.Cell:
 
 
 def show_slopes(scheme: Scheme) -> None:
-    """ALiBi's slopes, in the shortest decimals that read back as the same floats (of bfloat16, all digits): one per
-    line in a pipe, for a shell to read; a table on a terminal.
-    """
+    """ALiBi's slopes in the shortest decimals that read back the same: one per line in a pipe, a table on terminals."""
     slopes = [float(value) for value in scheme.tables()["slopes"]]
     exact = numpy_dtype(scheme.dtype).type
     shortest = [repr(slope) if scheme.dtype == "bfloat16" else str(exact(slope)) for slope in slopes]

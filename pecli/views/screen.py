@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
 _LEADING = re.compile(r"^(\s*)::")  #: What GitHub Actions take for one at the beginning of a line, spaces aside
@@ -114,8 +113,7 @@ def _filled(text: str, indent: str) -> list[str]:
     """Lines as wide as the terminal, broken at spaces alone, all but the first indented further."""
     import textwrap
 
-    further = f"{indent}  "
-    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": further}
+    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": f"{indent}  "}
     return textwrap.wrap(printable(text.strip()), max(20, console().width), initial_indent=indent, **how)
 
 

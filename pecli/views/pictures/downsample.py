@@ -23,9 +23,7 @@ GOLDEN = (5**0.5 - 1) / 2
 
 
 def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
-    """At most `rows` means of the table's rows, of at most `columns` of its columns, evenly spaced ones; as many of its
-    rows as of its columns where it is to be a "sample". What is not finite shows.
-    """
+    """At most `rows` means of rows, of at most `columns` columns; of a "sample", every n-th of both; inf stays."""
     step = stride(table.width, columns)
     if reduce == "sample":
         step = max(step, stride(table.rows, rows))

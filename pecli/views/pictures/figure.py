@@ -47,7 +47,6 @@ _STYLE = {
     "pdf.fonttype": 42,
 }
 
-
 LETTERS_PER_INCH = 13.0  #: Of text of 10 points, on average
 AXES_SHARE = 0.75  #: Of the room of a panel, what its axes take beside their numbers and names
 PAD = 0.08  #: Inches between panels beside each other, on either side
@@ -141,9 +140,7 @@ def _places(made: Figure, rows: Sequence[Sequence[Panel]], shares: Sequence[floa
 
 
 def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
-    """A blank figure of so many inches, and of letters of that scale. Its axes take the style that is set here, so one
-    figure is drawn at a time.
-    """
+    """A blank figure with letters of that scale. Its axes take the style that is set here: one is drawn at a time."""
     import logging
 
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # of a folder that it may not write to, say

@@ -22,9 +22,7 @@ REDUCED = {
     "max": ("maximum of {} rows", "maximum of {} columns"),
     "worst": ("worst of {} rows", "worst of {} columns"),
 }
-"""What becomes of rows and of columns where there is no room for all: means, every n-th, the largest magnitude, or the
-element of which another matrix has the largest error.
-"""
+"""What rows and columns become without room for all: means, every n-th, the largest, or the worst of another matrix."""
 
 
 class Curve(NamedTuple):

@@ -288,9 +288,7 @@ def _chart_body(
 
 
 def _letters(chart: Chart, terminal: Terminal) -> str:
-    """A letter for each curve and level, and for where there is none. Empty where dots tell the curves apart: in
-    colour, or where there is but one, beside dashes for comparison.
-    """
+    """A letter per curve and level, and a blank; none where dots tell curves apart: in colour, or one beside dashes."""
     several = sum(not curve.reference for curve in chart.curves) > 1
     if chart.joined and terminal.unicode and (terminal.colours or not several):
         return ""

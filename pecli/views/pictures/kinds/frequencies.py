@@ -1,6 +1,4 @@
-"""What follows from frequencies and slopes: wavelengths beside the contexts that they have to span, which explains
-scaling; scores and weights by distance, pairs as they rotate.
-"""
+"""Pictures of frequencies and slopes: wavelengths and contexts, scores and weights by distance, rotating pairs."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ LIMITS = {
     "yarn": (("beta_fast", 32.0), ("beta_slow", 1.0)),
     "llama3": (("high_freq_factor", 4.0), ("low_freq_factor", 1.0)),
 }
-"""Scalings that keep some pairs and stretch others: turns within the training length from which on a pair is kept, and
-below which it is stretched; with what counts where they are not given.
-"""
+"""Scalings that keep some pairs and stretch others: turns above and below which they do, with their defaults."""
 MAX_POINTS = 1200
 MAX_POSITIONS, MAX_TURNS = 2000, 8.0  #: Positions of a spiral, and turns of the pairs that are chosen for one
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn

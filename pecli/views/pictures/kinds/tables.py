@@ -42,8 +42,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             check_width(table, "heatmap")
             check_panels(len(panels) + 1)
             sampled |= is_sampled(table)
-            axes = subject.axes_of(table)
-            elements[axes.value] = None
+            elements[subject.axes_of(table).value] = None
             reduce = "sample" if (rows, columns) == ("query", "key") else "mean"  # so that a diagonal stays one
             values = reduced(table, request.rows, request.columns, reduce)
             panel = HeatmapPanel(
@@ -76,9 +75,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 
 
 def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[tuple[Table, str, str, str]]:
-    """Every matrix worth drawing, with what it is called and what its rows and columns are; of a grid, maps of some
-    channels.
-    """
+    """Every matrix worth drawing, its name, and what rows and columns are; of a grid, maps of some channels."""
     if "patch" in subject.picture_kinds:
         points = grid_rows(subject)
         for table in subject.matrices:
@@ -188,9 +185,7 @@ def _buckets(subjects: Sequence[Subject]) -> Picture:
 def _chosen_columns(
     subject: Subject, table: Table, request: PlotRequest, most: int, word: str
 ) -> tuple[list[int], Floats]:
-    """The columns that were asked for, and their values; else a few that are neither bands nor lines: by their
-    frequencies where those are known.
-    """
+    """The columns asked for, and their values; else a few that are neither bands nor lines, by frequencies if known."""
     if request.channels:
         columns = chosen(request, table.width, most, f"{word}s")
     elif "wavelengths" in subject.picture_kinds:
