@@ -104,7 +104,6 @@ OS_ERRORS = {
     errno.ENOENT: ("does not exist", ""),
     errno.ENOTDIR: ("part of the path is a file, not a folder", ""),
     errno.EISDIR: ("is a folder", "name a file in it"),
-    errno.EACCES: ("permission denied", ""),
     errno.EROFS: ("the file system is read-only", "choose another folder"),
     errno.ENOSPC: ("the disk is full", "free some space or choose another folder"),
     errno.EFBIG: ("the file would be larger than the limit for files", "raise it (ulimit -f) or make a smaller table"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from pecli.cli import Exit, command, option_name, options, print_note
@@ -11,7 +10,7 @@ from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.errors import ParameterError, counted, listed
 from pecli.files import format_of, save_tables
 from pecli.files.contents import LoadedFile, carried_spec
-from pecli.files.output import KEY, OnBlock, is_stream, open_output
+from pecli.files.output import KEY, OnBlock, is_stream
 from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_LISTED, PAIRS, Converted, ScoreCheck, converted
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
@@ -128,8 +127,7 @@ def _save(
 
         changed = {name: made.table(name) for name in made.moves}
         assert file.contents is not None
-        opened = partial(open_output, path, len(file.contents.data))
-        write_copy(opened, file.contents, file.tensors, changed, on_block)
+        write_copy(path, file.contents, file.tensors, changed, on_block)
         return
     texts = {name: text for name, text in file.metadata.items() if name != KEY}
     spec = None if is_changed else carried_spec(file.path, file.metadata)

@@ -6,14 +6,14 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any
 
-from pecli.cli import command, options
+from pecli.cli import answer, command, options
 from pecli.engine.arrays import Array
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError
 from pecli.files.contents import LoadedFile
 from pecli.files.load import open_tensors
 from pecli.files.output import KEY
-from pecli.views import file_summary, screen
+from pecli.views import file_summary
 
 MAX_IDENTIFIED = 8  #: Tensors of a file that are looked at for what made them
 _FILE = "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
@@ -46,18 +46,14 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
     if count and not chosen and not unread:
         advice = f"it has {count}; see them without --filter"
         raise FileError(file, f"has no tensor that matches {filter!r}", advice)
-    found = file_summary.describe(loaded, file, chosen)
+    found = file_summary.describe(loaded, file, chosen, unread)
     if stats or numbers:
         chosen = {name: loaded.tensors[name] for name in chosen}
     if stats:
         _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tensors) and file in (loaded.path, "-"))
-    for array, entry in zip(chosen.values(), found["tensors"], strict=True) if numbers else ():
+    for array, entry in zip(chosen.values(), found["tensors"], strict=False) if numbers else ():  # those that are read
         entry["numbers"] = file_summary.numbers(array, rows or "0:8", cols or "0:8")
-    found["tensors"] += map(file_summary.unread_entry, unread)
-    if json:
-        screen.say_json(found)
-    else:
-        file_summary.show(found)
+    answer(found, json, quiet=False, show=file_summary.show)
 
 
 def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], *, whole: bool) -> None:
@@ -65,7 +61,7 @@ def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], 
     from pecli.checks.identify import identify_tensors  # which imports all searches
     from pecli.checks.statistics import profile
 
-    for array, entry in zip(chosen.values(), found["tensors"], strict=True):
+    for array, entry in zip(chosen.values(), found["tensors"], strict=False):  # those that are read
         entry.update(profile(array))
     if len(chosen) <= MAX_IDENTIFIED:
         found["matches"] = [match.as_json() for match in identify_tensors(file.path, chosen).matches]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from pecli.engine import __version__
 from pecli.engine.arrays import numbers
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, nearest, path_of, quoted
-from pecli.files.output import OnBlock, Spec, Texts, is_stream, is_text, open_output
+from pecli.files.output import OnBlock, Spec, Texts, is_stream, is_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
 _WRITERS = {
     **{name: f"{name}.write" for name in ("npy", "npz", "safetensors")},
-    **{"csv": "text.write_csv", "json": "text.write_json", "h": "text.write_header"},
-    "zarr": "zarr_store",
+    **{"csv": "text.write_csv", "json": "text.write_json", "h": "text.write_header", "zarr": "zarr_store.write"},
 }
 """Functions of this folder that check what is to be written, open the output and write it."""
 SINGLE = ("npy", "csv")  # formats that hold one array
@@ -52,7 +50,9 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
     return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
-def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None, *, header: bool = True) -> None:
+def save_scheme(
+    path: str, scheme: Scheme, on_block: OnBlock = lambda table, block: None, *, header: bool = True
+) -> None:
     """Write a scheme's tables, block by block, with the spec where the format has a place for it."""
     spec = {**scheme.spec(), "version": __version__}
     save_tables(path, tables_written(path, scheme), spec, on_block=on_block, header=header)
@@ -78,7 +78,7 @@ def save(
 
 def save_tables(
     path: str, tables: Sequence[Table], spec: Spec | None, *, metadata: Texts = None,
-    on_block: OnBlock | None = None, header: bool = True,
+    on_block: OnBlock = lambda table, block: None, header: bool = True,
 ) -> None:  # fmt: skip
     """Write the tables, and the spec that made them where the format has a place for it.
 
@@ -95,16 +95,6 @@ def save_tables(
             raise KindError("name", quoted(name), "a tensor's name must be a text")
     if len(set(names)) < len(names):
         raise ParameterError("tables", ", ".join(names), "every table needs a name of its own")
-    if kind == "zarr":
-        from pecli.files.zarr_store import save_store
-
-        save_store(path, tables, spec, on_block or _ignore)
-        return
     module, _, write = _WRITERS[kind].partition(".")
     more = {"header": header} if kind == "csv" else {}
-    opened = partial(open_output, path, sum(table.nbytes for table in tables))
-    getattr(import_module(f"pecli.files.{module}"), write)(opened, tables, spec, metadata, on_block or _ignore, **more)
-
-
-def _ignore(table: Table, block: object) -> None:
-    pass
+    getattr(import_module(f"pecli.files.{module}"), write)(path, tables, spec, metadata, on_block, **more)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.files.output import OnBlock, Opener, Spec, Texts, write_blocks
+from pecli.files.output import OnBlock, Spec, Texts, open_output, write_blocks
 
 if TYPE_CHECKING:  # writing a file needs no reader
     from pecli.files.contents import Contents, LoadedFile
@@ -38,11 +38,16 @@ def check_storable(tables: Sequence[Table], suffix: str, dtypes: Container[str],
             raise ParameterError("output", f"{suffix} for {table.shape}", rule, "write .npy")
 
 
-def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def file_order(tables: Sequence[Table]) -> list[Table]:
+    """Large elements first, so that tensors packed tightly are all aligned; names decide among equals."""
+    return sorted(tables, key=lambda table: (-numpy_dtype(table.dtype).itemsize, table.name))
+
+
+def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
     """Write the one table there is; the format has no place for a spec."""
     (table,) = tables
     check_storable(tables, ".npy", CODES)
-    with opened() as output:
+    with open_output(path, tables) as output:
         output.write(header(CODES[table.dtype], table.shape))
         write_blocks([table], [output.write], on_block)
 

@@ -18,8 +18,8 @@ from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LazyTensors, LoadedFile, outline
-from pecli.files.npy import CODES, MAX_HEADER, check_storable, header, read_array, read_header, read_place
-from pecli.files.output import KEY, OnBlock, Opener, Spec, Texts, file_order, provenance, write_blocks
+from pecli.files.npy import CODES, MAX_HEADER, check_storable, file_order, header, read_array, read_header, read_place
+from pecli.files.output import KEY, OnBlock, Spec, Texts, open_output, provenance, write_blocks
 
 ALIGNMENT = 64
 PADDING = 0xD935  # the extra field that zipalign pads with
@@ -33,7 +33,7 @@ MAX_TEXT = 16 << 20
 MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` makes twenty times as much of them
 
 
-def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
     """Write all the tables, and the spec with their sha256 as a last member."""
     import hashlib
 
@@ -49,7 +49,7 @@ def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Tex
         provenance(spec)  # a spec that is not JSON is refused before the output is opened
     digest = hashlib.sha256()
     hashes = [] if spec is None else [digest.update]
-    with opened() as output:
+    with open_output(path, tables) as output:
         file: Any = output  # which cannot tell its place: for `zipfile` a pipe, written in one pass, checksums last
         with zipfile.ZipFile(file, "w") as archive:
             for table in ordered:

@@ -15,7 +15,7 @@ from itertools import repeat
 from operator import call
 from typing import Any
 
-from pecli.engine.arrays import Array, numpy_dtype
+from pecli.engine.arrays import Array
 from pecli.engine.table import Table, raw_bytes
 from pecli.errors import FileError, failure
 
@@ -83,10 +83,10 @@ class Output:
 
 
 @contextmanager
-def open_output(path: str, size: int = 0) -> Iterator[Output]:
-    """Open `path` for writing; what it held before stays whole unless the block ends without an exception. About `size`
-    bytes are to come."""
-    check_free_space(path, size)
+def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
+    """Open `path`, for tables that fit on the disk; what it held before stays whole unless the block ends without an
+    exception."""
+    check_free_space(path, tables)
     number = _open_descriptor(path)
     if number is not None:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
@@ -126,9 +126,9 @@ def is_text(name: object) -> bool:
     return isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def check_free_space(path: str, size: int) -> None:
-    """Refuse what cannot fit on the disk before any of it is written; text takes more than `size`, never less."""
-    if size < MIN_CHECKED_BYTES:
+def check_free_space(path: str, tables: Sequence[Table]) -> None:
+    """Refuse what cannot fit on the disk before any of it is written; text takes more bytes than tables, never less."""
+    if (size := sum(table.nbytes for table in tables)) < MIN_CHECKED_BYTES:
         return
     with suppress(OSError, ValueError, AttributeError):  # the last on Windows
         disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
@@ -228,7 +228,6 @@ def _sweep(folder: str, temporary: str) -> None:
 OnBlock = Callable[[Table, Array], None]  # told of every block that was written
 Spec = Mapping[str, object]  # what made the tables: scheme, parameters, version
 Texts = Mapping[str, str] | None  # metadata, for formats that have a place for it
-Opener = Callable[[], AbstractContextManager[Output]]  # opens the output, after all that could refuse it
 
 
 def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview], object]], on_block: OnBlock) -> None:
@@ -255,8 +254,3 @@ def compact(value: object) -> str:
 def provenance(spec: Spec, digest: str = "0" * 64) -> str:
     """What made the tensors, and the sha256 of their bytes, or zeros in its place until that is known."""
     return compact({**spec, "sha256": digest})
-
-
-def file_order(tables: Sequence[Table]) -> list[Table]:
-    """Large elements first, so that tensors packed tightly are all aligned; names decide among equals."""
-    return sorted(tables, key=lambda table: (-numpy_dtype(table.dtype).itemsize, table.name))

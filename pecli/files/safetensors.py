@@ -10,8 +10,8 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LoadedFile, parsed_json
-from pecli.files.npy import check_storable
-from pecli.files.output import KEY, OnBlock, Opener, Spec, Texts, compact, file_order, is_text, provenance, write_blocks
+from pecli.files.npy import check_storable, file_order
+from pecli.files.output import KEY, OnBlock, Spec, Texts, compact, is_text, open_output, provenance, write_blocks
 
 ALIGNMENT = 8
 MAX_HEADER = 16 << 20  # bytes, of which Python makes some twenty times as much
@@ -28,7 +28,7 @@ CODES = {
 DTYPES = {code: name for name, code in CODES.items()}
 
 
-def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
     """Write all the tables; into the metadata the texts, and the spec with the tables' sha256."""
     ordered = file_order(tables)
     check_storable(tables, ".safetensors", CODES)
@@ -50,7 +50,7 @@ def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Tex
 
     start = header()  # a spec that is not JSON is refused before the output is opened
     digest = hashlib.sha256()
-    with opened() as output:
+    with open_output(path, tables) as output:
         if spec is None or output.seekable:
             output.write(start)
             write_blocks(ordered, [output.write, *([] if spec is None else [digest.update])], on_block)
@@ -63,7 +63,7 @@ def write(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Tex
 
 
 def write_copy(
-    opened: Opener, contents: Contents, tensors: Mapping[str, Array], changed: Mapping[str, Table], on_block: OnBlock
+    path: str, contents: Contents, tensors: Mapping[str, Array], changed: Mapping[str, Table], on_block: OnBlock
 ) -> None:
     """Write the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not.
 
@@ -73,7 +73,7 @@ def write_copy(
     tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
     moved = end + sum(table.nbytes for table in tables) != len(contents.data)
     contents.refuse_if(moved, "changed while it was read: its header has another length now")
-    with opened() as output:
+    with open_output(path, tables) as output:
         output.write(contents.data[:end])
         write_blocks(tables, [output.write], on_block)
 

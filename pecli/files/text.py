@@ -25,7 +25,7 @@ from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import CHUNK, JSON_FORM, Contents, LoadedFile, parsed_json
 from pecli.files.npy import ARRAY_NAME, CODES, check_storable
-from pecli.files.output import KEY, OnBlock, Opener, Output, Spec, Texts, compact, is_text
+from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, compact, is_text, open_output
 
 ELEMENTS = 1 << 16  # how many elements are turned into text at once
 VECTOR_COLUMNS = 8  # elements of a vector on a line; a table has one row per line
@@ -50,12 +50,12 @@ RowTexts = Callable[[Array], list[bytes]]  #: Turns a block into text, row by ro
 
 
 def write_csv(
-    opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock, *, header: bool = True
+    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock, *, header: bool = True
 ) -> None:
     """Write the one table there is, names of its columns and then one row per line; a spec has no place."""
     (table,) = tables
     check_storable(tables, ".csv", REAL, empty=False)
-    with opened() as output:
+    with open_output(path, tables) as output:
         if header:  # without it, pandas would take the first row for one
             name = identifier(table.name)
             names = [name] if len(table.shape) < 2 else [f"{name}_{column}" for column in range(table.width)]
@@ -65,7 +65,7 @@ def write_csv(
             on_block(table, block)
 
 
-def write_json(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def write_json(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
     """Write all the tables, one row per line, and the spec that made them."""
     ordered = sorted(tables, key=lambda table: table.name)
     check_storable(tables, ".json", REAL, empty=False)
@@ -76,7 +76,7 @@ def write_json(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts
             return [compact(row).encode("ascii")[1:-1] for row in block.tolist()]
         return _spelled(decimal_rows(block), JSON_WORDS)
 
-    with opened() as output:
+    with open_output(path, tables) as output:
         output.write((beginning + '"tensors":{').encode("ascii"))
         for place, table in enumerate(ordered):
             output.write(f'{"," if place else ""}\n{compact(table.name)}:{{"data":'.encode("ascii"))
@@ -85,7 +85,7 @@ def write_json(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts
         output.write(b"}}\n")
 
 
-def write_header(opened: Opener, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def write_header(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
     """Write all the tables as constant arrays of C99, named after scheme and tensor, and the spec in a comment."""
     scheme = str((spec or {}).get("scheme", "table"))
     names = {table.name: identifier(f"{scheme}_{table.name}") for table in tables}
@@ -96,7 +96,7 @@ def write_header(opened: Opener, tables: Sequence[Table], spec: Spec | None, tex
     guard = f"PECLI_{identifier(scheme).upper()}_{crc32(text.encode()):08X}_H"  # one for each table
     escaped = text.replace("*", "\\u002a")  # as JSON allows, so that no star ends or nests the comment
     comment = "" if spec is None else f"/* pecli: {escaped} */\n"
-    with opened() as output:
+    with open_output(path, tables) as output:
         beginning = f"{comment}#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n"
         output.write(beginning.encode("ascii"))
         for table in sorted(tables, key=lambda table: table.name):

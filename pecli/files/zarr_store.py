@@ -17,7 +17,7 @@ from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, PecliError
 from pecli.files.contents import LazyTensors, LoadedFile, outline
 from pecli.files.npy import ARRAY_NAME, CODES, check_storable
-from pecli.files.output import KEY, OnBlock, Spec, check_free_space, temporary_name
+from pecli.files.output import KEY, OnBlock, Spec, Texts, check_free_space, temporary_name
 
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
 MAX_METADATA = 1 << 24
@@ -58,11 +58,11 @@ def _blamed_on(path: str, problem: str) -> Iterator[None]:
         raise FileError(path, f"{problem}: {' '.join(str(error).split()) or type(error).__name__}") from None
 
 
-def save_store(path: str, tables: Sequence[Table], spec: Spec | None, on_block: OnBlock) -> None:
+def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
     """Write a store, which appears when it is complete; one that is there is not written over."""
     if os.path.lexists(path):
         raise FileError(path, "is there already", "remove it, or name another")
-    check_free_space(path, sum(table.nbytes for table in tables))
+    check_free_space(path, tables)
     folder, name = os.path.split(path.rstrip("/"))
     temporary = os.path.join(folder, temporary_name(name))
     try:

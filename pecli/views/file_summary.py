@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
@@ -19,30 +20,23 @@ MAX_SHOWN = 100_000  #: Elements shown at once
 STATISTICS = ("min", "max", "mean", "std")
 
 
-def describe(file: LoadedFile, name: str, chosen: Mapping[str, Array]) -> dict[str, Any]:
-    """Tensors of the file and its metadata as JSON data; a spec in it is unpacked."""
+def describe(
+    file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: Sequence[UnreadTensor] = ()
+) -> dict[str, Any]:
+    """Tensors of the file, those that are only named last, and its metadata as JSON data; a spec in it is unpacked."""
     metadata: dict[str, Any] = dict(file.metadata)
-    try:
-        spec = carried_spec(file.path, file.metadata)
-    except FileError:
-        spec = None  # shown as the text it is
-    if spec is not None:
-        metadata[KEY] = spec
-    return {
-        "file": name,
-        "format": file.format,
-        "tensor_count": len(file.tensors) + len(file.unread),
-        "tensors": [
-            {"name": key, "dtype": dtype_name(array.dtype), "shape": list(array.shape), "bytes": array.nbytes}
-            for key, array in chosen.items()
-        ],
-        "metadata": metadata,
-    }
-
-
-def unread_entry(tensor: UnreadTensor) -> dict[str, Any]:
-    """What is known of a tensor that is only named."""
-    return {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape), "bytes": tensor.nbytes}
+    with suppress(FileError):  # of a spec that is shown as the text it is
+        if (spec := carried_spec(file.path, file.metadata)) is not None:
+            metadata[KEY] = spec
+    every: list[tuple[Any, ...]] = [
+        (key, dtype_name(array.dtype), array.shape, array.nbytes) for key, array in chosen.items()
+    ]
+    every += [(tensor.name, tensor.dtype, tensor.shape, tensor.nbytes) for tensor in unread]
+    about = {"file": name, "format": file.format, "tensor_count": len(file.tensors) + len(file.unread)}
+    tensors = [
+        {"name": label, "dtype": dtype, "shape": list(shape), "bytes": size} for label, dtype, shape, size in every
+    ]
+    return {**about, "tensors": tensors, "metadata": metadata}
 
 
 def numbers(array: Array, rows: str, columns: str) -> dict[str, Any]:

@@ -204,11 +204,6 @@ class Terminal(NamedTuple):
     colours: int = 0  #: 2**24, 256, or 0 where nothing but characters is wanted
     unicode: bool = True
 
-    @property
-    def dots(self) -> str:
-        """The mark for a part of a text that is left out."""
-        return "…" if self.unicode else "..."
-
 
 def terminal() -> Terminal:
     """Standard output as it is now. A pipe is a terminal of 80 × 24 without colours, so that files are the same."""

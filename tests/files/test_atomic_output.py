@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.table import Table
 from pecli.errors import FileError
 from pecli.files.output import check_free_space, open_output
 from tests.files.conftest import ENVIRONMENT
@@ -136,7 +137,7 @@ def test_what_is_larger_than_the_free_space_is_refused(folder: Path, monkeypatch
     for free, path, size in (*fitting, (0, "a", least), (least, "a", least + 1)):
         monkeypatch.setattr(os, "statvfs", lambda path, free=free: Mock(f_bavail=free // block, f_frsize=block))
         with nullcontext() if (free, path, size) in fitting else pytest.raises(FileError, match="the disk has"):
-            check_free_space(path, size)
+            check_free_space(path, [Table("a", "uint8", (size,), print)])
 
 
 def test_a_fifo_is_written_to(folder: Path) -> None:

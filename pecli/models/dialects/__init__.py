@@ -1,11 +1,10 @@
-"""Dialects of configurations: rows of dialects.json say by which keys each is recognised, and what reads it, which is
-imported when a file is written in it.
+"""Dialects of configurations: rows of dialects.json say by which keys each is recognised, the first that is, and what
+reads it, a function that takes the keys and a list that it adds warnings to, imported when a file is written in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -14,36 +13,6 @@ from pecli.models.families import TEXTS
 from pecli.models.keys import Keys, plain_name, stored, unread_keys
 from pecli.models.rope import LENGTHS, ORIGINAL
 
-
-@dataclass(frozen=True)
-class Dialect:
-    """How one project spells its configurations."""
-
-    reader: str  #: Module and function; it takes the keys, and a list that it adds warnings to
-    has: Sequence[str] = ()
-    has_one: Sequence[Sequence[str]] = ()  #: Keys of each of which one is there
-    lacks: Sequence[str] = ()
-    model_types: Sequence[str] | None = ()  #: What model_type may be, where it is given; None for anything
-    inside: str = ""  #: An object that may hold the keys instead
-
-    def recognises(self, config: Mapping[str, Any]) -> bool:
-        if self.model_types is not None and config.get("model_type") not in (None, *self.model_types):
-            return False
-        inner = config.get(self.inside)
-        for values in (config, inner if isinstance(inner, Mapping) else {}):
-            names = {plain_name(name) for name, value in values.items() if value is not None}
-            if names >= {*self.has} and not names & {*self.lacks} and all(map(names.intersection, self.has_one)):
-                return True
-        return False
-
-    def read(self, keys: Keys, warnings: list[str]) -> list[Encoding]:
-        module, function = self.reader.split(".")
-        found: list[Encoding] = getattr(import_module(f"{__name__}.{module}"), function)(keys, warnings)
-        return found
-
-
-DIALECTS = tuple(Dialect(**row) for row in stored("dialects/dialects.json"))
-"""The first that recognises a file reads it."""
 CONTEXTS = (
     *LENGTHS,
     *("initial_context_length", "max_context_len", "max_seqlen", "context_window_size", "context"),
@@ -59,7 +28,9 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     """The encodings of a configuration that is read already."""
     keys = Keys(config, label)
     warnings: list[str] = []
-    found = next(each for each in DIALECTS if each.recognises(config)).read(keys, warnings)
+    reader = next(row["reader"] for row in stored("dialects/dialects.json") if _is_written_in(row, config))
+    module, function = reader.split(".")
+    found: list[Encoding] = getattr(import_module(f"{__name__}.{module}"), function)(keys, warnings)
     said = keys.word("model_type", "_class_name")
     model_type = said.value if said else None
     parts = [keys, *(inner for name in (*TEXTS, *INSIDE) if (inner := keys.part(name)))]
@@ -72,6 +43,20 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     warnings += unread
     window = _first_positive(parts, windows)
     return ModelEncodings(label, model_type, tuple(found), tuple(dict.fromkeys(warnings)), context, window)
+
+
+def _is_written_in(row: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Whether a file, or its object `inside`, has all keys of `has`, one of each list of `has_one` and none of `lacks`;
+    its model_type, where it has one, must be one of `model_types`, or may be anything where that is null."""
+    if (types := row.get("model_types", ())) is not None and config.get("model_type") not in (None, *types):
+        return False
+    inner = config.get(row.get("inside", ""))
+    for values in (config, inner if isinstance(inner, Mapping) else {}):
+        names = {plain_name(name) for name, value in values.items() if value is not None}
+        one_of_each = all(map(names.intersection, row.get("has_one", ())))
+        if names >= {*row.get("has", ())} and not names & {*row.get("lacks", ())} and one_of_each:
+            return True
+    return False
 
 
 def _first_positive(parts: Sequence[Keys], names: Iterable[str]) -> int | None:

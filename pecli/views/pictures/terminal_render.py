@@ -86,7 +86,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
 
 def _fitted(text: str, terminal: Terminal, lines: int = 1) -> list[str]:
     shown = typeset(text) if terminal.unicode else text.translate(_ASCII)
-    return fitted(printable(shown), terminal.columns, lines, terminal.dots)
+    return fitted(printable(shown), terminal.columns, lines, "…" if terminal.unicode else "...")
 
 
 def _framed(
