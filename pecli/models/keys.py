@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pecli.errors import FileError, counted, nearest, quoted
 
@@ -245,14 +245,6 @@ SWITCH = re.compile(r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|p
 MAX_NAMED, MAX_DEPTH = 16, 8
 
 
-class Unread(NamedTuple):
-    """A key that nobody read."""
-
-    section: str
-    name: str
-    value: Any
-
-
 def plain_name(name: str | None) -> str:
     """A name as the tables of families and of keys spell it; empty where there is none.
 
@@ -276,8 +268,7 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     known = sorted(name for name in keys.account.asked if looks_like_positions(name))
     plain: dict[str, list[str]] = {}
     warnings = []
-    unread = _unread(keys.data, keys.account, "", MAX_DEPTH)
-    found = [each for each in unread if not _is_true_switch(each, schemes)]
+    found = [*_unread(keys.data, keys.account, schemes, "", MAX_DEPTH)]
     for section, name, value in found[:MAX_NAMED]:
         if reader := keys.account.ignored.get(section + name):
             warnings.append(f"{section}{name} is {quoted(value)}, which the code of {reader} ignores")
@@ -293,24 +284,21 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
 
 
 def _unread(
-    data: Mapping[str, Any], account: Account, section: str, depth: int, *, within: bool = False
-) -> Iterator[Unread]:
+    data: Mapping[str, Any], account: Account, schemes: Collection[str], section: str, depth: int, within: bool = False
+) -> Iterator[tuple[str, str, Any]]:
     """Keys that nobody read; of settings for positions all keys count, whatever their names; where a class says how
     wide a model is, so does what may be its width."""
     for name, value in data.items():
-        full = section + name
+        full, switch = section + name, SWITCH.fullmatch(plain_name(name))
         counts = (within and not name.startswith("_")) or looks_like_positions(name)
         if isinstance(value, Mapping) and value and (full in account.used or not counts):
             if depth and name not in OPAQUE:
-                yield from _unread(value, account, f"{full}.", depth - 1, within=counts)
+                yield from _unread(value, account, schemes, f"{full}.", depth - 1, counts)
         elif section in account.no_width and name not in account.asked and _whole(value) and WIDTH.fullmatch(name):
-            yield Unread(section, name, value)
+            yield section, name, value
+        elif switch and value is (("alibi" if switch[2] == "alibi" else "rope") in schemes):
+            continue  # which is true
         elif counts and full not in account.used:
-            is_switched_off = value is False and (SWITCH.fullmatch(plain_name(name)) or "truncate" in name)
+            is_switched_off = value is False and (switch or "truncate" in name)
             if is_switched_off or (value is not False and value not in (None, "", [], {}, ())):
-                yield Unread(section, name, value)
-
-
-def _is_true_switch(key: Unread, schemes: Collection[str]) -> bool:
-    switch = SWITCH.fullmatch(plain_name(key.name))
-    return switch is not None and key.value is (("alibi" if switch[2] == "alibi" else "rope") in schemes)
+                yield section, name, value
