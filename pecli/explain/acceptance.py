@@ -153,7 +153,7 @@ def out_of_tolerance(values: AnyArray, dtype: str, atol: float) -> Callable[[Err
 
     def out(errors: Errors) -> Flags:
         with np.errstate(all="ignore"):  # wrong numbers may be large: rounding is that of the smaller of the two
-            sizes = np.minimum(_sizes(errors.values), _sizes(errors.values - errors.left))
+            sizes = np.minimum(np.abs(errors.values), np.abs(errors.values - errors.left))
         size = float(np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
         allowed = np.maximum(atol, unit * size + min(step, MAX_STEP * size) + ROUNDED * relative * sizes)
         return np.asarray(~(_sizes(errors.left) <= allowed + errors.drift))

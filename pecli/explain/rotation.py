@@ -28,6 +28,7 @@ EXPLAINED = 1e-3  # of the error, the residual of a known mistake
 NEARER = 0.7  # of the error, what a mistake may leave that is no more than rounding
 MAX_HEADS, MAX_ROWS = 16, 96  # of queries or keys that tell mistakes apart
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
+MAX_WRONG = 0.9  # of some rows, and of some heads: where more are wrong, they are no part
 UNKNOWN = -(1 << 62)  # stands for the position of a row that no position explains
 MAX_MISMATCH = 0.12  # mean distance of directions from those of a position, in units of the largest frequency
 LAYOUTS = ("halves", "interleaved")
@@ -229,15 +230,23 @@ class Rotated:
     def judge(self) -> Judge:
         """Of random numbers, what a wrong rotation leaves has no structure: little of it may be left."""
         one = Sample("after", self.dtype, self.after.shape, self.after, self.rows)
-        noise = EXPLAINED * rms(self.expected.left) / (rms(self.after) or 1.0)
+        noise = EXPLAINED * rms(self.few.expected.left) / (rms(self.few.after) or 1.0)
         return Judge({"after": one}, self.atol, self.dtype, max_noise=noise)
+
+    @cached_property
+    def few(self) -> Rotated:
+        """Some rows and heads of a tensor that may be large."""
+        rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
+        which = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
+        few = replace(self, before=self.before[which], after=self.after[which])
+        vars(few)["rows"] = rows
+        return few
 
     def by_mistake(self) -> Iterator[Explanation]:
         """Known mistakes, the nearest by some rows and heads first; else how the values were stored, if that is all."""
-        rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
-        few = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
-        x, y, right = (each[few] for each in (self.before, self.after, self.after - self.expected.left))
-        error, rounded = rms(y - right), rms(self.rounding) + self.atol
+        x, y, rows = self.few.before, self.few.after, self.few.rows
+        right = y - self.few.expected.left
+        error, rounded = rms(y - right), rms(self.few.rounding) + self.atol
         limit = min(NEARER * error, max(EXPLAINED * error, rounded))
         factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")  # such as 1/√d
         scaled = Mistake((kinds.Scaled(factor),), lambda x, rows: factor * self.plan.render()(x, rows))
@@ -248,12 +257,17 @@ class Rotated:
             if off <= limit:
                 errors = self.errors(each.render(self.before, self.rows))
                 yield from self.judge.accepted([Explanation(each.edits, each.scheme, ("after",), errors)])
-        yield from self.judge.accepted([Explanation((), None, ("after",), self.expected)])
+        if any(self.few.judge.accepted([Explanation((), None, ("after",), self.few.expected)])):
+            yield from self.judge.accepted([Explanation((), None, ("after",), self.expected)])
 
     def in_part(self) -> Iterator[Explanation]:
         """Elements, rows or heads that are wrong, where all others are right."""
-        wrong = out_of_tolerance(self.after, self.dtype, self.atol)(self.expected)
-        part = Located(self.judge.samples["after"], self.expected, wrong)
+        few, whole = (out_of_tolerance(each.after, self.dtype, self.atol) for each in (self.few, self))
+        wrong = few(self.few.expected).any(axis=-1)
+        axes = {*range(wrong.ndim)}
+        if all(np.any(wrong, axis=tuple(axes - {axis})).mean() > MAX_WRONG for axis in axes):
+            return
+        part = Located(self.judge.samples["after"], self.expected, whole(self.expected))
         for found in part.explanations():
             if part.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], kinds.HeadsWrong):
                 yield from self.judge.accepted([found])

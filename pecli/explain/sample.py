@@ -162,8 +162,12 @@ def rounding_by(how: Edit | None, values: AnyArray) -> tuple[float, float]:
 def _some(values: AnyArray) -> Floats:
     flat = values.reshape(-1)
     flat = np.concatenate([flat.real, flat.imag]) if np.iscomplexobj(values) else flat
-    flat = flat[np.isfinite(flat)]
-    return np.asarray(flat[:: max(1, len(flat) // SOME)], np.float64)
+    few = flat[:: max(1, len(flat) // SOME)]
+    finite = few[np.isfinite(few)]
+    if len(finite) < len(few) / 2:  # a mask, say: the numbers are elsewhere
+        every = flat[np.isfinite(flat)]
+        finite = every[:: max(1, len(every) // SOME)]
+    return np.asarray(finite, np.float64)
 
 
 def precision(dtype: str) -> float:
