@@ -19,6 +19,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -282,11 +283,7 @@ class Recipe(NamedTuple):
         return self.positions == self.frequencies == self.product == "exact"
 
 
-def _stored(dtype: str) -> Recipe:
-    return Recipe("exact", "exact", "exact", dtype)
-
-
-EXACT = _stored("")
+EXACT = Recipe("exact", "exact", "exact")
 
 RECIPES = {
     "float32": Recipe(),
@@ -300,8 +297,8 @@ RECIPES = {
     "bfloat16-autocast": Recipe("bfloat16", "bfloat16", "bfloat16"),
     "bfloat16-module": Recipe(frequencies="bfloat16", table="bfloat16"),
     "float32-bfloat16-table": Recipe(table="bfloat16"),
-    "float16-table": _stored("float16"),
-    "bfloat16-table": _stored("bfloat16"),
+    "float16-table": EXACT._replace(table="float16"),
+    "bfloat16-table": EXACT._replace(table="bfloat16"),
 }
 """Points of that space, by name; the exact table is none of them. Autocast is PyTorch's, of an einsum of positions and
 frequencies; a module is one that was cast with `.to(torch.bfloat16)`, its frequencies included.
@@ -311,14 +308,10 @@ STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 """The recipes that any computed table can follow."""
 
 
-def _choice(names: tuple[str, ...]) -> Choice:
-    """The parameter. Files that were made before there were recipes do not name one: exact goes without saying."""
-    help = "emulate this precision recipe"
-    return Choice(help=help, options=("exact", *names), default="exact", omitted_default="exact")
-
-
-RECIPE = _choice(tuple(RECIPES))
-BIAS_RECIPE = _choice(("float32", *STORED))
+_by_recipe = partial(Choice, "emulate this precision recipe", default="exact", omitted_default="exact")
+"""Files that were made before there were recipes do not name one: exact goes without saying."""
+RECIPE = _by_recipe(options=("exact", *RECIPES))
+BIAS_RECIPE = _by_recipe(options=("exact", "float32", *STORED))
 """For ALiBi, which has no frequencies: float32 rounds the slopes, and their products with the distances."""
 
 

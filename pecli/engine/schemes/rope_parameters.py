@@ -29,15 +29,10 @@ _ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
 _even = partial(Whole, low=2, high=65536, even=True)
 _BASE = Real("theta, the base of the frequencies", above=0, aliases=("--theta",), default=1e4)
 _scaling_real = partial(Real, panel=_PANEL)
+_edge = partial(Real, above=0, panel=_PANEL)  # of a ramp between frequencies
 _scaling_whole = partial(Whole, panel=_PANEL)
 _scaling_flag = partial(OptionalFlag, panel=_PANEL)
 _divisors = partial(ListOf, each=Real("a divisor", above=1e-19), panel=_PANEL)  # at most 2^64 radians per position
-
-
-def _rotations(scaling: str, limit: str) -> Real:
-    return Real(f"{scaling}: rotations {limit}", above=0, panel=_PANEL)
-
-
 _LAYOUT = Choice(
     "one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …", options=("compact", "halves", "interleaved")
 )
@@ -90,13 +85,13 @@ class RotaryParameters(Positioned):
     original_max_position_embeddings: Annotated[int | None, _ORIGINAL] = None
     max_position_embeddings: Annotated[int | None, _EXTENDED] = None
     attention_factor: Annotated[float | None, _ATTENTION] = None
-    beta_fast: Annotated[float | None, _rotations("yarn", "above which frequencies are unchanged (32)")] = None
-    beta_slow: Annotated[float | None, _rotations("yarn", "below which frequencies are fully scaled (1)")] = None
+    beta_fast: Annotated[float | None, _edge("yarn: rotations above which frequencies are unchanged (32)")] = None
+    beta_slow: Annotated[float | None, _edge("yarn: rotations below which frequencies are fully scaled (1)")] = None
     truncate: Annotated[bool | None, _scaling_flag("yarn: round the limits to whole frequencies (true)")] = None
     mscale: Annotated[float | None, _scaling_real("yarn: scales the attention factor")] = None
     mscale_all_dim: Annotated[float | None, _scaling_real("yarn: divides the attention factor")] = None
-    low_freq_factor: Annotated[float | None, _rotations("llama3", "below which frequencies are fully scaled")] = None
-    high_freq_factor: Annotated[float | None, _rotations("llama3", "above which frequencies are unchanged")] = None
+    low_freq_factor: Annotated[float | None, _edge("llama3: rotations below which frequencies are fully scaled")] = None
+    high_freq_factor: Annotated[float | None, _edge("llama3: rotations above which frequencies are unchanged")] = None
     short_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors up to the original length")] = None
     long_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors beyond it")] = None
     length: Annotated[int | None, _LENGTH] = None

@@ -82,15 +82,13 @@ def waves_of(subject: Subject) -> list[tuple[Subject, str]]:
 
 
 def _lengths(subject: Subject) -> Floats:
-    with np.errstate(divide="ignore"):
-        return 2 * math.pi / angular_frequencies(subject)
+    return 2 * math.pi / angular_frequencies(subject)
 
 
 def _stretch(subject: Subject) -> Floats:
     """By how much each wavelength was stretched, to digits that are exact; pairs that do not rotate have none."""
     rope, lengths = scaled_rope(subject), _lengths(subject)
-    with np.errstate(invalid="ignore"):
-        return np.round(lengths / (lengths if rope is None else unscaled_wavelengths(rope)), 9)
+    return np.round(lengths / (lengths if rope is None else unscaled_wavelengths(rope)), 9)
 
 
 def _is_scaled(stretch: Floats) -> bool:
