@@ -189,10 +189,12 @@ def _errors_by_tensor(
         rows, found = one.rows[picked], one.values[..., picked, :]
         every = (np.arange(math.prod(one.shape[:-2]))[:, None] * one.shape[-2] + rows).reshape(-1)
         expected = widened(made[name].pick(every)).reshape(found.shape)
-        steps = np.abs(np.diff(found, axis=-2))
-        steepest = steps.max(axis=-2, initial=0.0, where=np.diff(rows)[:, None] == 1)
-        positions = rows[:, None] + abs(scheme.first_position)
-        drift = PHASE_UNITS * precision("float32") * positions * steepest[..., None, :]
+        drift: AnyArray | float = 0.0
+        if scheme.applied_as in ("rotation", "rows"):  # by phases, which a bias has not
+            steps = np.abs(np.diff(found, axis=-2))
+            steepest = steps.max(axis=-2, initial=0.0, where=np.diff(rows)[:, None] == 1)
+            positions = rows[:, None] + abs(scheme.first_position)
+            drift = PHASE_UNITS * precision("float32") * positions * steepest[..., None, :]
         with np.errstate(invalid="ignore"):  # masks that both have
             off = np.where(found == expected, 0.0, found - expected)
         errors.append(Errors(off, found, drift))
