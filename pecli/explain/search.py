@@ -20,9 +20,9 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
 from pecli.explain import recipe_search as recipes
-from pecli.explain.acceptance import Judge, Located, out_of_tolerance
+from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
-from pecli.explain.array_transforms import MAX_COMPARED, transform
+from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
@@ -35,7 +35,8 @@ from pecli.explain.time_limit import check_time, limited
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22  # elements of an expected table that is made whole
-MAX_WRONG_ROWS = 0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
+MAX_WRONG = 0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
+MAX_LOCATED = 1 << 23  # elements of such a table: more take longer than other reasons may wait
 MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
 MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, where both are in one
 MIN_ANGLE = 2.0
@@ -253,9 +254,12 @@ def _all_located(prior: Scheme, judge: Judge) -> list[Located | None]:
         one = judge.samples[name]
         found = _located(prior, one)
         if found is not None and not one.whole:  # a part may be wrong, and lie between the rows that were looked at
-            array, is_part = judge.arrays.get(name), min(found.rows.mean(), found.along(-1).mean()) <= MAX_WRONG_ROWS
+            array, is_part = (
+                judge.arrays.get(name),
+                found.rows.mean() <= MAX_WRONG or found.along(-1).mean() <= MAX_SHARE,
+            )
             found = None
-            if array is not None and is_part and array.size <= MAX_COMPARED:
+            if array is not None and is_part and array.size <= MAX_LOCATED:
                 found = _located(prior, replace(sample(name, array, whole=True), dtype=one.dtype))
         judge.located[name] = found
     return [judge.located[name] for name in judge.samples]
