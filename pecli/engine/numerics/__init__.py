@@ -61,22 +61,12 @@ def log(value: Fraction, bits: int) -> int:
     return round(context.multiply(logarithm, 1 << bits))
 
 
+@lru_cache(maxsize=64)
 def exp(value: int, bits: int) -> int:
     """e ** value; value is fixed-point too."""
-    halvings = 16
-    extra = max(0, (value >> bits) * 3 // 2)  # a large result needs its integer digits as well
-    work = bits + GUARD + extra + 2 * halvings
-    turns, rest = divmod(value << (work - bits), log(Fraction(2), work))
-    rest >>= halvings
-    total = term = 1 << work
-    k = 1
-    while term:
-        term = (term * rest >> work) // k
-        total += term
-        k += 1
-    for _ in range(halvings):
-        total = total * total >> work
-    return round_shift(total, work - bits - turns) if work - bits - turns > 0 else total << (turns + bits - work)
+    digits = bits + max(0, (value >> bits) * 3 // 2)  # a large result needs its integer digits as well
+    context = Context(prec=digits * 302 // 1000 + 10)
+    return round(context.multiply(context.exp(context.divide(value, 1 << bits)), 1 << bits))
 
 
 def power(base: Fraction, exponent: Fraction, bits: int) -> int:
