@@ -178,7 +178,8 @@ class Reading:
             return copies > 1
         if self.array.ndim < 2 and len(shape) > 1:
             return shape[-2] < MIN_FLAT_ROWS
-        is_plain = copies == 1 and len(self.target.names) == 1 and self.array.ndim >= len(shape)
+        doubled = bool(self.form.doubled) and self.form.doubled == self.target.layout  # as the scheme has its columns
+        is_plain = copies == 1 + doubled and len(self.target.names) == 1 and self.array.ndim >= len(shape)
         return self.target.encoding is None and not is_plain and not self.is_plausible
 
 

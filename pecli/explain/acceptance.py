@@ -68,14 +68,16 @@ class Judge:
         storage = self._storage(errors, _unmasked(one.values), one.dtype, found.edits, atol)
         if storage is None:
             return None
-        found = replace(found, edits=(*found.edits, *storage), residual=_largest(errors.left), noise=rms(errors.left))
+        found = replace(
+            found, edits=(*found.edits, *storage), residual=_largest(errors.left), noise=_noise(errors.left)
+        )
         return found if one.whole or not callable(found.errors) else self._on_all_rows(found, one, atol)
 
     def _storage(
         self, errors: Errors, values: AnyArray, dtype: str, edits: Sequence[Edit], atol: float
     ) -> tuple[Edit, ...] | None:
         """The edits that say how values were stored, such that no more is left than that; None where more is left."""
-        largest, noise = _largest(errors.left), rms(errors.left)
+        largest, noise = _largest(errors.left), _noise(errors.left)
         if not math.isfinite(largest):
             return None
         storage = quantised_storage(values, dtype, noise, self.dtype)
@@ -83,7 +85,7 @@ class Judge:
             storage = tuple(edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits)
         if storage and isinstance(storage[0], kinds.Noise):
             share = self.max_noise * min(1.0, errors.left.size / MIN_NOISY)
-            if noise <= share * rms(errors.values) and _is_noise(errors.left, largest, noise):
+            if noise <= share * _noise(errors.values) and _is_noise(errors.left, largest):
                 return storage
             storage = ()
         return None if out_of_tolerance(values, dtype, atol)(errors).any() else storage
@@ -154,15 +156,22 @@ def out_of_tolerance(values: AnyArray, dtype: str, atol: float) -> Callable[[Err
     def out(errors: Errors) -> Flags:
         with np.errstate(all="ignore"):  # wrong numbers may be large: rounding is that of the smaller of the two
             sizes = np.minimum(np.abs(errors.values), np.abs(errors.values - errors.left))
-        size = float(np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
+        sizes = np.where(np.isfinite(sizes), sizes, 0.0)  # those of a row that is no numbers, and named as wrong
+        size = float(np.max(sizes, initial=1.0))
         allowed = np.maximum(atol, unit * size + min(step, MAX_STEP * size) + ROUNDED * relative * sizes)
         return np.asarray(~(_sizes(errors.left) <= allowed + errors.drift))
 
     return out
 
 
-def _is_noise(left: AnyArray, largest: float, noise: float) -> bool:
+def _noise(left: AnyArray) -> float:
+    """The root mean square, of complex numbers that of their parts."""
+    return rms(left) / math.sqrt(1 + np.iscomplexobj(left))
+
+
+def _is_noise(left: AnyArray, largest: float) -> bool:
     """Whether what is left has no structure: nothing sticks out, neighbours have nothing to do with each other."""
+    noise = rms(left)
     if largest > (math.sqrt(2 * math.log(left.size)) + EXTREME_SIGMAS) * noise:
         return False
     table = left.reshape(-1, left.shape[-1]) if left.ndim > 1 else left[:0, None]

@@ -33,6 +33,7 @@ from pecli.explain.recipe_search import by_scheme, constructed, distance, scheme
 from pecli.explain.rotation import solve
 from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
+from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import MAX_OFFSET
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
@@ -162,6 +163,7 @@ def _grid_parameters(
     axes = np.array([block.axis for block in blocks for _ in block.indices][: waves.shape[1]])
     own = [axes == axis for axis in range(len(style.axes))]
     for grid in grids:
+        check_time()
         coordinates = style.coordinates(grid, keep, None, None)
         index = coordinates.index(first, first + len(waves))
         tables = [_by_place(waves[:, columns], place, limit) for columns, place in zip(own, index, strict=True)]

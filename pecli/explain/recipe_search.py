@@ -191,7 +191,7 @@ def _errors_by_tensor(
         expected = widened(made[name].pick(every)).reshape(found.shape)
         drift: AnyArray | float = 0.0
         if scheme.applied_as in ("rotation", "rows"):  # by phases, which a bias has not
-            steps = np.abs(np.diff(found, axis=-2))
+            steps = np.abs(np.diff(expected, axis=-2))
             steepest = steps.max(axis=-2, initial=0.0, where=np.diff(rows)[:, None] == 1)
             positions = rows[:, None] + abs(scheme.first_position)
             drift = PHASE_UNITS * precision("float32") * positions * steepest[..., None, :]

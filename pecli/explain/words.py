@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import number
-from pecli.explain.edits import NAMES, Edit, Explanation, Layout, Parameter, Recipe, Rotation, Runtime, Swapped
+from pecli.explain.edits import NAMES, Edit, Explanation, Layout, Parameter, Recipe, Rotation, Runtime, Scaled, Swapped
 from pecli.explain.sample import Sample
 
 
@@ -54,6 +54,8 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
             return edit.found not in (getattr(scheme, "layout", ""), "stacked", "cos alone", "sin alone")
         if isinstance(edit, Swapped):
             return not hasattr(scheme, "cos_first")
+        if isinstance(edit, Scaled):  # a rotary command scales by its attention factor
+            return getattr(scheme, "attention_factor_value", lambda: 1.0)() != edit.by
         if isinstance(edit, Parameter):
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
             before = edit.name == "offset" and scheme.first_position != edit.found  # positions below 0
@@ -105,6 +107,8 @@ def describe(sample: Sample) -> list[str]:
         return [head]
     if values.ndim < 2 or min(values.shape[-2:]) < 2:
         return [head]
-    singular = np.linalg.svd(values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE], compute_uv=False)
+    corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
+    singular = np.linalg.svd(corner, compute_uv=False)
     rank = np.count_nonzero(singular > 1e-5 * singular[0])  # the rounding of the coarsest dtypes
-    return [head, f"of rank {rank}, not {len(singular)}"] if 0 < rank < len(singular) else [head]
+    part = f"its first {len(corner)} × {corner.shape[1]} elements are " * (corner.size < math.prod(sample.shape))
+    return [head, f"{part}of rank {rank}, not {len(singular)}"] if 0 < rank < len(singular) else [head]
