@@ -13,11 +13,12 @@ import numpy as np
 
 from pecli.checks import plain
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
-from pecli.engine.table import Table, raw_bytes, results_in_order, work_through
+from pecli.engine.table import Table, raw_bytes, results_in_order
 
 SLICE_ELEMENTS = 1 << 16  #: elements processed at once, so that intermediate arrays stay in the cache
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)  #: of the elements in order: those that are quantiles
 DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")  #: dtypes whose values float32 cannot hold
+SAMPLED, SIGMAS = 1 << 16, 4.0  #: elements that say where quantiles lie, and within how many standard deviations
 MAX_PROBED = 64  #: columns that are tested for waves
 SMOOTH = 0.05  #: share of its largest value that a wave, or a line, with some noise leaves
 
@@ -128,22 +129,38 @@ def _sum(values: Any) -> float:
 
 
 def quantiles(rows: Array) -> dict[str, float] | None:
-    """Exact quantiles, elements and not means of two, by share; None without any finite value."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        floats = np.asarray(rows).astype("f8" if dtype_name(rows.dtype) in DOUBLE else "f4", copy=False)
-        all_finite = np.isfinite([floats.min(initial=0), floats.max(initial=0)]).all()  # faster than all of them
-        values = floats.flatten() if all_finite else floats[np.isfinite(floats)]
-    if not values.size:
-        return None
-    ranks = [int(share * (values.size - 1)) for share in SHARES]
+    """Exact quantiles, elements and not means of two, by share; None without any finite value. A sample says between
+    which numbers each lies; the few elements between them are put in order, all others are counted."""
+    kind = "f8" if dtype_name(rows.dtype) in DOUBLE else "f4"
 
-    def partition(part: slice) -> None:
-        if inside := [rank - part.start for rank in ranks if part.start <= rank < part.stop]:
-            values[part].partition(inside)
+    def finite(values: Array) -> AnyArray:
+        with np.errstate(invalid="ignore", over="ignore"):
+            floats = np.asarray(values).astype(kind, copy=False).reshape(-1)
+            return np.asarray(floats if np.isfinite(floats.sum()) else floats[np.isfinite(floats)])
 
-    values.partition(middle := ranks[2])  # which leaves two halves that have nothing to do with each other
-    work_through(partition, [slice(0, middle), slice(middle + 1, values.size)])
-    return {f"{share:g}": float(values[rank]) for share, rank in zip(SHARES, ranks, strict=True)}
+    sample = np.sort(finite(rows.reshape(-1)[:: rows.size // SAMPLED | 1]))  # an odd step comes by every column
+    count, margin = len(sample), int(SIGMAS * math.sqrt(len(sample)))
+    middles = [int(share * count) for share in SHARES]
+    limits = np.concatenate([[-np.inf], sample, [np.inf]]).astype(kind)
+    between = [(limits[max(0, at - margin)], limits[min(count, at + margin) + 1]) for at in middles]
+
+    def placed(piece: Array) -> tuple[int, list[tuple[int, AnyArray]]]:
+        values = finite(piece)
+        below = [int(np.count_nonzero(values < low)) for low, _ in between]
+        inside = [values[(values >= low) & (values <= high)] for low, high in between]
+        return len(values), [*zip(below, inside, strict=True)]
+
+    pieces = [*results_in_order(placed, _slices(rows))]
+    size = sum(each[0] for each in pieces)
+    found = {}
+    for k, share in enumerate(SHARES if size else ()):
+        near = np.concatenate([each[1][k][1] for each in pieces])
+        rank = int(share * (size - 1)) - sum(each[1][k][0] for each in pieces)
+        if not 0 <= rank < len(near):  # the sample was no fair one
+            near, rank = np.concatenate([finite(piece) for piece in _slices(rows)]), int(share * (size - 1))
+        near.partition(rank)
+        found[f"{share:g}"] = float(near[rank])
+    return found or None
 
 
 def has_waves(values: AnyArray) -> bool:

@@ -166,16 +166,20 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
     from concurrent.futures import ThreadPoolExecutor  # takes 5 ms to import
 
     ahead: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(thread_count()) as pool:
-        try:
-            for item in chain(first, rest):
-                ahead.append(pool.submit(work, item))
-                if len(ahead) > thread_count() + 1:
-                    yield ahead.popleft().result()
-            while ahead:
+    pool, waits = ThreadPoolExecutor(thread_count()), False  # not after an interrupt, which may leave a lock behind
+    try:
+        for item in chain(first, rest):
+            ahead.append(pool.submit(work, item))
+            if len(ahead) > thread_count() + 1:
                 yield ahead.popleft().result()
-        finally:  # an interrupt does not wait for what is still in the queue
-            pool.shutdown(wait=True, cancel_futures=True)
+        while ahead:
+            yield ahead.popleft().result()
+        waits = True
+    except (Exception, GeneratorExit):
+        waits = True
+        raise
+    finally:
+        pool.shutdown(wait=waits, cancel_futures=True)
 
 
 def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:

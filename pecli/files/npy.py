@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Container, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # writing a file needs no reader
     from pecli.files.contents import Contents, LoadedFile
 
 MAX_HEADER = 10_000  # bytes, as in numpy.load: more would keep Python's parser busy
+_PARSER = Lock()  # Python 3.11 has one count of depths for all threads that parse, and fails where they take turns
 ARRAY_NAME = "array"  # what the one array of a .npy file is called, which has no name of its own
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8)]
 CODES = {
@@ -96,7 +98,7 @@ def read_header(contents: Contents) -> tuple[np.dtype[np.generic], tuple[int, ..
     file.seek(8)
     read = np.lib.format.read_array_header_1_0 if version == 1 else np.lib.format.read_array_header_2_0
     try:
-        with warnings.catch_warnings():
+        with _PARSER, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of headers that Python 2 wrote
             shape, fortran, dtype = read(file, max_header_size=MAX_HEADER)
     except Exception:  # whatever parsing a hostile text leads to, RecursionError and MemoryError included

@@ -15,6 +15,7 @@ from pecli.engine.table import table_of
 @pytest.fixture(params=[1 << 16, 60], ids=["one slice", "many"])
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "SLICE_ELEMENTS", request.param)
+    monkeypatch.setattr(statistics, "SAMPLED", request.param)  # elements that say where quantiles lie
 
 
 @pytest.mark.usefixtures("slices")
@@ -31,6 +32,11 @@ def test_values(dtype: type) -> None:
     norms = np.linalg.norm(values, axis=1)
     assert math.isclose(found["rows"]["norm"]["mean"], norms.mean(), rel_tol=1e-12)
     assert math.isclose(found["rows"]["norm"]["max"], norms.max(), rel_tol=1e-12)
+
+
+def test_quantiles_of_a_table_whose_sample_is_not_fair() -> None:
+    array = np.where(np.arange(1 << 18) % 5, 0, 1)[:, None]  # every fifth element is looked at
+    assert list(profile(array)["quantiles"].values()) == [0, 0, 0, 0, 1]
 
 
 @pytest.mark.usefixtures("slices")

@@ -3,6 +3,8 @@
 import itertools
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,7 +21,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, table_of, thread_count, work_through
+from pecli.engine.table import Table, results_in_order, table_of, thread_count, work_through
 from pecli.errors import KindError
 from tests.engine import strategies
 from tests.oracle import DTYPES
@@ -198,3 +200,24 @@ def test_a_mask_that_hides_nothing_is_no_mask():
     table = np.ma.array([[1.0, 2.0]])
     assert type(numbers("pe", table)) is np.ndarray
     assert pecli.diff(table, np.array([[1.0, 2.0]]))
+
+
+@pytest.mark.parametrize(("problem", "waits"), [(KeyboardInterrupt, False), (ValueError, True)])
+def test_an_interrupt_waits_for_no_thread(problem: type[BaseException], waits: bool, monkeypatch) -> None:
+    monkeypatch.setenv("PECLI_THREADS", "2")
+    going, ended = threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        yield from (0, 1)
+        if waits:
+            going.set()
+        raise problem
+
+    def work(number: int) -> None:
+        going.wait(60)
+        ended.set()
+
+    with pytest.raises(problem):
+        list(results_in_order(work, items()))
+    assert ended.is_set() == waits
+    going.set()

@@ -1,9 +1,13 @@
 """Binary formats, .npy, .npz and .safetensors: as NumPy, zipfile and the official library read and write them."""
 
+import gc
 import hashlib
 import io
 import json
+import sys
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -199,3 +203,20 @@ def test_bfloat16_as_np_save_writes_it(folder: Path) -> None:
     np.savez("x.npz", cos=array)
     assert b"V2" in Path("x.npy").read_bytes()[:128]
     assert same({"npy": load("x.npy")["array"], "npz": load("x.npz")["cos"]}, {"npy": array, "npz": array})
+
+
+def test_headers_are_read_in_threads(folder: Path) -> None:
+    """Python 3.11 parses in one thread at a time; here every collection of garbage lets another one in."""
+    np.save("x.npy", np.arange(12.0).reshape(3, 4))
+    usual, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.callbacks.append(lambda *_: time.sleep(0))
+    gc.set_threshold(5, 2, 2)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            shapes = {file.tensors["array"].shape for file in pool.map(load_file, ["x.npy"] * 400)}
+    finally:
+        gc.callbacks.pop()
+        gc.set_threshold(*usual)
+        sys.setswitchinterval(interval)
+    assert shapes == {(3, 4)}
