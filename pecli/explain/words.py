@@ -95,6 +95,7 @@ def describe(sample: Sample) -> list[str]:
     values = sample.values
     if not values.size:
         return [f"{head}, empty"]
+    head += f", of which {len(sample.rows):,} rows were looked at" * (not sample.whole)
     finite = values[np.isfinite(values)]
     strange = values.size - finite.size
     if strange:
@@ -110,5 +111,5 @@ def describe(sample: Sample) -> list[str]:
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
     singular = np.linalg.svd(corner, compute_uv=False)
     rank = np.count_nonzero(singular > 1e-5 * singular[0])  # the rounding of the coarsest dtypes
-    part = f"its first {len(corner)} × {corner.shape[1]} elements are " * (corner.size < math.prod(sample.shape))
+    part = f"{len(corner)} × {corner.shape[1]} of its elements are " * (corner.size < math.prod(sample.shape))
     return [head, f"{part}of rank {rank}, not {len(singular)}"] if 0 < rank < len(singular) else [head]
