@@ -285,7 +285,12 @@ class Rotated:
             judge = Judge({"after": Sample("after", "float32", ratio.shape, ratio, self.rows)}, atol, "float32")
             reading = Reading((ratio.real, ratio.imag), self.rows, len(ratio), form, edits, ("after",), "float32")
             for found in best(explain_readings([reading], expected, judge)):
-                return found
+                named = [row for edit in found.edits if isinstance(edit, kinds.RowsWrong) for row in edit.which]
+                pairs = halved(self.before[..., channels], layouts[0])
+                made: Any = joined(_rotated(*pairs, ratio.real, ratio.imag), layouts[1])
+                left = np.abs(self.after[..., channels] - made).max(axis=-1)[..., ~np.isin(self.rows, named)]
+                size = max(1.0, float(np.abs(self.before).max()))  # of each head: the quotient is their mean
+                return replace(found, residual=found.residual * size + float(left.max(initial=0.0)))
         return None
 
     def _ways(self) -> list[tuple[slice, tuple[str, str]]]:
