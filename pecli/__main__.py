@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import gc
 import io
 import os
 import signal
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,21 @@ class Stopped(BaseException):
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
+
+
+def _come_again(dropped: Any) -> None:
+    """A signal that came where Python drops exceptions, as in the callback of a weak reference, comes once more."""
+    problem = dropped.exc_value
+    if not isinstance(problem, (KeyboardInterrupt, Stopped)):
+        sys.__unraisablehook__(dropped)
+        return
+    number = problem.args[0] if isinstance(problem, Stopped) else signal.SIGINT
+
+    def send() -> None:
+        time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    _thread.start_new_thread(send, ())
 
 
 class _StandardOutput(io.FileIO):
@@ -56,6 +73,7 @@ def main() -> NoReturn:
     """Run the command line and exit."""
     code = 70  # a defect, until something else is known
     try:
+        sys.unraisablehook = _come_again
         _open_streams()
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:

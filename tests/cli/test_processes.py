@@ -100,6 +100,26 @@ def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+DROPPED = """
+import signal, sys, time, weakref
+from pecli import __main__ as way_in
+class Thing: pass
+def run(arguments):
+    thing = Thing()
+    reference = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+    del thing  # in whose callback no exception is raised
+    time.sleep(60)
+sys.modules["pecli.cli.app"] = type(sys)("app")
+sys.modules["pecli.cli.app"].run = run
+way_in.main()
+"""
+
+
+def test_an_interrupt_that_python_drops_comes_again() -> None:
+    done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
     root = os.path.dirname(os.path.dirname(pecli.__file__))
     code = f"import sys; sys.path.insert(0, {root!r}); import pecli.__main__; print(*sys.modules)"
