@@ -383,10 +383,7 @@ def _error(positions: Floats, theta: float) -> float:
 
 
 def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[str, Any]]:
-    """One axis, sections one after the other, or interleaved ones."""
-    if len(places) < 2:
-        yield from ({"positions": axis} for axis in places)
-        return
+    """Sections one after the other, or interleaved ones."""
     order = list(dict.fromkeys(follows))
     counts = [follows.count(axis) for axis in order]
     positions = [places[axis] for axis in order]
