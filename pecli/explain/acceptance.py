@@ -118,11 +118,9 @@ class Judge:
                 if wrong:
                     return None
         except OutOfTimeError:
-            orders = [edit.order for edit in found.edits if isinstance(edit, kinds.Rows)]
-            rest = any(
-                isinstance(edit, (kinds.RowsWrong, kinds.Recipe)) for edit in found.edits
-            )  # all others are right
-            if not done or rest or any(order.startswith("padded") for order in orders):
+            padded = any(isinstance(edit, kinds.Rows) and edit.order.startswith("padded") for edit in found.edits)
+            rest_is_right = any(isinstance(edit, (kinds.RowsWrong, kinds.Recipe)) for edit in found.edits)
+            if not done or padded or rest_is_right:  # of which only all rows tell
                 return None
             return replace(found, residual=largest, open=(*found.open, f"{done:,} of {length:,} rows were compared"))
         return replace(found, residual=largest)

@@ -239,7 +239,7 @@ class Rotated:
         rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
         which = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
         few = replace(self, before=self.before[which], after=self.after[which])
-        vars(few)["rows"] = rows
+        vars(few)["rows"] = self.rows[rows]
         return few
 
     def by_mistake(self) -> Iterator[Explanation]:

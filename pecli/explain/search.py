@@ -35,7 +35,7 @@ from pecli.explain.time_limit import check_time, limited
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22  # elements of an expected table that is made whole
-MAX_WRONG = 0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
+MAX_WRONG_ROWS = 0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
 MAX_LOCATED = 1 << 23  # elements of such a table: more take longer than other reasons may wait
 MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
 MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, where both are in one
@@ -254,10 +254,8 @@ def _all_located(prior: Scheme, judge: Judge) -> list[Located | None]:
         one = judge.samples[name]
         found = _located(prior, one)
         if found is not None and not one.whole:  # a part may be wrong, and lie between the rows that were looked at
-            array, is_part = (
-                judge.arrays.get(name),
-                found.rows.mean() <= MAX_WRONG or found.along(-1).mean() <= MAX_SHARE,
-            )
+            array = judge.arrays.get(name)
+            is_part = found.rows.mean() <= MAX_WRONG_ROWS or found.along(-1).mean() <= MAX_SHARE
             found = None
             if array is not None and is_part and array.size <= MAX_LOCATED:
                 found = _located(prior, replace(sample(name, array, whole=True), dtype=one.dtype))
