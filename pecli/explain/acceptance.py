@@ -25,6 +25,8 @@ from pecli.explain.time_limit import OutOfTimeError, check_time
 
 ROUNDED = 1.05  # times half a step: what rounding makes, where the number that was rounded is itself off a little
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
+MIN_CUT, MIN_INWARD = 0.2, 0.98
+"""Of values whose digits were cut off: those that are off by more than rounding, and those that are not too large."""
 MAX_STEP = 0.11
 """Of the largest value: the error of values with one decimal that were cut off; coarser ones explain anything."""
 BLOCK_ELEMENTS = 1 << 18  # elements of a large tensor that are compared at once, so that they stay in the cache
@@ -81,14 +83,16 @@ class Judge:
         if not math.isfinite(largest):
             return None
         storage = quantised_storage(values, dtype, noise, self.dtype)
-        if any(edit.storage for edit in edits):
+        if cut := cut_off(errors, values):
+            storage = cut
+        elif any(edit.storage for edit in edits):
             storage = tuple(edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits)
         if storage and isinstance(storage[0], kinds.Noise):
             share = self.max_noise * min(1.0, errors.left.size / MIN_NOISY)
             if noise <= share * _noise(errors.values) and _is_noise(errors.left, largest):
                 return storage
             storage = ()
-        return None if out_of_tolerance(values, dtype, atol)(errors).any() else storage
+        return None if out_of_tolerance(values, dtype, atol, storage)(errors).any() else storage
 
     def _on_all_rows(self, found: Explanation, one: Sample, atol: float) -> Explanation | None:
         """The same with the residual of all rows, as far as there is time for them."""
@@ -97,7 +101,7 @@ class Judge:
         atol = max([atol, *(MAX_SIGMAS * edit.size for edit in found.edits if isinstance(edit, kinds.Noise))])
         largest, done, length = found.residual, 0, one.shape[-2]
         step = max(1, BLOCK_ELEMENTS * length // math.prod(one.shape))
-        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol)
+        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol, found.edits)
 
         def starts() -> Iterator[int]:
             for start in range(0, length, step):
@@ -143,11 +147,14 @@ def _largest(left: AnyArray) -> float:
     return float(_sizes(left).max(initial=0.0))
 
 
-def out_of_tolerance(values: AnyArray, dtype: str, atol: float) -> Callable[[Errors], Flags]:
+def out_of_tolerance(
+    values: AnyArray, dtype: str, atol: float, edits: Sequence[Edit] = ()
+) -> Callable[[Errors], Flags]:
     """Says which elements are off by more than the tolerance, and by more than rounding may have changed them: the
-    rounding that some stored values show."""
+    rounding that some stored values show, or cutting off, where that is among the edits."""
     how = grain(values)
     relative, step = rounding_by(how, values)
+    relative *= 2 if any(isinstance(edit, kinds.CutOff) for edit in edits) else 1
     step *= TRUNCATED if isinstance(how, kinds.Decimals) else ROUNDED
     unit = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype))
 
@@ -160,6 +167,22 @@ def out_of_tolerance(values: AnyArray, dtype: str, atol: float) -> Callable[[Err
         return np.asarray(~(_sizes(errors.left) <= allowed + errors.drift))
 
     return out
+
+
+def cut_off(errors: Errors, values: AnyArray) -> tuple[kinds.CutOff, ...]:
+    """Whether digits were cut off, not rounded, and to which dtype: values are too small by up to a unit, by half of
+    one on average."""
+    how = grain(values)
+    if not isinstance(how, kinds.Dtype):
+        return ()
+    left, found, drift = (np.asarray(each) for each in errors)
+    if np.iscomplexobj(left):
+        left, found = (np.stack([each.real, each.imag]) for each in (left, found))
+    half_unit = np.ldexp(precision(how.found), np.frexp(found)[1] - 1)
+    slack = drift + UNITS * precision("float32") * max(1.0, _largest(found))
+    inward = -left * np.sign(found)
+    are_cut = np.mean((inward >= -slack) & (inward <= 2 * half_unit + slack)) > MIN_INWARD
+    return (kinds.CutOff(how.found),) if are_cut and np.mean(inward > half_unit + slack) > MIN_CUT else ()
 
 
 def _noise(left: AnyArray) -> float:

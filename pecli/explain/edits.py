@@ -102,9 +102,8 @@ def _parameter(edit: Parameter) -> str:
     if name.startswith("positions along"):
         return f"{name} are off by {said(found)}"
     keys = ((name, expected, found), (name, found), name)
-    words = next((_PARAMETERS[key] for key in keys if key in _PARAMETERS), "{name} is {found} " + _SPEC)
-    if expected is None and name not in _PARAMETERS:
-        words = "{name} is {found}"
+    unknown = "{name} is {found}" if expected is None else f"{{name}} is {{found}} {_SPEC}"
+    words = next((_PARAMETERS[key] for key in keys if key in _PARAMETERS), unknown)
     if expected == found:  # in a table of another scaling
         words = "{name} is {found}, as the spec says"
     elif found == f"{expected}, applied twice":
@@ -189,6 +188,7 @@ class Scaled(Edit, words=lambda edit: f"values are scaled by {said(edit.by)}", c
 
 ROTATIONS = {
     "none": "nothing is rotated: the values are those before",
+    "none added": "nothing is added: the values are those before",
     "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
     "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
     "in place": "the second channel of a pair is computed from the first one after its rotation",
@@ -251,6 +251,9 @@ class RowShift(Edit, words="a constant is added to each row, which softmax ignor
 
 
 class Dtype(_Found, words="rounded to {found}", cost=0.1, storage=True): ...
+
+
+class CutOff(Dtype, words="cut off to {found}, not rounded", cost=0.1, storage=True): ...
 
 
 class Decimals(Edit, words="rounded to {digits} decimals", cost=0.1, storage=True):

@@ -20,7 +20,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
 from pecli.explain import recipe_search as recipes
-from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance
+from pecli.explain.acceptance import MAX_SHARE, Judge, Located, cut_off, out_of_tolerance
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
@@ -149,7 +149,7 @@ def _edit(fields: Mapping[str, Any]) -> Edit:
 
 
 def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
-    """A known mistake of a scheme whose rows do not follow each other."""
+    """How values are stored, or a known mistake, of a scheme whose rows do not follow each other."""
     if getattr(prior, "is_range", True):
         return
     waves = judge.samples
@@ -160,9 +160,10 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
             known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
     proposals = [recipes.by_scheme(map(_edit, edits), scheme, waves) for edits, scheme in nearest]
-    every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
+    stored = recipes.by_scheme((), prior, waves)
+    every = [each for each in judge.accepted(chain([stored], proposals, _reversed(prior, waves))) if each.edits]
     limit = max(map(tolerance, waves.values()))
-    if not any(len(each.mistakes) == 1 and each.residual <= limit for each in every):
+    if not any(not each.mistakes or (len(each.mistakes) == 1 and each.residual <= limit) for each in every):
         with limited():  # what is known already stays
             every += _other_scheme(prior, judge)
     yield from sorted(every, key=lambda each: (len(each.edits), each.residual))
@@ -272,7 +273,8 @@ def _located(prior: Scheme, one: Sample) -> Located | None:
         return Located(one, errors, ~(np.abs(errors.left) <= FREQUENCY_RTOL))
     if errors.left.shape != one.values.shape:
         return None
-    return Located(one, errors, out_of_tolerance(one.values, one.dtype, 0.0)(errors))
+    stored = cut_off(errors, one.values)
+    return Located(one, errors, out_of_tolerance(one.values, one.dtype, 0.0, stored)(errors))
 
 
 def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanation]:
