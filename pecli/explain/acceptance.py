@@ -23,10 +23,10 @@ from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
-ROUNDED = 1.05  # times half a step: what rounding makes, where the number that was rounded is itself off a little
+ROUNDED = 1.15  # times half a step: what rounding makes, where the number was rounded before, to eight times as many
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
-MIN_CUT, MIN_INWARD = 0.2, 0.98
-"""Of values whose digits were cut off: those that are off by more than rounding, and those that are not too large."""
+MIN_BEYOND, MIN_DIRECTED = 0.2, 0.98
+"""Of values that are not rounded to the nearest: those that are off by over half a unit, and those off one way."""
 MAX_STEP = 0.11
 """Of the largest value: the error of values with one decimal that were cut off; coarser ones explain anything."""
 BLOCK_ELEMENTS = 1 << 18  # elements of a large tensor that are compared at once, so that they stay in the cache
@@ -83,8 +83,8 @@ class Judge:
         if not math.isfinite(largest):
             return None
         storage = quantised_storage(values, dtype, noise, self.dtype)
-        if cut := cut_off(errors, values):
-            storage = cut
+        if mode := rounding_mode(errors, values):
+            storage = mode
         elif any(edit.storage for edit in edits):
             storage = tuple(edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits)
         if storage and isinstance(storage[0], kinds.Noise):
@@ -151,10 +151,11 @@ def out_of_tolerance(
     values: AnyArray, dtype: str, atol: float, edits: Sequence[Edit] = ()
 ) -> Callable[[Errors], Flags]:
     """Says which elements are off by more than the tolerance, and by more than rounding may have changed them: the
-    rounding that some stored values show, or cutting off, where that is among the edits."""
+    rounding that some stored values show, twice as much where a mode of rounding is among the edits."""
     how = grain(values)
     relative, step = rounding_by(how, values)
-    relative *= 2 if any(isinstance(edit, kinds.CutOff) for edit in edits) else 1
+    if any(isinstance(edit, kinds.RoundingMode) for edit in edits):
+        relative, step = 2 * relative, 2 * step
     step *= TRUNCATED if isinstance(how, kinds.Decimals) else ROUNDED
     unit = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype))
 
@@ -169,20 +170,23 @@ def out_of_tolerance(
     return out
 
 
-def cut_off(errors: Errors, values: AnyArray) -> tuple[kinds.CutOff, ...]:
-    """Whether digits were cut off, not rounded, and to which dtype: values are too small by up to a unit, by half of
-    one on average."""
+def rounding_mode(errors: Errors, values: AnyArray) -> tuple[kinds.RoundingMode, ...]:
+    """Whether values were rounded toward zero, or down, and to what: by up to a unit, and half of one on average."""
     how = grain(values)
-    if not isinstance(how, kinds.Dtype):
+    if how is None:
         return ()
     left, found, drift = (np.asarray(each) for each in errors)
     if np.iscomplexobj(left):
         left, found = (np.stack([each.real, each.imag]) for each in (left, found))
-    half_unit = np.ldexp(precision(how.found), np.frexp(found)[1] - 1)
+    relative, step = rounding_by(how, values)
+    half_unit = step + np.ldexp(relative, np.frexp(found)[1] - 1)
     slack = drift + UNITS * precision("float32") * max(1.0, _largest(found))
-    inward = -left * np.sign(found)
-    are_cut = np.mean((inward >= -slack) & (inward <= 2 * half_unit + slack)) > MIN_INWARD
-    return (kinds.CutOff(how.found),) if are_cut and np.mean(inward > half_unit + slack) > MIN_CUT else ()
+    for mode, signs in (("toward zero", np.sign(found)), ("down", 1.0)):
+        off = -left * signs
+        is_mode = np.mean((off >= -slack) & (off <= 2 * half_unit + slack)) > MIN_DIRECTED
+        if is_mode and np.mean(off > half_unit + slack) > MIN_BEYOND:
+            return (kinds.RoundingMode(mode, how.clause.removeprefix("rounded to ")),)
+    return ()
 
 
 def _noise(left: AnyArray) -> float:

@@ -86,13 +86,11 @@ _PARAMETERS: Mapping[Any, str] = {
 
 def said(value: Any) -> str:
     """A value as people write it."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return value if isinstance(value, str) else spelled(value)
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) >= 10000 else str(value)
-    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.7g}"
+    if isinstance(value, float):
+        return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.7g}"
+    return "none" if value is None else spelled(value)
 
 
 def _parameter(edit: Parameter) -> str:
@@ -253,7 +251,9 @@ class RowShift(Edit, words="a constant is added to each row, which softmax ignor
 class Dtype(_Found, words="rounded to {found}", cost=0.1, storage=True): ...
 
 
-class CutOff(Dtype, words="cut off to {found}, not rounded", cost=0.1, storage=True): ...
+class RoundingMode(Edit, words="rounded {mode} to {found}, not to nearest", cost=0.1, storage=True):
+    mode: str
+    found: str
 
 
 class Decimals(Edit, words="rounded to {digits} decimals", cost=0.1, storage=True):
