@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib import import_module
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype, round_to, widened
-from pecli.errors import FileError, failure, quoted
+from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.output import KEY
 
 INDEX = ".index.json"  # how the name of a checkpoint's index ends
@@ -35,6 +36,14 @@ MAX_EMPTY_ROWS = 2**31  # of a table without elements: they take no bytes of the
 CHUNK = 1 << 20
 START = 512  # bytes that tell a file's format
 MAX_DEPTH = 32  # levels of lists and objects in a spec or a configuration
+
+
+def package(name: str, missing: PecliError) -> Any:
+    """A package that does not come with pecli, or an error that says what it is for."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise missing from None
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,6 @@ def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
         (b"x" * 64, {"compressor": {"id": "blosc"}}, "blosc, which is not read"),
         (bytes(64), {"shape": [10**9, 64]}, "more than 4,294,967,296 bytes"),
         (bytes(64), {"shape": [10**6, 64]}, "chunks are missing"),
-        (bytes(64), {"note": " " * (1 << 24)}, "zarray in it has more than 16,777,216 bytes"),
         (bytes(64), {"chunks": [0, 0]}, "store"),
         (bytes(64), {"dtype": "<M8[s]"}, "dtype datetime64"),
         (bytes(8), {}, "not a Zarr store that can be read"),
