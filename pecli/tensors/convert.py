@@ -135,14 +135,12 @@ def converted(
 
 
 def _patterns(include: Any) -> list[str]:
-    try:
-        patterns = [] if include is None else [include] if isinstance(include, str) else [*include]
-    except TypeError:
-        patterns = [include]
+    given = () if include is None else include
+    patterns = [*given] if isinstance(given, (list, tuple)) else [given]
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise KindError("include", quoted(pattern), "patterns are texts")
-    return [*map(str, patterns)]
+    return patterns
 
 
 def _chosen(weights: Sequence[Input], label: str, heads: Heads | None, include: Sequence[str]) -> Sequence[Input]:
