@@ -62,7 +62,7 @@ def write_csv(
             output.write(",".join(names).encode("ascii") + b"\n")
         for block, rows in _text_blocks(table, decimal_rows):
             output.write(b"\n".join([*rows, b""]))
-            on_block(table, block)
+            on_block(block.nbytes)
 
 
 def write_json(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
@@ -157,7 +157,7 @@ def _write_nested(output: Output, table: Table, texts: RowTexts, brackets: bytes
             row += 1
             pieces.append(closing * sum(row % span == 0 for span in spans))
         output.write(b"".join(pieces))
-        on_block(table, block)
+        on_block(block.nbytes)
 
 
 def numerals(block: Array) -> list[str]:

@@ -70,7 +70,7 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
             for table, array in zip(tables, create_arrays(temporary, tables, spec), strict=True):
                 for place in np.ndindex(*array.cdata_shape):
                     array.blocks[place] = block = chunk_of(table, place)
-                    on_block(table, block)
+                    on_block(block.nbytes)
             os.rename(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

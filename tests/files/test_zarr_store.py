@@ -13,7 +13,7 @@ import zarr
 
 import pecli
 from pecli.engine import table as table_module
-from pecli.engine.table import Table, table_of
+from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import save_scheme, save_tables
 
@@ -53,7 +53,7 @@ def test_zarr_is_asked_for_where_it_is_not_installed(tmp_path: Path, monkeypatch
 
 
 def test_what_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
-    def stop(table: Table, block: np.ndarray) -> None:
+    def stop(count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
