@@ -15,7 +15,6 @@ from itertools import repeat
 from operator import call
 from typing import Any
 
-from pecli.engine.arrays import Array
 from pecli.engine.table import Table, raw_bytes
 from pecli.errors import FileError, failure
 
@@ -225,7 +224,7 @@ def _sweep(folder: str, temporary: str) -> None:
                     os.unlink(path)
 
 
-OnBlock = Callable[[Table, Array], None]  # told of every block that was written
+OnBlock = Callable[[int], None]  # told of the bytes of every block that was written
 Spec = Mapping[str, object]  # what made the tables: scheme, parameters, version
 Texts = Mapping[str, str] | None  # metadata, for formats that have a place for it
 
@@ -241,7 +240,7 @@ def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview],
         for table in tables:
             for block in table.blocks():
                 list((pool.map if pool else map)(call, sinks, repeat(raw_bytes(block))))
-                on_block(table, block)
+                on_block(block.nbytes)
 
 
 def compact(value: object) -> str:

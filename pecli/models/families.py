@@ -104,12 +104,8 @@ def model_type_of(architecture: str) -> str | None:
     >>> model_type_of("Qwen2_5_VLForConditionalGeneration"), model_type_of("GPTNeoXForCausalLM")
     ('qwen2_5_vl', 'gpt_neox')
     """
-    return _by_letters().get(ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", ""))
-
-
-@cache
-def _by_letters() -> dict[str, str]:
-    return {name.replace("_", ""): name for name in (*_classes(), *ORDINARY, *FAMILIES)}
+    by_letters = {name.replace("_", ""): name for name in (*_classes(), *ORDINARY, *FAMILIES)}
+    return by_letters.get(ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", ""))
 
 
 def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, parsed_json
+from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, package, parsed_json
 from pecli.models import presets
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -202,10 +202,7 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
 
 def _parse_yaml(path: str, data: bytes) -> Any:
     """No tag of its makes an object."""
-    try:
-        import yaml  # type: ignore[import-untyped]
-    except ImportError:
-        raise FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml") from None
+    yaml = package("yaml", FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml"))
     try:
         return yaml.safe_load(data)
     except (yaml.YAMLError, ValueError, RecursionError) as problem:

@@ -235,15 +235,16 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
 
 
 def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
-    """The fraction that is given; most classes take notice of it only where they scale."""
-    ignores = () if scaled else keys.defaults.ignores
-    if f"rope_parameters.{PARTIALS[0]}" in ignores:
+    """The fraction that is given; most classes take notice of it, however it is spelled, only where they scale."""
+    ignores, nested = frozenset() if scaled else keys.defaults.ignores, f"rope_parameters.{PARTIALS[0]}"
+    if nested in ignores:
         own.account.ignored[own.full_name(PARTIALS[0])] = keys.defaults.name
     elif inner := own.number(PARTIALS[0]):
         return inner
-    if scaled:
-        keys = replace(keys, defaults=replace(keys.defaults, ignores=frozenset()))
-    return keys.number(*(name for name in PARTIALS if name not in ignores))
+    if {nested, PARTIALS[0]} <= ignores:
+        ignores |= {*PARTIALS}
+        keys.mark(*(name for name in PARTIALS if keys.data.get(name) == 1))  # which is so without it
+    return replace(keys, defaults=replace(keys.defaults, ignores=ignores)).number(*PARTIALS)
 
 
 def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:

@@ -108,5 +108,5 @@ def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
 def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", pecli.Sinusoidal(64, 8).tables()["pe"])
     made = pecli.plot(tmp_path / "a.npy", str(tmp_path / "a.npy"), kind="curves", labels=["one", "other"], channels=[3])
-    assert [axes.get_title(loc="left") for axes in made.axes] == ["one, channel 3", "other, channel 3"]
+    assert [text.get_text() for text in made.axes[0].texts] == ["one, channel 3", "other, channel 3"]
     assert made.axes[0].lines[0].get_ydata() == pytest.approx(pecli.Sinusoidal(64, 8).tables()["pe"][:, 3])

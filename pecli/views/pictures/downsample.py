@@ -6,20 +6,10 @@ each a thing of its own (a sine beside a cosine, say): a mean of them is a chann
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.arrays import Floats, widened
 from pecli.engine.table import Table, results_in_order, table_of
-from pecli.errors import ParameterError
-
-MAX_ELEMENTS = 1 << 28  #: Elements up to which every one counts; longer tables are read in part, evenly
-MAX_WIDTH = 1 << 22  #: Elements of a row, which is read as a whole
-RUNS = 32  #: From how many places of a picture's line rows are taken, when not all of them are
-GOLDEN = (5**0.5 - 1) / 2
-"""Its multiples modulo 1 are neither equally spaced nor random, so that no wave is sampled in step."""
 
 
 def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
@@ -30,17 +20,15 @@ def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floa
         return widened(table.pick(np.arange(0, table.rows, step))[:, ::step])
     count = min(table.rows, rows)
     edges = np.arange(count + 1) * table.rows // count
-    sums, counts = np.zeros((count, -(-table.width // step))), np.zeros((count, 1))
-    for start, block in _blocks(table, edges.tolist()):
-        first = int(np.searchsorted(edges, start, side="right")) - 1
-        share = slice(first, int(np.searchsorted(edges, start + len(block))))
-        starts = np.maximum(edges[share] - start, 0)
-        kept = block[:, ::step]
-        values = kept if kept.dtype.kind in "fiu" else widened(kept)
-        counts[share, 0] += np.diff(starts, append=len(block))
+    together = max(1, table.block_rows() * count // table.rows)  # means whose rows are read at once
+
+    def means(first: int) -> Floats:
+        own = edges[first : first + together + 1]
+        values = widened(table.read(int(own[0]), int(own[-1]))[:, ::step])
         with np.errstate(over="ignore", invalid="ignore"):
-            sums[share] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
-    return np.asarray(sums / counts)
+            return np.asarray(np.add.reduceat(values, own[:-1] - own[0], axis=0) / np.diff(own)[:, None])
+
+    return np.concatenate(list(results_in_order(means, range(0, count, together))))
 
 
 def stride(count: int, room: int) -> int:
@@ -50,31 +38,6 @@ def stride(count: int, room: int) -> int:
     (1, 11)
     """
     return max(1, -(-count // max(1, room)))
-
-
-def is_sampled(table: Table) -> bool:
-    """Whether only some of its rows count."""
-    return table.size > MAX_ELEMENTS
-
-
-def check_width(table: Table, kind: str, most: int = MAX_WIDTH) -> None:
-    """Refuse rows that would take too much memory, several at a time."""
-    if table.width > most:
-        raise ParameterError("kind", kind, f"rows of {table.width:,} are too long; up to {most:,} are drawn")
-
-
-def _blocks(table: Table, edges: Sequence[int]) -> Iterator[tuple[int, Array]]:
-    """The rows of a table; of one that is too long, some from all over each share of them."""
-    if is_sampled(table):
-        length = max(1, MAX_ELEMENTS // (table.width * len(edges) * RUNS))
-        shares = [(run + run * GOLDEN % 1) / RUNS for run in range(RUNS)]
-        places = [(low + int(share * (high - low)), high) for low, high in pairwise(edges) for share in shares]
-        spans = [(start, min(start + length, high)) for start, high in places]
-    else:
-        length = table.block_rows()
-        spans = [(start, min(start + length, table.rows)) for start in range(0, table.rows, length)]
-    blocks = results_in_order(lambda span: table.read(*span), spans)
-    return zip((start for start, _ in spans), blocks, strict=True)
 
 
 def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> Floats:

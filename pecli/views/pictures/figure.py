@@ -250,7 +250,7 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
     handles = []
     grey = "0.65" if dark else "0.4"
     for k, curve in enumerate(chart.curves):
-        style: dict[str, Any] = {}
+        style: dict[str, Any] = {"linestyle": curve.dash} if curve.dash else {}
         if chart.ordered:
             style = {"linestyle": "-", "color": _rgb(palettes.step(k, len(chart.curves), dark=dark))}
         if curve.reference:

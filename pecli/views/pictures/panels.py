@@ -33,6 +33,7 @@ class Curve(NamedTuple):
     y: Floats
     reference: bool = False  #: Whether it is only there for comparison, as the unscaled law is
     marks: Sequence[tuple[float, float]] = ()  #: Points on it that a figure marks
+    dash: str = ""  #: Its line in a figure, where the kind says so
 
 
 class Band(NamedTuple):

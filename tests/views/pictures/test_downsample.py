@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pecli.engine.table import Table, table_of
-from pecli.views.pictures import downsample as module
+from pecli.engine.table import table_of
 from pecli.views.pictures.downsample import envelope, fitted_to, reduced
 
 
@@ -28,21 +27,6 @@ def test_what_is_not_finite_survives_the_stream(monkeypatch) -> None:
     assert np.isnan(means[0, 0])
     assert (means[1, 1], means[2, 2], means[3, 3]) == (np.inf, -np.inf, 1.0)
     np.testing.assert_array_equal(fitted_to(array, 4, 6), means)
-
-
-def test_a_table_too_long_to_read_is_read_evenly(monkeypatch) -> None:
-    read = []
-    monkeypatch.setattr(module, "MAX_ELEMENTS", 1 << 20)
-
-    def fill(start: int, out: np.ndarray) -> None:
-        read.append(len(out))
-        out[...] = (start + np.arange(len(out)))[:, None]
-
-    rows = 2**40
-    found = reduced(Table("x", "float64", (rows, 4), fill), 16, 4)
-    middles = (np.arange(16) + 0.5) * rows / 16
-    np.testing.assert_allclose(found, np.tile(middles[:, None], 4), rtol=0, atol=rows / 16 / 16)
-    assert sum(read) * 4 <= module.MAX_ELEMENTS
 
 
 def test_each_row_is_the_mean_of_its_share() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from pecli.engine.arrays import Floats, Indices, widened
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
-from pecli.views.pictures.downsample import check_width, envelope, is_sampled, reduced, stride
+from pecli.views.pictures.downsample import envelope, reduced, stride
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, heads_of, informative_pairs
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of, positions
@@ -19,12 +19,10 @@ from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, ch
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would be a band
 MAX_PIECES = 1 << 14  #: Pieces of a curve, more than any picture has columns
 CHOSEN_CURVES, MAX_CURVES = 5, 12  #: Curves that are chosen, and those that have colours of their own
-MAX_CHARTS = 4  #: Of curves that would hide each other in one
-COINCIDING = 0.01  #: Of a curve's height, up to which another lies on it
+DASHES = ("-", "--", ":", "-.")  #: One per table, so that curves of several do not hide each other
 MAX_TURNS = 16.0  #: Turns of a curve within the table; more would be a band
 MAX_SAMPLES = 512  #: Positions of a similarity matrix
 MAX_DISTANCES, MAX_ELEMENTS = 2048, 1 << 24  #: Positions whose distances are looked at, and their elements
-MAX_WIDTH = 16384
 MAX_MAP_POINTS, MAX_MAPS = 1 << 18, 8  #: Points of a grid that are drawn, and of how many channels
 
 
@@ -36,12 +34,9 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     biased = all(subject.applied_as == "bias" for subject in subjects)
     panels: list[HeatmapPanel] = []
     elements: dict[str, None] = {}
-    sampled = False
     for subject, name in zip(subjects, names_of(subjects), strict=True):
         for table, title, rows, columns in _matrices(subject, request, len(subjects)):
-            check_width(table, "heatmap")
             check_panels(len(panels) + 1)
-            sampled |= is_sampled(table)
             elements[subject.axes_of(table).value] = None
             reduce = "sample" if (rows, columns) == ("query", "key") else "mean"  # so that a diagonal stays one
             values = reduced(table, request.rows, request.columns, reduce)
@@ -69,9 +64,8 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     where = f"by {panels[0].rows} and {panels[0].columns}"
     if panels[0].rows == "position":
         where = f"over {positions(panel.shape[0] for panel in panels)}, by {panels[0].columns}"
-    title = f"{shown} {where}" + ", from a part of the rows" * sampled
     across = {4: 2, 5: 3, 6: 3, 9: 3}.get(len(panels), min(4, len(panels)))
-    return Picture(title, [replace(panel, limits=(low, high)) for panel in panels], across)
+    return Picture(f"{shown} {where}", [replace(panel, limits=(low, high)) for panel in panels], across)
 
 
 def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[tuple[Table, str, str, str]]:
@@ -112,61 +106,34 @@ def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     several = len(subjects) > 1
     if all(subject.applied_as == "bias" for subject in subjects):
         heads = [(label, np.linspace(0, keys - 1, 200), slope) for label, slope, keys in heads_of(subjects, request)]
-        lines = [Curve(label, distances, -slope * distances) for label, distances, slope in heads]
-        return Picture("bias by distance", [Chart("", lines, x="distance", y="bias", ordered=not several)])
+        biases = [Curve(label, distances, -slope * distances) for label, distances, slope in heads]
+        return Picture("bias by distance", [Chart("", biases, x="distance", y="bias", ordered=not several)])
     if all(subject.axes_of(table).value == "bucket" for subject in subjects for table in subject.tables):
         return _buckets(subjects)
-    groups: list[list[Curve]] = []
-    words, lengths = set(), []
+    words, lines = set(), []
+    lengths: list[int] = []
     for subject in subjects:
         rotary = subject.applied_as == "rotation"  # whose sines look like the cosines
         tables = [table for table in subject.matrices if not (rotary and table.name.endswith("sin"))]
         for table in tables:
-            check_width(table, "curves")
             word = "pair" if subject.axes_of(table).names[-1] == "pair" else "channel"
             own_name = f"{table.name} " if subject.kind == "file" and len(tables) > 1 else ""
             prefix = f"{subject.label}, " if several else own_name
             columns, values = _chosen_columns(subject, table, request, max(1, CHOSEN_CURVES // len(subjects)), word)
             x = subject.first + np.arange(len(values), dtype=np.float64)
-            groups.append(
-                [
-                    Curve(f"{prefix}{word} {column}", *envelope(x, values[:, k], MAX_PIECES))
-                    for k, column in enumerate(columns)
-                ]
-            )
+            dash = DASHES[len(lengths) % len(DASHES)]
+            for k, column in enumerate(columns):
+                lines.append(Curve(f"{prefix}{word} {column}", *envelope(x, values[:, k], MAX_PIECES), dash=dash))
             words.add(word)
             lengths.append(len(values))
-    if not groups:
+    if not lines:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
-    count = sum(map(len, groups))
-    if request.channels and count > MAX_CURVES:
-        raise ParameterError("channels", f"{count} lines", f"a picture has room for {MAX_CURVES}", "name fewer")
+    if request.channels and len(lines) > MAX_CURVES:
+        raise ParameterError("channels", f"{len(lines)} lines", f"a picture has room for {MAX_CURVES}", "name fewer")
     rotary, first = words == {"pair"}, "the first " * (MAX_POSITIONS in lengths)
     title = f"chosen {'pairs' if rotary else 'channels'} over {first}{positions(lengths)}"
-    charts = []
-    for lines in _apart(groups):
-        name = lines[0].label if len(lines) == 1 else ""  # which has no legend
-        charts.append(Chart(name, lines[:MAX_CURVES], y="cosine" if rotary else "value"))
-    return Picture(title, charts[:MAX_CHARTS])
-
-
-def _apart(groups: Sequence[list[Curve]]) -> list[list[Curve]]:
-    """The curves of each chart: all in one, unless those of two groups would hide each other."""
-    charts: list[list[Curve]] = []
-    for group in groups:
-        for chart in charts:
-            if not any(_coincide(one, other) for one in group for other in chart):
-                chart += group
-                break
-        else:
-            charts.append([*group])
-    return charts
-
-
-def _coincide(one: Curve, other: Curve) -> bool:
-    known = one.y[np.isfinite(one.y)]
-    reach = COINCIDING * float(np.ptp(known)) if known.size else 0.0
-    return len(one.y) == len(other.y) and np.allclose(one.y, other.y, rtol=0, atol=reach, equal_nan=True)
+    name = lines[0].label if len(lines) == 1 else ""  # which has no legend
+    return Picture(title, [Chart(name, lines[:MAX_CURVES], y="cosine" if rotary else "value")])
 
 
 def _buckets(subjects: Sequence[Subject]) -> Picture:
@@ -252,7 +219,6 @@ def _vectors(subject: Subject) -> list[Table]:
         names = f": {', '.join(table.name for table in tables[:8])}" if tables else ""
         rule = f"{subject.label} has {len(tables)} tables with rows and columns{names}"
         raise ParameterError("kind", "similarity", rule, "name one as FILE:NAME" if tables else "")
-    check_width(tables[0], "similarity", MAX_WIDTH)
     return tables
 
 
