@@ -15,7 +15,6 @@ from pecli.tensors.inputs import open_file
 from pecli.tensors.resize import resize as resized
 from pecli.views import screen
 
-NORM_ROWS = 64  #: whose norms are taken at once, so that float64 copies stay in the cache
 _KEEP = "Rows at the beginning to leave alone: class and register tokens. (default: 0)"
 
 
@@ -59,9 +58,7 @@ def resize(
     norms = {}
     with np.errstate(invalid="ignore", over="ignore"):  # as infinite as the table may be
         for when, array in (("before", table), ("after", made)):
-            rows = array.reshape(-1, array.shape[-1])
-            parts = (widened(rows[start : start + NORM_ROWS]) for start in range(0, len(rows), NORM_ROWS))
-            norm = np.concatenate([np.linalg.norm(part, axis=1) for part in parts])
+            norm = np.linalg.norm(widened(array), axis=-1)
             norms[when] = {"mean": float(norm.mean()), "std": float(norm.std())}
     dtype = dtype_name(made.dtype)
     if json:
