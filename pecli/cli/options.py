@@ -158,7 +158,10 @@ def note_preset(name: str) -> None:
 
 
 def check_output(path: str, *, json: bool) -> None:
-    """Refuse a table where JSON goes, or on a terminal."""
+    """Refuse a format that there is not, and a table where JSON goes, or on a terminal."""
+    from pecli.files import format_of
+
+    format_of(path)
     if path == "-" and json:
         raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
     if path == "-" and sys.stdout.isatty():

@@ -9,7 +9,7 @@ from pecli.engine.arrays import dtype_name, widened
 from pecli.engine.schemes import Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError, listed, quoted
-from pecli.files import format_of, save_tables
+from pecli.files import save_tables
 from pecli.files.output import is_stream
 from pecli.tensors.inputs import open_file
 from pecli.tensors.resize import resize as resized
@@ -42,7 +42,6 @@ def resize(
       pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy
     """
     if output is not None:
-        format_of(output)
         options.check_output(output, json=json)
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")

@@ -158,14 +158,8 @@ def _chosen_columns(
         columns = [(k + 1) * table.width // (most + 1) for k in range(most)]
     else:
         columns = [*range(table.width)]
-    values, seen = np.empty((min(table.rows, MAX_POSITIONS), len(columns))), 0
-    for block in table.blocks():
-        part = widened(block[: len(values) - seen, columns])
-        values[seen : seen + len(part)] = part
-        seen += len(part)
-        if seen == len(values):
-            break
-    return columns, values
+    drawn = replace(table, shape=(min(table.rows, MAX_POSITIONS), table.width))
+    return columns, np.concatenate([widened(block[:, columns]) for block in drawn.blocks()])
 
 
 def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
