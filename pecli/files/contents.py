@@ -101,13 +101,11 @@ class Contents:
         file, since opening a pipe would wait for ever.
         """
         outside = not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/")
-        self.refuse_if(outside, f"names {quoted(name)}, which is not a file in its own folder")
         path = os.path.join(os.path.dirname(self.path), name)
-        try:
-            is_file = stat.S_ISREG(os.stat(path).st_mode)
-        except (OSError, ValueError) as problem:
-            raise self.error(f"names {quoted(name)}, which {failure(path, problem).problem}") from None
-        self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file")
+        is_missing = not outside and not os.path.exists(path)
+        self.refuse_if(is_missing, f"names {quoted(name)}, which does not exist")
+        is_file = not outside and os.path.isfile(path)
+        self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file in its own folder")
         return path
 
 
