@@ -10,13 +10,13 @@ import math
 import mmap
 import os
 import stat
-from collections import UserDict
+from collections import Counter, UserDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -175,8 +175,8 @@ def parsed_json(
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entries = dict(pairs)
         if len(entries) < len(pairs):
-            names = sorted(name for name, _ in pairs)
-            raise error(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
+            ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+            raise error(f"names {quoted(repeated)} twice")
         return entries
 
     def number(literal: str) -> float:
