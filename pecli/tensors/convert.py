@@ -135,12 +135,14 @@ def converted(
 
 
 def _patterns(include: Any) -> list[str]:
-    given = () if include is None else include
-    patterns = [*given] if isinstance(given, (list, tuple)) else [given]
+    try:
+        patterns = [] if include is None else [include] if isinstance(include, str) else [*include]
+    except TypeError:
+        patterns = [include]
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise KindError("include", quoted(pattern), "patterns are texts")
-    return patterns
+    return [*map(str, patterns)]
 
 
 def _chosen(weights: Sequence[Input], label: str, heads: Heads | None, include: Sequence[str]) -> Sequence[Input]:
