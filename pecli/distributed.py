@@ -9,6 +9,7 @@ from pecli.engine import __version__
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError
+from pecli.files.contents import package
 from pecli.files.zarr_store import chunk_of, chunk_shape, create_arrays
 
 
@@ -19,16 +20,13 @@ def dask(scheme: Scheme) -> dict[str, Any]:
     """
     if not isinstance(scheme, Scheme):
         raise KindError("scheme", repr(scheme), "it must be a scheme, such as pecli.Rope(4096, 128)")
-    try:
-        from dask.array import map_blocks
-        from dask.array.core import normalize_chunks
-    except ImportError:
-        raise ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask") from None
+    missing = ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask")
+    dask_array = package("dask.array", missing)
     arrays = {}
     for table in scheme.tensors():
-        chunks = normalize_chunks(chunk_shape(table), table.shape)
+        chunks = dask_array.core.normalize_chunks(chunk_shape(table), table.shape)
         make = partial(_chunk, scheme, table.name)
-        arrays[table.name] = map_blocks(make, chunks=chunks, dtype=numpy_dtype(table.dtype))
+        arrays[table.name] = dask_array.map_blocks(make, chunks=chunks, dtype=numpy_dtype(table.dtype))
     return arrays
 
 

@@ -23,20 +23,15 @@ MAX_PROBED = 64  #: columns that are tested for waves
 SMOOTH = 0.05  #: share of its largest value that a wave, or a line, with some noise leaves
 
 
-class Statistics:
-    """Minimum, maximum and mean of a table, and the SHA-256 of its bytes, from blocks as they are made."""
-
-    def __init__(self, table: Table) -> None:
-        self.table, self._hash = table, sha256()
-        self._slices: list[dict[str, Any]] = []
-
-    def add(self, block: Array) -> None:
-        self._hash.update(raw_bytes(block))
-        self._slices += map(_extent, _slices(block))
-
-    def as_json(self) -> dict[str, Any]:
-        about = {"shape": list(self.table.shape), "dtype": self.table.dtype}
-        return {**about, **_summary(self._slices, self.table.size), "sha256": self._hash.hexdigest()}
+def described(table: Table, advance: Callable[[int], None] = lambda count: None) -> dict[str, Any]:
+    """Minimum, maximum and mean of a table, and the SHA-256 of its bytes, block by block; `advance` counts these."""
+    digest, slices = sha256(), list[dict[str, Any]]()
+    for block in table.blocks():
+        digest.update(raw_bytes(block))
+        slices += map(_extent, _slices(block))
+        advance(block.nbytes)
+    about = {"shape": list(table.shape), "dtype": table.dtype}
+    return {**about, **_summary(slices, table.size), "sha256": digest.hexdigest()}
 
 
 def _slices(rows: Array) -> Iterator[Array]:

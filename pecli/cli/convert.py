@@ -60,7 +60,6 @@ def convert(
     if output is None and not check:
         raise ParameterError("output", "missing", "a conversion is written to a file", "give -o FILE")
     if output is not None:
-        format_of(output)
         options.check_output(output, json=json)
     loaded = open_file(file)
     made = _converted(loaded, given)
@@ -71,8 +70,7 @@ def convert(
     if output is not None and passed:
         total = sum(array.nbytes for array in loaded.tensors.values())
         with counting("convert", total, {"quiet": quiet, "no_progress": no_progress}) as advance:
-            header, on_block = not given["no_header"], lambda table, block: advance(block.nbytes)
-            _save(loaded, made, output, is_whole, is_changed, on_block, header=header)
+            _save(loaded, made, output, is_whole, is_changed, advance, header=not given["no_header"])
     written, assumed = output if passed else None, _assumed(made)
     if json:
         about: dict[str, Any] = {"file": loaded.path, "output": written, "moved": list(made.moves), "cast": made.cast}

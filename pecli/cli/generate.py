@@ -67,22 +67,20 @@ def _check(scheme: Scheme, file: str, values: Mapping[str, Any]) -> int:
 
 
 def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
-    from pecli.files import format_of, save_scheme, tables_written
-    from pecli.views import BlockObserver, screen
+    from pecli.files import save_scheme, tables_written
+    from pecli.views import counting, described, screen
 
-    written = [] if path is None else tables_written(path, scheme)
     if path is not None:
+        written = tables_written(path, scheme)
         options.check_output(path, json=values["json"])
         config = values.get("config")
         if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
             raise ParameterError("output", path, "it would overwrite the input config", "name another file")
-    parts = path is not None and format_of(path) == "zarr"  # of which --json still describes the whole
-    observer = BlockObserver(scheme.name, [] if parts else written, values, scheme.tensors())
-    with observer:
-        if path is not None:
-            save_scheme(path, scheme, on_block=observer.see, header=not values["no_header"])
+        with counting(scheme.name, sum(table.nbytes for table in written), values) as advance:
+            save_scheme(path, scheme, advance, header=not values["no_header"])
     if values["json"]:
-        screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": path})
+        tensors = described(scheme.name, scheme.tensors(), values)
+        screen.say_json({**scheme.spec(), "tensors": tensors, "output": path})
     elif path is not None and not values["quiet"]:
         tables = (f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in written)
         screen.say_written(path, f"{', '.join(tables)}, ")

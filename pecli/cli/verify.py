@@ -108,7 +108,7 @@ def verify(
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
-    with counting("verify", len(checks), watched, bytes=False) as advance:
+    with counting("verify", len(checks), watched) as advance:
         for outcome in run_all(checks, strict=strict):
             outcomes.append(outcome if output is not None else outcome.forgotten())
             advance(1)

@@ -50,9 +50,7 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
     return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
-def save_scheme(
-    path: str, scheme: Scheme, on_block: OnBlock = lambda table, block: None, *, header: bool = True
-) -> None:
+def save_scheme(path: str, scheme: Scheme, on_block: OnBlock = lambda count: None, *, header: bool = True) -> None:
     """Write a scheme's tables, block by block, with the spec where the format has a place for it."""
     spec = {**scheme.spec(), "version": __version__}
     save_tables(path, tables_written(path, scheme), spec, on_block=on_block, header=header)
@@ -78,7 +76,7 @@ def save(
 
 def save_tables(
     path: str, tables: Sequence[Table], spec: Spec | None, *, metadata: Texts = None,
-    on_block: OnBlock = lambda table, block: None, header: bool = True,
+    on_block: OnBlock = lambda count: None, header: bool = True,
 ) -> None:  # fmt: skip
     """Write the tables, and the spec that made them where the format has a place for it.
 

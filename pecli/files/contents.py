@@ -10,17 +10,19 @@ import math
 import mmap
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, UserDict
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import accumulate, pairwise
+from functools import cache
+from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype, round_to, widened
-from pecli.errors import FileError, failure, quoted
+from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.output import KEY
 
 INDEX = ".index.json"  # how the name of a checkpoint's index ends
@@ -35,6 +37,14 @@ MAX_EMPTY_ROWS = 2**31  # of a table without elements: they take no bytes of the
 CHUNK = 1 << 20
 START = 512  # bytes that tell a file's format
 MAX_DEPTH = 32  # levels of lists and objects in a spec or a configuration
+
+
+def package(name: str, missing: PecliError) -> Any:
+    """A package that does not come with pecli, or an error that says what it is for."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise missing from None
 
 
 @dataclass(frozen=True)
@@ -91,13 +101,11 @@ class Contents:
         file, since opening a pipe would wait for ever.
         """
         outside = not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/")
-        self.refuse_if(outside, f"names {quoted(name)}, which is not a file in its own folder")
         path = os.path.join(os.path.dirname(self.path), name)
-        try:
-            is_file = stat.S_ISREG(os.stat(path).st_mode)
-        except (OSError, ValueError) as problem:
-            raise self.error(f"names {quoted(name)}, which {failure(path, problem).problem}") from None
-        self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file")
+        is_missing = not outside and not os.path.exists(path)
+        self.refuse_if(is_missing, f"names {quoted(name)}, which does not exist")
+        is_file = not outside and os.path.isfile(path)
+        self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file in its own folder")
         return path
 
 
@@ -112,25 +120,16 @@ class UnreadTensor:
     blocks: Array | None = None  #: the bytes of each row, where they are quantised
 
 
-class LazyTensors(Mapping[str, Array]):
-    """Tensors by name that are read, and their checksums compared, when they are asked for; `outlines` have their
-    dtypes and shapes."""
+class LazyTensors(UserDict[str, Array]):
+    """Tensors by name that are read, and their checksums compared, when they are asked for; `data` are outlines, which
+    have their dtypes and shapes."""
 
     def __init__(self, outlines: Mapping[str, Array], read: Callable[[str], Array]) -> None:
-        self.outlines = outlines
-        self._read = lru_cache(maxsize=None)(read)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.outlines
+        self.data = dict(outlines)
+        self._read = cache(read)
 
     def __getitem__(self, name: str) -> Array:
-        return self._read(name) if name in self.outlines else self.outlines[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.outlines)
-
-    def __len__(self) -> int:
-        return len(self.outlines)
+        return self._read(name) if name in self else self.data[name]
 
 
 def outline(dtype: str, shape: tuple[int, ...]) -> Array:
@@ -153,7 +152,7 @@ class LoadedFile:
     @property
     def outlines(self) -> Mapping[str, Array]:
         """Arrays of the tensors' dtypes and shapes, for which nothing more is read; their elements mean nothing."""
-        return self.tensors.outlines if isinstance(self.tensors, LazyTensors) else self.tensors
+        return self.tensors.data if isinstance(self.tensors, LazyTensors) else self.tensors
 
     def only(self, name: str) -> LoadedFile:
         return replace(self, tensors=LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__), unread=())
@@ -176,8 +175,8 @@ def parsed_json(
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entries = dict(pairs)
         if len(entries) < len(pairs):
-            names = sorted(name for name, _ in pairs)
-            raise error(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
+            ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+            raise error(f"names {quoted(repeated)} twice")
         return entries
 
     def number(literal: str) -> float:
@@ -203,9 +202,6 @@ def parsed_json(
         raise error("is not JSON that can be read") from None
 
 
-_OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-
-
 def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambda name, start: None) -> Contents:
     """The bytes of a file, a pipe, or with `-` of standard input.
 
@@ -213,30 +209,22 @@ def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambd
     """
     label = "standard input" if path == "-" else path
     try:
-        descriptor = os.dup(0) if path == "-" else os.open(path, os.O_RDONLY | _OPEN_FLAGS)
+        with open(os.dup(0) if path == "-" else path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size and file.tell() == 0:
+                with suppress(OSError):  # some file systems cannot map
+                    mapped = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+                    check_start(label, mapped[:START])
+                    return Contents(label, memoryview(mapped))
+            data = bytearray(file.read(START))
+            check_start(label, bytes(data))
+            while piece := file.read(CHUNK):
+                data += piece
+                if len(data) > MAX_STREAM:
+                    raise FileError(label, f"is a pipe of more than {MAX_STREAM >> 30} GiB", "save it to a file first")
+            return Contents(label, memoryview(data))
     except (OSError, ValueError) as error:
         raise failure(label, error) from None
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISREG(status.st_mode) and status.st_size and os.lseek(descriptor, 0, os.SEEK_CUR) == 0:
-            with suppress(OSError):  # some file systems cannot map
-                mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
-                check_start(label, mapped[:START])
-                return Contents(label, memoryview(mapped))
-        data = bytearray()
-        while len(data) < START and (piece := os.read(descriptor, START - len(data))):
-            data += piece
-        check_start(label, bytes(data))
-        while piece := os.read(descriptor, CHUNK):
-            data += piece
-            if len(data) > MAX_STREAM:
-                raise FileError(label, f"is a pipe of more than {MAX_STREAM >> 30} GiB", "save it to a file first")
-        return Contents(label, memoryview(data))
-    except OSError as error:
-        raise failure(label, error) from None
-    finally:
-        with suppress(OSError):  # all that was wanted of it is here
-            os.close(descriptor)
 
 
 def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | None:

@@ -17,8 +17,7 @@ from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, read_
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
 MAX_KEYS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY, MAX_AXES = 1 << 16, 1 << 17, 1 << 20, 1 << 12, 8
-MAX_TEXTS = 1 << 21  # in arrays, which are skipped one by one
-MAX_KEPT = 16 << 20  # bytes of all values that are kept
+MAX_KEPT = 16 << 20  # bytes of all values that are kept, or of the lengths of texts that are skipped one by one
 MAX_NUMBERS = 1 << 16  # elements of a tensor that is a setting of the model
 
 DTYPES = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "int64", 28: "float64", 30: "bfloat16"}
@@ -82,7 +81,6 @@ class Reader:
     def __init__(self, contents: Contents) -> None:
         self._contents, self._refuse_if = contents, contents.refuse_if
         self.at = 0
-        self._texts = MAX_TEXTS
         self._kept = MAX_KEPT
 
     def keep(self, count: int) -> None:
@@ -122,8 +120,7 @@ class Reader:
             self.keep(32 * length)
             return list(struct.unpack(f"<{length}{NUMBERS[kind]}", data))
         self._refuse_if(kind != TEXT, f"has an array of unknown type {kind} in its header")
-        self._texts -= length
-        self._refuse_if(self._texts < 0, f"has more than {MAX_TEXTS:,} texts in its header, more than any vocabulary")
+        self.keep(8 * length)
         for _ in range(length):
             self.take(self.number("Q"))
         return None

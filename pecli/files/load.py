@@ -201,13 +201,17 @@ def split_name(text: str) -> tuple[str, str | None]:
 
 
 def opened(given: Given) -> tuple[str, LoadedFile]:
-    """A file (or FILE:NAME), an array, arrays by name, or a module: what it was asked for by, and its tensors."""
+    """A file (or FILE:NAME), an array, arrays by name, or a torch module: what it was asked for by, and its tensors. Of
+    a module they are the buffers and parameters whose names speak of positions; all buffers where none does."""
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
         return path, open_tensors(path)
     try:
         if hasattr(given, "named_buffers"):
-            given = _positional(given)
+            module: Any = given
+            buffers = dict(module.named_buffers())
+            tensors = {**buffers, **dict(module.named_parameters())}
+            given = {name: tensor for name, tensor in tensors.items() if role_of(name)} or buffers
         named = dict(given.items()) if isinstance(given, Mapping) else {ARRAY_NAME: given}
     except Exception as problem:  # of whoever wrote that mapping
         raise KindError("arrays", f"a {type(given).__name__}", "its items cannot be had") from problem
@@ -220,10 +224,3 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
             rule, advice = "such numbers differ between machines", "convert it to float64 first"
             raise KindError(name, f"an array of {array.dtype}", rule, advice)
     return NO_FILE, LoadedFile(NO_FILE, "arrays", arrays)
-
-
-def _positional(module: Any) -> dict[str, Any]:
-    """The buffers and parameters of a torch module whose names speak of positions; all buffers where none does."""
-    buffers = dict(module.named_buffers())
-    named = {name: array for name, array in (*buffers.items(), *module.named_parameters()) if role_of(name)}
-    return named or buffers

@@ -5,28 +5,22 @@ The `onnx` package reads them; what they claim is compared with what is there fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from pecli.engine.arrays import Array, dtype_name
 from pecli.errors import quoted
-from pecli.files.contents import Contents, LoadedFile, UnreadTensor, read_contents
+from pecli.files.contents import Contents, LoadedFile, UnreadTensor, package, read_contents
 
-MAX_BYTES = (1 << 31) - 1  # of a message, by the rules of protobuf
-MAX_TENSORS = 1 << 17
 _UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})  # no type, texts, and types of less than a byte
 
 
 def read(contents: Contents) -> LoadedFile:
     """The initialisers and constants of a model, and those that are only named."""
-    try:
-        onnx = import_module("onnx")
-        import_module("onnx.numpy_helper")
-    except ImportError:
-        raise contents.error("is an .onnx file, which the onnx package reads", "pip install onnx") from None
-    too_large, advice = "has more than 2 GiB, which no .onnx file has", "its data may be in files of its own"
-    contents.refuse_if(len(contents.data) > MAX_BYTES, too_large, advice)
+    onnx = package("onnx", contents.error("is an .onnx file, which the onnx package reads", "pip install onnx"))
     model = onnx.ModelProto()
     try:
         model.ParseFromString(bytes(contents.data))
@@ -35,14 +29,13 @@ def read(contents: Contents) -> LoadedFile:
     contents.refuse_if(not model.HasField("graph"), "is an .onnx file without a graph, or another file of that name")
     tensors: dict[str, Array] = {}
     unread: dict[str, UnreadTensor] = {}
-    beside: dict[str, Contents] = {}
+    opened = cache(read_contents)  # of a file beside it, which may hold many tensors
     for name, tensor in _tensors(model.graph):
         contents.refuse_if(name in tensors or name in unread, f"names the tensor {quoted(name)} twice")
-        contents.refuse_if(len(tensors) + len(unread) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
         if tensor.data_type in _UNREAD or tensor.data_type not in onnx.TensorProto.DataType.values():
             unread[name] = UnreadTensor(name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None)
         else:
-            tensors[name] = _array(onnx, contents.tensor(name), tensor, beside)
+            tensors[name] = _array(onnx, contents.tensor(name), tensor, opened)
     return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
 
 
@@ -60,25 +53,18 @@ def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
-def _array(onnx: Any, contents: Contents, tensor: Any, beside: dict[str, Contents]) -> Array:
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    shape = tuple(int(side) for side in tensor.dims)
+def _array(onnx: Any, contents: Contents, tensor: Any, opened: Callable[[str], Contents]) -> Array:
+    dtype, shape = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
     size = contents.data_bytes(shape, dtype.itemsize)
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        said = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
-        path = contents.path_beside(said.get("location", ""))
-        data = beside[path] = beside.get(path) or read_contents(path)
-        try:
-            offset = int(said.get("offset") or 0)
-            length = int(said.get("length") or size)
-        except ValueError:
-            raise contents.error("has an offset or a length that is no number") from None
-        there = f"{quoted(said['location'])}, which has {len(data.data)}"
-        beyond = offset < 0 or length != size or offset + size > len(data.data)
-        contents.refuse_if(beyond, f"needs {size} bytes from byte {offset} of {there}")
-        return data.array(dtype_name(dtype), shape, offset)
+    said = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     try:
-        array: Array = onnx.numpy_helper.to_array(tensor)
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            return np.asarray(onnx.numpy_helper.to_array(tensor))
+        offset, length = int(said.get("offset") or 0), int(said.get("length") or size)
     except Exception as problem:  # whatever a wrong count of numbers leads to
         raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
-    return array
+    data = opened(contents.path_beside(said.get("location", "")))
+    beyond = offset < 0 or length != size or offset + size > len(data.data)
+    there = f"{quoted(said['location'])}, which has {len(data.data)}"
+    contents.refuse_if(beyond, f"needs {size} bytes from byte {offset} of {there}")
+    return data.array(dtype_name(dtype), shape, offset)

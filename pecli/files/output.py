@@ -11,11 +11,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import repeat
 from operator import call
 from typing import Any
 
-from pecli.engine.arrays import Array
 from pecli.engine.table import Table, raw_bytes
 from pecli.errors import FileError, failure
 
@@ -43,13 +43,13 @@ def _blamed_on(path: str) -> Iterator[None]:
         raise failure(path, error) from None
 
 
+@dataclass
 class Output:
     """Bytes on their way out, through a file descriptor; those of a seekable one can be patched."""
 
-    def __init__(self, path: str, descriptor: int, seekable: bool) -> None:
-        self.path = path
-        self.seekable = seekable
-        self._descriptor = descriptor
+    path: str
+    _descriptor: int
+    seekable: bool
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Append `data`, all of it: one call to the system may take less."""
@@ -225,7 +225,7 @@ def _sweep(folder: str, temporary: str) -> None:
                     os.unlink(path)
 
 
-OnBlock = Callable[[Table, Array], None]  # told of every block that was written
+OnBlock = Callable[[int], None]  # told of the bytes of every block that was written
 Spec = Mapping[str, object]  # what made the tables: scheme, parameters, version
 Texts = Mapping[str, str] | None  # metadata, for formats that have a place for it
 
@@ -241,7 +241,7 @@ def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview],
         for table in tables:
             for block in table.blocks():
                 list((pool.map if pool else map)(call, sinks, repeat(raw_bytes(block))))
-                on_block(table, block)
+                on_block(block.nbytes)
 
 
 def compact(value: object) -> str:

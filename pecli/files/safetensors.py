@@ -57,7 +57,7 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
             if spec is not None:
                 output.patch(0, header(digest.hexdigest()))
             return
-        write_blocks(ordered, [digest.update], lambda table, block: None)  # what is in a pipe cannot be patched
+        write_blocks(ordered, [digest.update], lambda count: None)  # what is in a pipe cannot be patched
         output.write(header(digest.hexdigest()))
         write_blocks(ordered, [output.write], on_block)
 

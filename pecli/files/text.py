@@ -15,15 +15,14 @@ import math
 import re
 from binascii import crc32
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import COMPLEX, FLOATS, SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
+from pecli.engine.arrays import COMPLEX, FLOATS, SIGNIFICAND_BITS, Array, numpy_dtype, round_to
 from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import CHUNK, JSON_FORM, Contents, LoadedFile, parsed_json
+from pecli.files.contents import JSON_FORM, Contents, LoadedFile, parsed_json
 from pecli.files.npy import ARRAY_NAME, CODES, check_storable
 from pecli.files.output import KEY, OnBlock, Output, Spec, Texts, compact, is_text, open_output
 
@@ -62,7 +61,7 @@ def write_csv(
             output.write(",".join(names).encode("ascii") + b"\n")
         for block, rows in _text_blocks(table, decimal_rows):
             output.write(b"\n".join([*rows, b""]))
-            on_block(table, block)
+            on_block(block.nbytes)
 
 
 def write_json(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
@@ -157,7 +156,7 @@ def _write_nested(output: Output, table: Table, texts: RowTexts, brackets: bytes
             row += 1
             pieces.append(closing * sum(row % span == 0 for span in spans))
         output.write(b"".join(pieces))
-        on_block(table, block)
+        on_block(block.nbytes)
 
 
 def numerals(block: Array) -> list[str]:
@@ -219,11 +218,16 @@ def read_csv(contents: Contents) -> LoadedFile:
     contents.refuse_if(not text, "is blank")
     if not contents.path.lower().endswith(".csv") and b"," not in text:
         text = b"\n".join(b",".join(line.split()) for line in text.split(b"\n"))
+    counts = [line.count(b",") + bool(line) for line in text.split(b"\n")]
+    if uneven := next((number for number, count in enumerate(counts) if count != counts[0]), 0):
+        raise contents.error(f"line {uneven + 1} has {counts[uneven]} numbers, and the first has {counts[0]}")
+    dtype = np.float64 if re.search(rb"[.eEnN]", text) else np.int64
+    no_table = "is not a table of numbers with commas between them"
+    contents.refuse_if(not text.isascii(), no_table)
     try:
-        values = _numbers(text)
-    except (ValueError, OverflowError) as problem:
-        uneven = str(problem) if str(problem).startswith("line ") else ""
-        raise contents.error(uneven or "is not a table of numbers with commas between them") from None
+        values = np.loadtxt(io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2)
+    except ValueError:
+        raise contents.error(no_table) from None
     return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, first.startswith(b",") :]})
 
 
@@ -234,35 +238,6 @@ def _is_header(line: bytes) -> bool:
     return _WORD.fullmatch(first) is not None and all(
         cell.strip().isdigit() or _WORD.fullmatch(cell) for cell in others
     )
-
-
-def _numbers(text: bytes) -> AnyArray:
-    """All numbers of a text, some lines at a time: most are JSON's own, NumPy reads the others, such as nan and +.5."""
-    import orjson
-
-    dtype = np.dtype(np.float64 if re.search(rb"[.eEnN]", text) else np.int64)
-    lines = text.split(b"\n")
-    counts = [line.count(b",") + bool(line) for line in lines]
-    if uneven := next((number for number, count in enumerate(counts) if count != counts[0]), 0):
-        raise ValueError(f"line {uneven + 1} has {counts[uneven]} numbers, and the first has {counts[0]}")
-    pieces: list[AnyArray] = []
-    step = 1 + CHUNK // (1 + len(lines[0]))
-    for some in (lines[start : start + step] for start in range(0, len(lines), step)):
-        piece = b",".join(some)
-        try:
-            if piece.translate(None, b"0123456789+-.eE, \t"):  # such as true, which would count as 1
-                raise TypeError
-            values = np.array(orjson.loads(b"[%b]" % piece)).astype(
-                dtype, casting="same_kind" if dtype.kind == "i" else "unsafe"
-            )
-        except (ValueError, TypeError):
-            if not piece.isascii():
-                raise ValueError from None
-            values = np.loadtxt(io.BytesIO(piece.replace(b",", b"\n")), dtype, comments=None, delimiter=",", ndmin=1)
-            if len(values) != counts[0] * len(some):  # blank lines are passed over
-                raise ValueError from None
-        pieces.append(values)
-    return np.concatenate(pieces).reshape(len(lines), -1)
 
 
 def read_json(contents: Contents) -> LoadedFile:
@@ -292,19 +267,17 @@ def _array(contents: Contents, name: str, tensor: Any) -> Array:
     are_lengths = all(type(side) is int and 0 <= side < 1 << 63 for side in shape)
     about.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
     about.data_bytes(shape, numpy_dtype(dtype).itemsize)
-    flat = [data]
-    for side in shape:
-        is_nested = all(type(part) is list and len(part) == side for part in flat)
-        about.refuse_if(not is_nested, f"is not nested as its shape, {shape}, asks for")
-        flat = list(chain.from_iterable(flat))
+    nested = np.array(data, object)  # lists of unlike lengths are left as they are
+    about.refuse_if(nested.shape != shape, f"is not nested as its shape, {shape}, asks for")
+    flat = nested.reshape(-1)
     is_float = dtype in SIGNIFICAND_BITS
     kinds = set(map(type, flat))
     if is_float and str in kinds:
-        flat = [INFINITIES.get(value, value) if type(value) is str else value for value in flat]
+        flat = np.array([INFINITIES.get(value, value) if type(value) is str else value for value in flat], object)
         kinds = set(map(type, flat))
     allowed = {float, int} if is_float else {bool} if dtype == "bool" else {int}
     about.refuse_if(not kinds <= allowed, f"holds something that is not a number of {dtype}")
     try:
-        return (round_to(np.array(flat, np.float64), dtype) if is_float else np.array(flat, dtype)).reshape(shape)
+        return (round_to(flat.astype(np.float64), dtype) if is_float else flat.astype(dtype)).reshape(shape)
     except OverflowError:
         raise about.error(f"holds a number that {dtype} does not hold") from None

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,11 @@ import numpy as np
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, PecliError
-from pecli.files.contents import LazyTensors, LoadedFile, outline
+from pecli.files.contents import Contents, LazyTensors, LoadedFile, package
 from pecli.files.npy import ARRAY_NAME, CODES, check_storable
 from pecli.files.output import KEY, OnBlock, Spec, Texts, check_free_space, temporary_name
 
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
-MAX_METADATA = 1 << 24
 
 
 def chunk_shape(table: Table) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
             for table, array in zip(tables, create_arrays(temporary, tables, spec), strict=True):
                 for place in np.ndindex(*array.cdata_shape):
                     array.blocks[place] = block = chunk_of(table, place)
-                    on_block(table, block)
+                    on_block(block.nbytes)
             os.rename(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -79,10 +79,7 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
 
 def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[Any]:
     """The arrays of a new store, of which no chunk is written yet."""
-    try:
-        import zarr
-    except ImportError:
-        raise ParameterError("output", ".zarr", "the zarr package writes Zarr stores", "pip install zarr") from None
+    zarr = package("zarr", ParameterError("output", ".zarr", "the zarr package writes Zarr stores", "pip install zarr"))
     check_storable(tables, ".zarr", CODES, empty=False)
     attributes: Any = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
     group = zarr.open_group(zarr.storage.LocalStore(path), mode="w", zarr_format=3, attributes=attributes)
@@ -95,49 +92,31 @@ def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list
 
 def read_store(path: str) -> LoadedFile:
     """The arrays of a store in memory, and its metadata."""
-    try:
-        import zarr
-    except ImportError:
-        raise FileError(path, "is a Zarr store, which the zarr package reads", "pip install zarr") from None
-    files = _chunk_files(path)
+    contents = Contents(path, memoryview(b""))  # for its errors alone
+    zarr = package("zarr", contents.error("is a Zarr store, which the zarr package reads", "pip install zarr"))
+    files = [file for file in Path(path).rglob("*") if file.is_symlink() or not file.is_dir()]
+    odd = next((file.name for file in files if file.is_symlink() or not file.is_file()), "")
+    contents.refuse_if(odd, f"{odd} in it is not a plain file")  # what it leads to is no part of the store
+    chunks = [file for file in files if not file.name.startswith(("zarr.json", ".z"))]
     broken = "is not a Zarr store that can be read"
     with _blamed_on(path, broken):
         group: Any = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
         is_array = isinstance(group, zarr.Array)
         arrays = {ARRAY_NAME: group} if is_array else dict(sorted(group.arrays()))
-        if not arrays or sum(array.nbytes for array in arrays.values()) > MAX_BYTES:
-            raise FileError(path, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read")
+        unread = not arrays or sum(array.nbytes for array in arrays.values()) > MAX_BYTES
+        contents.refuse_if(unread, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read")
         for name, array in arrays.items():
-            if str(array.dtype) not in CODES:
-                raise FileError(path, f"the array {name} has dtype {array.dtype}, which is not known")
-            folder = os.path.join(os.path.normpath(path), array.path, "")
-            if (missing := array.nchunks - sum(file.startswith(folder) for file in files)) > 0:
-                raise FileError(path, f"is not complete: {missing} of {array.nchunks} chunks are missing")
+            unknown = f"the array {name} has dtype {array.dtype}, which is not known"
+            contents.refuse_if(str(array.dtype) not in CODES, unknown)
+            missing = array.nchunks - sum(file.is_relative_to(Path(path, array.path)) for file in chunks)
+            contents.refuse_if(missing > 0, f"is not complete: {missing} of {array.nchunks} chunks are missing")
             codecs = [type(codec).__name__.removesuffix("Codec") for codec in (*array.filters, *array.compressors)]
-            if array.shards or codecs:  # which could unpack to any size
-                said = ", ".join(codecs).lower() or "shards"
-                raise FileError(path, f"{name} is stored with {said}, which is not read")
-        outlines = {name: outline(str(array.dtype), array.shape) for name, array in arrays.items()}
+            said = ", ".join(codecs).lower() or "shards"  # which could unpack to any size
+            contents.refuse_if(array.shards or codecs, f"{name} is stored with {said}, which is not read")
 
     def elements(name: str) -> Array:
         with _blamed_on(path, broken):
             return np.asarray(arrays[name][...])
 
     spec = None if is_array else group.attrs.get(KEY)
-    return LoadedFile(path, "zarr", LazyTensors(outlines, elements), {} if spec is None else {KEY: json.dumps(spec)})
-
-
-def _chunk_files(path: str) -> list[str]:
-    """The chunks of a store; links, pipes and devices are refused: what they lead to is no part of it."""
-    chunks = []
-    for folder, folders, names in os.walk(os.path.normpath(path)):
-        for name in [*folders, *names]:
-            file = os.path.join(folder, name)
-            if os.path.islink(file) or not (os.path.isfile(file) or os.path.isdir(file)):
-                raise FileError(path, f"{name} in it is not a plain file")
-            is_metadata = name == "zarr.json" or name.startswith(".z")
-            if is_metadata and os.path.getsize(file) > MAX_METADATA:
-                raise FileError(path, f"{name} in it has more than {MAX_METADATA:,} bytes")
-            if name in names and not is_metadata:
-                chunks.append(file)
-    return chunks
+    return LoadedFile(path, "zarr", LazyTensors(arrays, elements), {} if spec is None else {KEY: json.dumps(spec)})

@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name, stored
+from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name, stored, synonyms
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
 DEEPSEEK = "deepseek"  #: Interleaved input, halves output
 
-TEXTS = (
-    *("text_config", "llm_config", "llm_cfg", "language_config", "language_model_config"),
-    *("text_model_config", "lm_config"),
-)
+TEXTS = synonyms("text_model")
 """Keys that hold a language model within a larger one."""
 SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")
 
@@ -104,12 +101,8 @@ def model_type_of(architecture: str) -> str | None:
     >>> model_type_of("Qwen2_5_VLForConditionalGeneration"), model_type_of("GPTNeoXForCausalLM")
     ('qwen2_5_vl', 'gpt_neox')
     """
-    return _by_letters().get(ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", ""))
-
-
-@cache
-def _by_letters() -> dict[str, str]:
-    return {name.replace("_", ""): name for name in (*_classes(), *ORDINARY, *FAMILIES)}
+    by_letters = {name.replace("_", ""): name for name in (*_classes(), *ORDINARY, *FAMILIES)}
+    return by_letters.get(ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", ""))
 
 
 def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:

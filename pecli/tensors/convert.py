@@ -237,15 +237,14 @@ class Converted:
             advice = "give `from`, `to` and `heads`, or the model with `config`"
             raise ParameterError("check", "given", "scores are those of projections that move", advice)
         moved = {weight.name: self.heads.named(weight) for weight in self.moved}
-        kinds: dict[str, set[str]] = {named.layer: set() for named in moved.values()}
-        for name, array in self.arrays.items():
-            named = moved.get(name) or projection(name)
-            if named is not None and name not in moved and named.layer in kinds:
+        layers = {named.layer for named in moved.values()}
+        for name in (name for name in self.arrays if name not in moved):
+            if (named := projection(name)) and named.layer in layers:
                 rule = f"{quoted(name)} did not move, and other tensors of its layer did, so that scores change"
                 raise ParameterError("check", "given", rule, "name it with `include`, too")
-            if named is not None and name in moved and array.ndim == 2 and not named.norm:
-                kinds[named.layer] |= {named.kind}
-        paired = {layer for layer, found in kinds.items() if "qkv" in found or ("q" in found and len(found) > 1)}
+        weights = [named for name, named in moved.items() if self.arrays[name].ndim == 2 and not named.norm]
+        queries = {named.layer for named in weights if named.kind in ("q", "qkv")}
+        paired = queries & {named.layer for named in weights if named.kind != "q"}
         if not paired:
             rule = "there are no query and key weights that go together"
             raise ParameterError("check", "given", rule, "convert unchecked")
@@ -260,12 +259,10 @@ class Converted:
         rotary, sides = heads.rotary_dim or len(move.channels), []
         factors = np.exp(1j * np.outer(_POSITIONS, 10000.0 ** (-np.arange(0, rotary, 2) / rotary)))
         first = len(move.channels) - rotary if heads.trailing else 0
-        for array, layout in ((self.arrays[name], self.source), (self.array(name), self.target)):
-            matrix = array if array.ndim == 2 and move.axis == 0 else array.reshape(-1, 1)
-            inputs = np.random.default_rng(matrix.shape[1]).standard_normal((matrix.shape[1], len(_POSITIONS)))
-            step = max(1, (1 << 20) // matrix.shape[1])
-            starts = range(0, len(matrix), step)
-            products = np.concatenate([widened(matrix[row : row + step]) @ inputs for row in starts])
+        for table, layout in ((table_of(name, self.arrays[name]), self.source), (self.table(name), self.target)):
+            width = table.width if move.axis == 0 else 1
+            inputs = np.random.default_rng(width).standard_normal((width, len(_POSITIONS)))
+            products = np.concatenate([widened(block).reshape(-1, width) @ inputs for block in table.blocks()])
             values = products.reshape(-1, len(move.channels), len(_POSITIONS))[move.heads].swapaxes(1, 2)
             sides.append(rotate(values, lambda *rows: factors[slice(*rows)], layout, layout, first_channel=first))
         old, new = sides[0][..., move.channels], sides[1]

@@ -180,21 +180,6 @@ def test_what_a_killed_writer_left_is_swept_by_the_next_one(folder: Path) -> Non
     assert names(folder) == sorted([*others, ".a.bin.00000001.tmp", "a.bin"])
 
 
-def test_an_input_that_cannot_be_closed_has_been_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    np.save("a.npy", np.arange(6.0))
-    really = os.close
-    closed: list[int] = []
-
-    def close(descriptor: int) -> None:
-        really(descriptor)
-        closed.append(descriptor)
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, "close", close)
-    assert pecli.load("a.npy")["array"].tolist() == [0, 1, 2, 3, 4, 5]
-    assert len(closed) == 1
-
-
 def test_an_input_that_cannot_be_looked_at_is_named_and_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save("a.npy", np.arange(6.0))
     before = len(os.listdir("/dev/fd"))

@@ -195,7 +195,7 @@ KEY = struct.pack("<Q", 4) + b"%04d" + struct.pack("<I", 8) + struct.pack("<Q", 
 LIST = struct.pack("<Q", 4) + b"%04d" + struct.pack("<IIQ", 9, 0, 4096)
 SPARSE: list[tuple[list[bytes], int, str]] = [
     ([START + struct.pack("<QQ", 1 << 20, 0)], 1 << 26, "tensors"),
-    ([START + TEXTS], 1 << 30, "more than any vocabulary"),
+    ([START + TEXTS], 1 << 30, "more than 16 MB"),
     ([START + struct.pack("<QQQ", 0, 1, 17) + b"general.alignment" + struct.pack("<II", 4, 0)], 0, "alignment 0"),
     ([START + struct.pack("<QQ", 0, 1000), *[KEY] * 1000], 1 << 20, "more than 16 MB"),
     ([START + struct.pack("<QQ", 0, 1000), *[LIST] * 1000], 4096, "more than 16 MB"),

@@ -1,7 +1,7 @@
 """Functions of float32 numbers: correctly rounded to float32, and a power as PyTorch computes it.
 
-NumPy's own float32 sines and powers depend on the processor. Here values are computed in float64, from additions and
-multiplications that IEEE 754 fixes; where that leaves the rounding in doubt, exact angles or integers decide.
+NumPy's own float32 sines and powers depend on the processor. Here values are computed in float64, with far more bits
+than count; where their last ones, which depend on it too, leave the rounding in doubt, exact angles or integers decide.
 """
 
 from __future__ import annotations
@@ -10,25 +10,16 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles, round_to
-from pecli.engine.numerics import Frequencies, bits_for, phases, round_fixed
-from pecli.engine.numerics.phases import SECTORS, Waves, round_waves
-
-_PER_RADIAN = SECTORS / (2 * math.pi)
-_MIN_REDUCED, _MAX_REDUCED = 2.0**-120, 2.0**22  #: angles between are reduced to sectors, counted in 28 bits
-_STEP_BITS = (30, 55, 120)
-_STEPS = [(numerics.pi(120) * 2 // SECTORS >> (120 - bits)) << (120 - bits) for bits in _STEP_BITS]
-_STEP_PARTS = [(step - before) / 2.0**120 for before, step in pairwise((0, *_STEPS))]
-"""The width of a sector in radians: two parts of 25 bits, whose products with a count are exact, and the rest."""
+from pecli.engine.numerics import Frequencies, bits_for, round_fixed
+from pecli.engine.numerics.phases import Waves, round_waves
 
 _DROPPED = 29  #: bits of a float64 that float32 does not have
-_ERROR = 1 << 8
-"""Bound on the error of a value in units of its last bit: 2**-46 of it by analysis, for the short series."""
+_ERROR = 1 << 8  #: units of the last bit: a bound on the error of float64 sines, which is a few, whoever's they are
 
 _MIN_EXPONENT, _MAX_EXPONENT = -172, 105
 """Exponents of float32 numbers, as 24-bit integers times a power of two; phases stay below 2**104."""
@@ -36,44 +27,20 @@ _MIN_EXPONENT, _MAX_EXPONENT = -172, 105
 
 def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
     """The cosines ("cos") or sines ("sin") of angles that are not negative, as many as there are parts."""
-    unusual = None
-    if angles.max(initial=0) >= _MAX_REDUCED or angles.min(initial=1) < _MIN_REDUCED:
-        unusual = (angles >= _MAX_REDUCED) | ((angles < _MIN_REDUCED) & (angles > 0))
-    x = np.where(unusual, 0, angles).astype(np.float64) if unusual is not None else angles.astype(np.float64)
-    count = np.rint(x * _PER_RADIAN)
-    sector = count.astype(np.intp)
-    sector &= SECTORS - 1
-    for step in _STEP_PARTS:  # from here on what is left beyond the nearest sector
-        x -= count * step
-    z = x * x
-    versine = z * (1 / 24)
-    versine -= 1 / 2
-    versine *= z
-    z *= z * (1 / 120) - 1 / 6
-    z *= x
-    x += z  # its sine
-    cosines, sines = (table.hi.take(sector) for table in phases.sectors())
-    waves = []
+    x, waves = angles.astype(np.float64), []
     for part in parts:
-        start, slope, join = (sines, cosines, np.add) if part == "sin" else (cosines, sines, np.subtract)
-        value = start * versine
-        join(value, slope * x, value)
-        value += start
-        found = value.astype(np.float32)
-        doubt = value.view(np.int64)
-        doubt += _ERROR - (1 << (_DROPPED - 1))
-        doubt &= (1 << _DROPPED) - 1
+        value = np.sin(x) if part == "sin" else np.cos(x)
+        rounded = value.astype(np.float32)
+        doubt = (value.view(np.int64) + (_ERROR - (1 << (_DROPPED - 1)))) & ((1 << _DROPPED) - 1)
         open_ = doubt <= 2 * _ERROR  # so close to a tie
-        if unusual is not None:
-            open_ |= unusual
         if open_.any():
-            found[open_] = _exactly(angles[open_], part)
-        waves.append(found)
+            rounded[open_] = _exactly(angles[open_], part)
+        waves.append(rounded)
     return waves
 
 
 def _exactly(angles: Singles, part: str) -> Singles:
-    """The same for a few, or for large ones: whole numbers are positions, powers of two their frequencies."""
+    """The same for a few: whole numbers are positions, powers of two their frequencies."""
     fractions, exponents = np.frexp(angles.astype(np.float64))
     whole = (fractions * 2.0**24).astype(np.uint64)
     columns = (exponents - (24 + _MIN_EXPONENT)).astype(np.intp)

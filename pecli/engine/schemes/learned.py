@@ -92,6 +92,7 @@ class LearnedInit(Scheme):
 
 
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+_SQRT_HALF = 0x3FE6A09E667F3BCD  #: the bits of √½
 _PHI_TWO = 0.022750131948179209
 """Φ(−2): the share of a normal distribution that truncation at ±2σ cuts off at each end."""
 
@@ -108,31 +109,18 @@ def uniform(seed: int, start: int, count: int) -> Floats:
     return u
 
 
-_SQRT_HALF = 0x3FE6A09E667F3BCD  #: the bits of √½
-
-
 def log(x: Floats) -> Floats:
     """The natural logarithm of positive normal numbers, within 1e-16 or two units of the last place."""
     bits = x.view(np.int64) - _SQRT_HALF
     power: Floats = (bits >> 52).astype(np.float64)
-    bits &= (1 << 52) - 1
-    bits += _SQRT_HALF
-    mantissa = bits.view(np.float64)  # from √½ to √2
-    ratio: Floats = mantissa - 1
-    mantissa += 1
-    ratio /= mantissa
+    mantissa = ((bits & (1 << 52) - 1) + _SQRT_HALF).view(np.float64)  # from √½ to √2
+    ratio = (mantissa - 1) / (mantissa + 1)
     square = ratio * ratio
-    series: Floats = square * (1 / 23)
+    series = square * (1 / 23)
     for k in range(21, 1, -2):
-        series += 1 / k
-        series *= square
-    ratio *= 2
-    series *= ratio
-    series += power * _LN2_LOW
-    series += ratio
-    power *= _LN2_HIGH
-    power += series
-    return power
+        series = (series + 1 / k) * square
+    double: Floats = 2 * ratio
+    return power * _LN2_HIGH + (series * double + power * _LN2_LOW + double)
 
 
 # Wichura's AS 241 (PPND16): the inverse of the normal distribution function, to about 1e-16.
@@ -171,20 +159,10 @@ def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Floats)
 def normal(u: Floats) -> Floats:
     """Uniform numbers in (0, 1) as numbers of the standard normal distribution."""
     q = u - 0.5
-    square = q * q
+    out = q * _ratio(_CENTRE, 0.180625 - q * q)
     far = np.flatnonzero(np.abs(q) > 0.425)
-    np.subtract(0.180625, square, out=square)
-    out = _ratio(_CENTRE, square)
-    out *= q
-    if far.size:
-        tail = u[far]
-        r = log(np.minimum(tail, 1 - tail))
-        np.negative(r, out=r)
-        np.sqrt(r, out=r)
-        value = _ratio(_MIDDLE, r - 1.6)
-        if r.max() > 5:
-            farther = r > 5
-            value[farther] = _ratio(_TAIL, r[farther] - 5)
-        np.copysign(value, q[far], out=value)
-        out[far] = value
+    r = np.sqrt(-log(np.minimum(u[far], 1 - u[far])))
+    value, farther = _ratio(_MIDDLE, r - 1.6), np.flatnonzero(r > 5)
+    value[farther] = _ratio(_TAIL, r[farther] - 5)
+    out[far] = np.copysign(value, q[far])
     return out

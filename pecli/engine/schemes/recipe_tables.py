@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -144,12 +144,7 @@ class RecipeFiller:
         for start in range(0, len(out), step):
             some = places[start : start + step]
             angles = band.phases(np.abs(some)[:, None] * self._scale)[:, band.picked]
-            angles = rounded(angles, self._recipe.product)
-            if self._recipe.product == "bfloat16":  # of which there are few
-                patterns = angles.view(np.uint32) >> np.uint32(16)
-                waves = [_bfloat16_waves(part)[patterns] for part in parts]
-            else:
-                waves = waves_of(angles, parts)
+            waves = waves_of(rounded(angles, self._recipe.product), parts)
             if (negative := np.signbit(some)).any() and "sin" in parts:
                 waves[parts.index("sin")][negative] *= -1
             self._write(waves, out[start : start + step, columns], dtype)
@@ -161,14 +156,6 @@ class RecipeFiller:
             target = out[:, k :: len(waves)]
             stored = as_dtype(values[:, : target.shape[1]], self._recipe.table or "float32")
             target[...] = as_dtype(stored, dtype)
-
-
-@cache
-def _bfloat16_waves(part: str) -> Singles:
-    """The cosines or sines of all bfloat16 numbers from 0 to 2**104, which no phase reaches."""
-    patterns = np.arange((104 + 127) << 7, dtype=np.uint32) << np.uint32(16)
-    (waves,) = waves_of(patterns.view(np.float32), [part])
-    return waves
 
 
 class CastFiller:
@@ -202,7 +189,7 @@ class RoundedRotation(Rotation):
         last, many = first + rows - 1, rows * len(self._frequencies) >= _MIN_WAVES
         return bool(many and first >= 0 and most * last < _MAX_PHASE and least * last >= _MIN_LAST_PHASE)
 
-    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
+    def _tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
         return _RoundedTile(factors, columns, self._frequencies[factors.columns])
 
     def _decided(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
