@@ -27,6 +27,7 @@ READ_BYTES = 1 << 22  #: of a table, made and compared at once: fewer calls than
 PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arrays it stays in a core's own cache
 MIN_DENSE = 1 / 8  #: of a piece's elements differ before they are screened for those that matter
 LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}  #: what only a mask is below
+FLOAT32_SLACK = 2.0**-22  #: of a value, that float32 arithmetic may have changed it by
 MAX_RANGES = 64  #: ranges of rows or columns out of tolerance that are listed
 
 Value = float | complex
@@ -127,10 +128,13 @@ class Part:
             ours = self.expected.read(start, start + count)
         else:
             ours = np.ascontiguousarray(self.expected[index].reshape(count, -1))
-            ours = ours if self.step else self.decoded(ours)
-        if self.step:
-            ours = np.rint(widened(ours) / self.step) * self.step
+        ours = widened(ours) if self.step else self.decoded(ours)
         return np.negative(ours) if self.negated else ours
+
+    def in_steps(self, ours: AnyArray, theirs: AnyArray) -> AnyArray:
+        """What is expected, rounded to steps as what was found; in float32, where that may go either way."""
+        allowed = 0.5 * self.step + FLOAT32_SLACK * np.abs(ours)
+        return np.where(np.abs(theirs - ours) <= allowed, theirs, np.rint(ours / self.step) * self.step)
 
 
 def compare_arrays(
@@ -182,7 +186,8 @@ def compare(
         for copy, at in enumerate(np.ndindex(part.copies)):
             theirs = part.decoded(part.found[(*at, *index)].reshape(count, width))
             theirs = round_to(widened(theirs), "float32") if single else np.ascontiguousarray(theirs)
-            errors.measure(ours, theirs, number * size + (copy * errors.rows.size + start) * width)
+            own = part.in_steps(ours, theirs) if part.step else ours
+            errors.measure(own, theirs, number * size + (copy * errors.rows.size + start) * width)
 
     pieces = ((number, *slab) for number in range(len(parts)) for slab in slabs(shape[:-1] or shape, step))
     if size:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.reading import STEPS, row_widths, wave_readings
+from pecli.checks.reading import row_widths, wave_readings
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
+from pecli.explain.forms import from_integers
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import finished, recognise
@@ -141,10 +142,8 @@ def _first_matches(group: Mapping[str, Array]) -> list[Match]:
 
 def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     """Tensors as they are, integers with their scale, without axes of length 1, and flat ones in rows."""
-    if all(array.dtype.kind in "iu" and 0 < array.size <= MAX_FULL_READ for array in group.values()):
-        whole = max(int(np.abs(array.astype(np.int64)).max()) for array in group.values())
-        if all(whole in STEPS.get(dtype_name(array.dtype), ()) for array in group.values()):
-            yield {name: (array.astype(np.float64) / whole).astype(np.float32) for name, array in group.items()}
+    small = all(array.size <= MAX_FULL_READ for array in group.values())
+    yield from filter(None, [from_integers(group) if small else {}])
     yield group
     if any(1 in array.shape for array in group.values()):
         yield {name: np.squeeze(array) for name, array in group.items() if array.size > 1}

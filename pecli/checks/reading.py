@@ -20,7 +20,7 @@ from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, Indices, dtype_name, numpy_dtype, widest
 from pecli.engine.table import Table
 from pecli.errors import bracketed
-from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, Form, columns, joined
+from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, STEPS, Form, columns, joined
 from pecli.files.tensor_roles import role_of
 
 if TYPE_CHECKING:  # comparing two files needs neither
@@ -36,13 +36,6 @@ MIN_FLAT_ROWS = 8
 MAX_FLAT = 1 << 21  #: elements of a vector that may be a table
 MAX_AXES = 6  #: axes of a tensor in which positions are looked for
 CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
-STEPS: Mapping[str, tuple[int, ...]] = {
-    "int8": (127, 128, 64),
-    "uint8": (255, 128),
-    "int16": (32767, 32768, 16384),
-    "int32": (2**31 - 1, 2**31, 2**30),
-}
-"""By dtype, the integers that stand for 1 in quantised tables."""
 PLURALS = {"cos": "cosines", "sin": "sines"}
 
 Shape = tuple[int, ...]
@@ -232,9 +225,12 @@ def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = Fa
     if near:
         return min(near, key=lambda each: each.distance)
     found = [each for each in found if not each.must_be_near]
+    largest = int(np.abs(widest(array)).max(initial=0.0)) if array.dtype.kind in "iu" else 0
 
     def doubts(each: Reading) -> tuple[Any, ...]:
-        return not each.is_plausible, each.transposed, not each.form.doubled, each.distance
+        step = each.parts[0].step
+        is_other_scale = bool(step) and round(1 / step) != largest
+        return not each.is_plausible, each.transposed, not each.form.doubled, is_other_scale, each.distance
 
     return min(found, key=doubts, default=None)
 

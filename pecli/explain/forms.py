@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array
+from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 
 ARRANGEMENTS: Mapping[str, str] = {
     "alone": "{0}",
@@ -43,8 +43,24 @@ AXES: Mapping[str, str] = {
 DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
 """What stands for the frequencies where each comes twice, d."""
 
+STEPS: Mapping[str, tuple[int, ...]] = {
+    "int8": (127, 128, 64),
+    "uint8": (255, 128),
+    "int16": (32767, 32768, 16384),
+    "int32": (2**31 - 1, 2**31, 2**30),
+}
+"""By dtype, the integers that stand for 1 in quantised tables."""
 MAX_SIGMAS = 7.5  # of the noise of doubled columns, by which one of them may differ from the other
 EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
+
+
+def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """What integers stand for that belong together, where the largest is one that may stand for 1; else nothing."""
+    if not all(array.dtype.kind in "iu" and array.size for array in arrays.values()):
+        return {}
+    largest = max((int(np.abs(array.astype(np.int64)).max()) for array in arrays.values()), default=0)
+    known = all(largest in STEPS.get(dtype_name(array.dtype), ()) for array in arrays.values())
+    return {name: (widened(array) / largest).astype(np.float32) for name, array in arrays.items()} if known else {}
 
 
 def columns(way: str) -> str:

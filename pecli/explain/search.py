@@ -24,7 +24,7 @@ from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
-from pecli.explain.forms import halved, joined
+from pecli.explain.forms import from_integers, halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
@@ -62,6 +62,7 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
     with limited():
         if bits := next(_by_bits(prior, found, atol), None):
             return [bits]
+        found = from_integers(found) or found
         samples = samples_of(found)
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
         out.extend(_completed(prior, samples, found, atol))  # those before the time is up stay

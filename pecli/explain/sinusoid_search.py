@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class Measured:
     waves: Waves
     prior: WaveScheme | None
     direction: int = 1
+    atol: float = 0.0  # an error of the amplitude that does not matter
     start: int | None = None  # the position of row 0, where the phases tell it whatever the law
 
     @property
@@ -62,7 +63,7 @@ class Measured:
         return Curve(frequency, np.hypot(error, DRIFT / 2 * frequency), folded=not self.waves.both, drift=DRIFT / 2)
 
 
-def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator[Measured]:
+def _measured(reading: Reading, prior: WaveScheme | None, most: int, atol: float = 0.0) -> Iterator[Measured]:
     """The waves of a reading, by the directions in which they may turn: that of the slow half of the channels, or of
     most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards."""
     picked = reading.picked(most)
@@ -76,7 +77,7 @@ def _measured(reading: Reading, prior: WaveScheme | None, most: int) -> Iterator
     first = (int(np.sign(votes[len(votes) // 2 :].sum() or votes.sum())) or 1) if waves.both else 1
     agreed = not waves.both or abs(votes.sum()) > 0.9 * np.abs(votes).sum()
     for direction in (first,) if agreed else (first, -first):
-        yield Measured(reading, picked, waves, prior, direction, start)
+        yield Measured(reading, picked, waves, prior, direction, atol, start)
 
 
 def explain_waves(judge: Judge, prior: WaveScheme | None) -> list[Explanation]:
@@ -105,7 +106,7 @@ def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, judg
             if most and len(reading.rows) <= most:
                 continue
             out: list[Explanation] = []
-            for measured in _measured(reading, prior, most):
+            for measured in _measured(reading, prior, most, judge.atol):
                 tiers = fit_near_prior(prior, measured.curve) if prior else _any_law(measured)
                 explained = (_by_tier(measured, tier, judge) for tier in (islice(tiers, 3) if most else tiers))
                 out += next(filter(None, explained), [])
@@ -188,8 +189,9 @@ class Proposal:
         error = 5 * level / math.sqrt(waves.rows) + 1e-6 * abs(measured) + rough
         roots = (math.sqrt(2 / dim), 1 / math.sqrt(dim)) if prior is None else ()
         spec = prior.amplitude if prior else 1.0
-        for known in (self.usual, spec, 1.0, *roots, self.usual**2, math.sqrt(self.usual)):
-            if abs(measured - known) <= error or (measured < known and self._is_truncated(known)):
+        every = (self.usual, spec, 1.0, *roots, self.usual**2, math.sqrt(self.usual))
+        for slack, known in product((error, self.measured.atol), every):
+            if abs(measured - known) <= slack or (measured < known and self._is_truncated(known)):
                 return float(known)
         error = min(error, max(level, 2e-9 * abs(measured)))
         times, value = plainest(measured / self.usual, error / self.usual), plainest(measured, error)

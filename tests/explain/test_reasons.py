@@ -244,7 +244,7 @@ def test_sections_at_positions_of_an_image() -> None:
 def test_integers() -> None:
     table = np.rint(127 * np.cos(np.outer(np.arange(SHORT), INV_FREQ))).astype(np.int8)
     (why,) = explain(BRIEF, {"cos": table}, 1e-3)
-    assert "values are scaled by 127; rounded to integers" in sentence(why)
+    assert "cos: rounded to steps of 1/127; explains" in sentence(why)
     (match, *_) = pecli.identify(table).matches
     assert "rounded to steps of 1/127" in match.form
 
