@@ -10,13 +10,13 @@ import math
 import mmap
 import os
 import stat
-from collections import UserDict
+from collections import Counter, UserDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -101,13 +101,11 @@ class Contents:
         file, since opening a pipe would wait for ever.
         """
         outside = not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/")
-        self.refuse_if(outside, f"names {quoted(name)}, which is not a file in its own folder")
         path = os.path.join(os.path.dirname(self.path), name)
-        try:
-            is_file = stat.S_ISREG(os.stat(path).st_mode)
-        except (OSError, ValueError) as problem:
-            raise self.error(f"names {quoted(name)}, which {failure(path, problem).problem}") from None
-        self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file")
+        is_missing = not outside and not os.path.exists(path)
+        self.refuse_if(is_missing, f"names {quoted(name)}, which does not exist")
+        is_file = not outside and os.path.isfile(path)
+        self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file in its own folder")
         return path
 
 
@@ -177,8 +175,8 @@ def parsed_json(
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entries = dict(pairs)
         if len(entries) < len(pairs):
-            names = sorted(name for name, _ in pairs)
-            raise error(f"names {quoted(next(one for one, other in pairwise(names) if one == other))} twice")
+            ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
+            raise error(f"names {quoted(repeated)} twice")
         return entries
 
     def number(literal: str) -> float:

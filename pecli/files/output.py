@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import repeat
 from operator import call
 from typing import Any
@@ -42,13 +43,13 @@ def _blamed_on(path: str) -> Iterator[None]:
         raise failure(path, error) from None
 
 
+@dataclass
 class Output:
     """Bytes on their way out, through a file descriptor; those of a seekable one can be patched."""
 
-    def __init__(self, path: str, descriptor: int, seekable: bool) -> None:
-        self.path = path
-        self.seekable = seekable
-        self._descriptor = descriptor
+    path: str
+    _descriptor: int
+    seekable: bool
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Append `data`, all of it: one call to the system may take less."""

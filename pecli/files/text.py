@@ -15,7 +15,6 @@ import math
 import re
 from binascii import crc32
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -268,19 +267,17 @@ def _array(contents: Contents, name: str, tensor: Any) -> Array:
     are_lengths = all(type(side) is int and 0 <= side < 1 << 63 for side in shape)
     about.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
     about.data_bytes(shape, numpy_dtype(dtype).itemsize)
-    flat = [data]
-    for side in shape:
-        is_nested = all(type(part) is list and len(part) == side for part in flat)
-        about.refuse_if(not is_nested, f"is not nested as its shape, {shape}, asks for")
-        flat = list(chain.from_iterable(flat))
+    nested = np.array(data, object)  # lists of unlike lengths are left as they are
+    about.refuse_if(nested.shape != shape, f"is not nested as its shape, {shape}, asks for")
+    flat = nested.reshape(-1)
     is_float = dtype in SIGNIFICAND_BITS
     kinds = set(map(type, flat))
     if is_float and str in kinds:
-        flat = [INFINITIES.get(value, value) if type(value) is str else value for value in flat]
+        flat = np.array([INFINITIES.get(value, value) if type(value) is str else value for value in flat], object)
         kinds = set(map(type, flat))
     allowed = {float, int} if is_float else {bool} if dtype == "bool" else {int}
     about.refuse_if(not kinds <= allowed, f"holds something that is not a number of {dtype}")
     try:
-        return (round_to(np.array(flat, np.float64), dtype) if is_float else np.array(flat, dtype)).reshape(shape)
+        return (round_to(flat.astype(np.float64), dtype) if is_float else flat.astype(dtype)).reshape(shape)
     except OverflowError:
         raise about.error(f"holds a number that {dtype} does not hold") from None

@@ -25,8 +25,7 @@ MAX_PICKLE = 64 << 20
 MAX_OPCODES = 2_000_000  # about 25 for each tensor, and some microseconds each
 MAX_DEPTH = 32  # of the containers that names are made of
 MAX_NAME = 4096
-MAX_NODES = 1_000_000  # items of containers: these are shared in a pickle, and a few bytes can be a tree without end
-MAX_LETTERS = 32 << 20  # of all names together
+MAX_LETTERS = 32 << 20  # of all names, and 32 for each: items are shared, and a few bytes can be a tree without end
 MAX_REPEATED = 64 << 20  # bytes that a tensor may have beyond those of its storage, as an expanded one does
 BYTES = "bytes"  # the dtype of a storage that leaves it to its tensors to say what the bytes are
 STORAGES = {
@@ -75,18 +74,16 @@ def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes
 def _named(root: Any) -> dict[str, Array]:
     """The tensors in nested dicts and lists, in order, each by its path."""
     tensors: dict[str, Array] = {}
-    nodes = letters = 0
+    letters = 0
 
     def visit(name: str, value: Any, depth: int) -> None:
-        nonlocal nodes, letters
-        is_tensor = isinstance(value, _Tensor)
-        nodes += 1
-        letters += len(name) if is_tensor else 0
-        if nodes > MAX_NODES or len(name) > MAX_NAME or depth > MAX_DEPTH or letters > MAX_LETTERS:
+        nonlocal letters
+        letters += len(name) + 32
+        if len(name) > MAX_NAME or depth > MAX_DEPTH or letters > MAX_LETTERS:
             raise PickleError("nests its containers deeper or wider than any state dict does")
-        if is_tensor and name in tensors:
-            raise PickleError(f"names the tensor {quoted(name)} twice")
-        if is_tensor:
+        if isinstance(value, _Tensor):
+            if name in tensors:
+                raise PickleError(f"names the tensor {quoted(name)} twice")
             tensors[name] = value.array
         is_list = isinstance(value, list | tuple)
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if is_list else ():

@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name, stored
+from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name, stored, synonyms
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
 DEEPSEEK = "deepseek"  #: Interleaved input, halves output
 
-TEXTS = (
-    *("text_config", "llm_config", "llm_cfg", "language_config", "language_model_config"),
-    *("text_model_config", "lm_config"),
-)
+TEXTS = synonyms("text_model")
 """Keys that hold a language model within a larger one."""
 SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")
 

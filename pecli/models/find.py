@@ -253,17 +253,13 @@ def cached_snapshot(name: str) -> str | None:
     name, _, revision = name.partition("@")
     folder = os.path.join(cache_folder(), f"models--{name.replace('/', '--')}")
     snapshots = os.path.join(folder, "snapshots")
-    commits = [_commit(os.path.join(folder, "refs", revision or "main")), revision]
+    ref, commits = os.path.join(folder, "refs", revision or "main"), [revision]
+    with suppress(OSError, ValueError):
+        if os.path.isfile(ref):  # opening a pipe would wait for ever
+            with open(ref, encoding="ascii") as file:
+                commits = [file.read(MAX_REF).strip(), revision]
     with suppress(OSError):  # a download by commit leaves no ref: the newest counts
         found = os.scandir(snapshots) if not revision else ()
         commits += [entry.name for entry in sorted(found, key=lambda entry: -entry.stat().st_mtime)]
     paths = (os.path.join(snapshots, commit) for commit in commits if commit and "/" not in commit)
     return next(filter(os.path.isdir, paths), None)
-
-
-def _commit(path: str) -> str:
-    with suppress(OSError, ValueError):
-        if os.path.isfile(path):  # opening a pipe would wait for ever
-            with open(path, encoding="ascii") as file:
-                return file.read(MAX_REF).strip()
-    return ""

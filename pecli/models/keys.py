@@ -24,6 +24,11 @@ def stored(name: str) -> Any:
     return json.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
+def synonyms(meaning: str) -> tuple[str, ...]:
+    """The keys that configurations have for one thing, of which the first that is there counts."""
+    return tuple(stored("synonyms.json")[meaning].split())
+
+
 @dataclass(frozen=True)
 class Value:
     """A resolved value, and where it comes from in the user's words."""

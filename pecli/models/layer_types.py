@@ -12,14 +12,11 @@ from dataclasses import dataclass, replace
 from pecli.engine.scalings import PARAMETERS
 from pecli.errors import FileError, listed
 from pecli.models.families import Family
-from pecli.models.keys import Keys, Value, default
+from pecli.models.keys import Keys, Value, default, synonyms
 
-THETAS = (
-    *("rope_theta", "rotary_emb_base", "global_rope_theta", "rotary_embedding_base", "rope_base", "rope_freq_base"),
-    "memory_attention_rope_theta",
-)
-LOCAL_THETAS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
-PARTIALS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", "rope_percent", "rotary_percent")
+THETAS = synonyms("theta")
+LOCAL_THETAS = synonyms("local_theta")
+PARTIALS = synonyms("partial")
 SETTINGS = ("rope_parameters", "rope_scaling")
 EVIDENCE = (*THETAS, *LOCAL_THETAS, *PARTIALS, *SETTINGS, "rope_ratio", "rotary_dim", "qk_rope_head_dim")
 """Keys that only models with rotary encodings have."""
@@ -158,18 +155,9 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
     return found
 
 
-SIZES = ("head_dim", "attention_head_dim", "kv_channels", "attn_head_dim", "d_head", "head_size")
-_MEMORY = "memory_attention_hidden_size"
-WIDTHS = (
-    *("hidden_size", "n_embd", "d_model", "emb_dim", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY),
-    "embedding_dim",
-)
-HEADS = (
-    *("num_attention_heads", "n_head", "n_heads", "num_heads"),
-    *("decoder_num_attention_heads", "decoder_attention_heads"),
-    *("encoder_num_attention_heads", "encoder_attention_heads"),
-    "memory_attention_num_attention_heads",
-)
+SIZES = synonyms("head_size")
+WIDTHS = synonyms("width")
+HEADS = synonyms("heads")
 SIZES_OF_LAYERS = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
 """Keys that hold the width of a head of one layer type."""
 
@@ -200,7 +188,8 @@ def head_size(keys: Keys, layer: str = "") -> Value:
     if found := found or keys.whole(*SIZES):
         return found
     width, heads = keys.needed(width_of(keys), "head_dim"), keys.needed(keys.whole(*HEADS), "number of attention heads")
-    rate = keys.whole("memory_attention_downsample_rate") if width.source.endswith(_MEMORY) else None
+    is_memory = width.source.endswith("memory_attention_hidden_size")
+    rate = keys.whole("memory_attention_downsample_rate") if is_memory else None
     if rate is not None and rate.value > 1:
         width = Value(width.value // rate.value, f"{width.source} // {rate.source}")
     size, source = width.value // heads.value, f"{width.source} // {heads.source}"

@@ -16,7 +16,7 @@ from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
-from pecli.models.keys import Keys, Value, default, stored
+from pecli.models.keys import Keys, Value, default, stored, synonyms
 from pecli.models.layer_types import MROPE, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
 
 KINDS = {
@@ -26,7 +26,7 @@ KINDS = {
 }
 """The names of rope types in configurations, and pecli's names for them."""
 MAGNITUDES = {"telechat3-yarn": 0.07}  #: What multiplies ln f in the attention factor of YaRN where it is not 0.1
-LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "n_ctx")
+LENGTHS = synonyms("length")
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 READERS = {"short_factor": Keys.numbers, "long_factor": Keys.numbers, "truncate": Keys.flag}
 """How parameters of scalings are read that are no single numbers."""

@@ -34,22 +34,8 @@ def _rows(weight: Input) -> int:
     return weight.shape[0]
 
 
-_WORDS = {
-    "q": "q wq query attn_q q_proj q_b_proj wq_b attn_q_b",
-    "k": "k wk key attn_k k_proj",
-    "latent": "kv_a_proj_with_mqa attn_kv_a_mqa",
-    "qkv": "qkv qkv_proj Wqkv wqkv attn_qkv query_key_value linear_qkv c_attn W_pack",
-}
-_NORMS = {
-    "q": "q_norm attn_q_norm q_layernorm query_layernorm q_ln",
-    "k": "k_norm attn_k_norm k_layernorm key_layernorm k_ln",
-}
-_KINDS = {
-    word: (kind, norm)
-    for table, norm in ((_WORDS, False), (_NORMS, True))
-    for kind in table
-    for word in table[kind].split()
-}
+_KINDS = {word: (row["kind"], row["norm"]) for row in stored("projection_names.json") for word in row["words"].split()}
+"""What names of projections and of their norms begin with, and what they are."""
 _NAME = re.compile(
     rf"(?P<layer>(?:.*[._/])?)(?P<word>{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
     r"(?P<suffix>(?:[._](?:weight|bias))?|\..*)",

@@ -10,14 +10,10 @@ from typing import Any
 
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import TEXTS
-from pecli.models.keys import Keys, plain_name, stored, unread_keys
+from pecli.models.keys import Keys, plain_name, stored, synonyms, unread_keys
 from pecli.models.rope import LENGTHS, ORIGINAL
 
-CONTEXTS = (
-    *LENGTHS,
-    *("initial_context_length", "max_context_len", "max_seqlen", "context_window_size", "context"),
-    *("seq-length", "max-position-embeddings", "--max-position-embeddings", "--seq-length"),
-)
+CONTEXTS = (*LENGTHS, *synonyms("context"))
 """Keys that say how long a context is, in all dialects."""
 INSIDE = ("model", "MODEL_ARGS", "pretrained_config", "model_config")  #: What may hold the keys of other dialects
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
