@@ -65,7 +65,7 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: int | None
         else:
             view.show(result, seq_len, first=len(found) == 1)
             option = "--config" if os.path.exists(name) else "--model"
-            for line in view.commands(result, f"{option} {shlex.quote(name)}", seq_len, result.context):
+            for line in view.commands(result, f"{option} {shlex.quote(name)}", seq_len):
                 screen.say(line)
     if not json and len(found) > 1:
         view.show_differences(found, seq_len)

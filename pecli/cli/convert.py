@@ -60,7 +60,6 @@ def convert(
     if output is None and not check:
         raise ParameterError("output", "missing", "a conversion is written to a file", "give -o FILE")
     if output is not None:
-        format_of(output)
         options.check_output(output, json=json)
     loaded = open_file(file)
     made = _converted(loaded, given)

@@ -158,7 +158,10 @@ def note_preset(name: str) -> None:
 
 
 def check_output(path: str, *, json: bool) -> None:
-    """Refuse a table where JSON goes, or on a terminal."""
+    """Refuse a format that there is not, and a table where JSON goes, or on a terminal."""
+    from pecli.files import format_of
+
+    format_of(path)
     if path == "-" and json:
         raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
     if path == "-" and sys.stdout.isatty():
@@ -291,11 +294,8 @@ def _table_of_model(kind: type[Scheme], values: Mapping[str, Any], given: Mappin
     if not tables:
         schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model)) or "no encoding that pecli makes"
         raise ParameterError("model", repr(model.file), f"it has no {kind.name} table, but {schemes}")
-    chosen = [encoding for encoding in tables if layer_type in (None, encoding.layer_type)]
-    if len(chosen) != 1:
-        rule = f"{model.file} has {kind.name} tables for {', '.join(repr(table.layer_type) for table in tables)}"
-        raise ParameterError("layer_type", repr(layer_type) if layer_type else "missing", rule, "name one")
-    own = {name: value for name, value in chosen[0].parameters.items() if name in kind.parameters()}
+    table = replace(model, encodings=tuple(tables)).one(layer_type)
+    own = {name: value for name, value in table.parameters.items() if name in kind.parameters()}
     return kind(**own | dict(given))
 
 

@@ -9,13 +9,12 @@ from pecli.engine.arrays import dtype_name, widened
 from pecli.engine.schemes import Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError, listed, quoted
-from pecli.files import format_of, save_tables
+from pecli.files import save_tables
 from pecli.files.output import is_stream
 from pecli.tensors.inputs import open_file
 from pecli.tensors.resize import resize as resized
 from pecli.views import screen
 
-NORM_ROWS = 64  #: whose norms are taken at once, so that float64 copies stay in the cache
 _KEEP = "Rows at the beginning to leave alone: class and register tokens. (default: 0)"
 
 
@@ -43,7 +42,6 @@ def resize(
       pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy
     """
     if output is not None:
-        format_of(output)
         options.check_output(output, json=json)
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
@@ -59,9 +57,7 @@ def resize(
     norms = {}
     with np.errstate(invalid="ignore", over="ignore"):  # as infinite as the table may be
         for when, array in (("before", table), ("after", made)):
-            rows = array.reshape(-1, array.shape[-1])
-            parts = (widened(rows[start : start + NORM_ROWS]) for start in range(0, len(rows), NORM_ROWS))
-            norm = np.concatenate([np.linalg.norm(part, axis=1) for part in parts])
+            norm = np.linalg.norm(widened(array), axis=-1)
             norms[when] = {"mean": float(norm.mean()), "std": float(norm.std())}
     dtype = dtype_name(made.dtype)
     if json:

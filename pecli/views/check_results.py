@@ -16,6 +16,7 @@ from pecli.errors import FileError, PecliError, brief, counted, listed, number
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
+from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
     from pecli.checks.diff import Difference
@@ -262,29 +263,26 @@ def _worst(outcome: Outcome) -> str:
     return f"{number(worst.max_abs_error, 3)}{in_units and f' ({in_units})'}"
 
 
-_ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML cannot hold, or would not give back: control characters, halves of pairs, undecodable bytes of names."""
-
 _JUNIT_KINDS = {"failed": "failure", "weak": "failure", "skipped": "skipped", "error": "error"}  #: By status
 
 
 def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
-    """One test suite per manifest, and one for files that stand for themselves."""
+    """One test suite per manifest, and one for files that stand for themselves; what XML cannot hold is escaped."""
     from xml.etree import ElementTree
 
     suites = ElementTree.Element("testsuites", {"name": "pecli verify", **_junit_counts(outcomes)})
     for manifest in dict.fromkeys(outcome.check.manifest for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.check.manifest == manifest]
         name = manifest or "pecli verify"
-        suite = ElementTree.SubElement(suites, "testsuite", {"name": _xml_text(name), **_junit_counts(own)})
+        suite = ElementTree.SubElement(suites, "testsuite", {"name": escaped(name), **_junit_counts(own)})
         for outcome in own:
             names = {"classname": name, "name": outcome.check.label, "file": outcome.check.file}
-            case = ElementTree.SubElement(suite, "testcase", {key: _xml_text(value) for key, value in names.items()})
+            case = ElementTree.SubElement(suite, "testcase", {key: escaped(value) for key, value in names.items()})
             case.set("time", f"{outcome.seconds:.3f}")
             if kind := _JUNIT_KINDS.get(outcome.status):
-                lines = failures(outcome.result)
-                element = ElementTree.SubElement(case, kind, {"message": _xml_text(lines[0]), "type": kind})
-                element.text = _xml_text("\n".join(lines))
+                lines = [*map(escaped, failures(outcome.result))]
+                element = ElementTree.SubElement(case, kind, {"message": lines[0], "type": kind})
+                element.text = "\n".join(lines)
     ElementTree.indent(suites)
     with open_output(path) as output:
         output.write(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True) + b"\n")
@@ -295,10 +293,6 @@ def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
     names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(kinds.count(kind)) for name, kind in names.items()}
     return {"tests": str(len(kinds)), **counts, "time": f"{sum(outcome.seconds for outcome in outcomes):.3f}"}
-
-
-def _xml_text(text: str) -> str:
-    return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})

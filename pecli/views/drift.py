@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns": "column"}
 """What the errors of columns go by, in words."""
 MAX_FREQUENCIES = 7  #: Frequencies that are shown; they and the names of recipes fit into 80 characters
-MIN_TOLERANCE = 1e-150
-"""The smallest tolerance that is drawn, and one over the largest: a logarithmic axis has no others."""
 
 
 def show_audit(audited: Audit | Mapping[str, Audit], *, details: bool = False) -> None:
@@ -125,7 +123,7 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
-    levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
+    levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if tolerance else []
     alike: dict[tuple[bytes, ...], list[str]] = {}  # by their points
     for name, points in curves.items():
         alike.setdefault(tuple(each.tobytes() for each in points), []).append(name)

@@ -28,14 +28,12 @@ def describe(
     with suppress(FileError):  # of a spec that is shown as the text it is
         if (spec := carried_spec(file.path, file.metadata)) is not None:
             metadata[KEY] = spec
-    every: list[tuple[Any, ...]] = [
-        (key, dtype_name(array.dtype), array.shape, array.nbytes) for key, array in chosen.items()
-    ]
-    every += [(tensor.name, tensor.dtype, tensor.shape, tensor.nbytes) for tensor in unread]
     about = {"file": name, "format": file.format, "tensor_count": len(file.tensors) + len(file.unread)}
     tensors = [
-        {"name": label, "dtype": dtype, "shape": list(shape), "bytes": size} for label, dtype, shape, size in every
+        {"name": key, "dtype": dtype_name(array.dtype), "shape": list(array.shape), "bytes": array.nbytes}
+        for key, array in chosen.items()
     ]
+    tensors += [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "bytes": t.nbytes} for t in unread]
     return {**about, "tensors": tensors, "metadata": metadata}
 
 

@@ -23,20 +23,21 @@ def _chosen(count: int, head: int, tail: int) -> list[int | None]:
     return [*range(head), None, *range(count - tail, count)]
 
 
-def corner(table: Table, first: int = 0) -> tuple[list[int | None], list[tuple[str, list[float]] | None]]:
-    """The columns and rows of a table worth showing, None for what is left out; a row is its number and its values.
+def corner(table: Table, first: int = 0) -> tuple[list[int | None], list[tuple[str, list[float | None]]]]:
+    """The columns and rows of a table worth showing, None for what is left out; a row is its number, if it is there,
+    and its values.
 
     Rows are numbered from `first`, those of higher tensors by all their indices.
     """
     columns = _chosen(table.width, *_COLUMNS)
-    rows: list[tuple[str, list[float]] | None] = []
+    rows: list[tuple[str, list[float | None]]] = []
     for row in _chosen(table.rows, *_ROWS):
         if row is None:
-            rows.append(None)
+            rows.append(("", [None] * len(columns)))
             continue
         indices = np.unravel_index(row, table.shape[:-1]) if len(table.shape) > 2 else [row + first]
         values = table.read(row, row + 1)[0]
-        rows.append((",".join(map(str, indices)), [float(values[k]) for k in columns if k is not None]))
+        rows.append((",".join(map(str, indices)), [None if k is None else float(values[k]) for k in columns]))
     return columns, rows
 
 
@@ -55,12 +56,11 @@ def show(scheme: Scheme) -> None:
         for table in part.tensors():
             screen.say_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")
             columns, rows = corner(table, part.first_position if len(table.shape) == 2 else 0)
-            width = max(len(row[0] if row else dots) for row in rows)
+            width = max(len(label or dots) for label, _ in rows)
             lines: list[list[screen.Cell]] = []
-            for label, numbers in (row or (dots, []) for row in rows):
-                values = iter(numbers)
-                cells = [(dots, "dim") if k is None or not numbers else _cell(next(values), terminal) for k in columns]
-                lines.append([(label.rjust(width), "dim"), *cells])
+            for label, values in rows:
+                cells = [(dots, "dim") if value is None else _cell(value, terminal) for value in values]
+                lines.append([((label or dots).rjust(width), "dim"), *cells])
             screen.say_table(["", *(dots if k is None else str(k) for k in columns)], lines, right=True)
 
 

@@ -102,11 +102,11 @@ def say_labelled(label: str, style: str, text: str = "") -> None:
         say_styled((label, style), (text, ""))
         return
     indent = " " * (len(label + text) - len((label + text).lstrip()))
-    first, *rest = _filled(label + text, indent) or [""]
-    is_whole = bool(text) and first.startswith(label)
-    say_styled((label if is_whole else first, style), (first.removeprefix(label) if is_whole else "", ""))
-    for line in rest:
-        say_styled((line, "" if text else style))
+    from rich.text import Text
+
+    shown = Text("\n".join(_filled(label + text, indent)))
+    shown.stylize(style, 0, len(label) if text else None)
+    console().print(shown, soft_wrap=True)
 
 
 def _filled(text: str, indent: str) -> list[str]:

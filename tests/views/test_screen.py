@@ -17,11 +17,11 @@ from pecli.views import drift, encodings, file_summary, preview, screen
 def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
     scheme = pecli.Sinusoidal(rows, 4)
     _, shown = preview.corner(scheme.tensors()[0])
-    labels = [row[0] for row in shown if row]
-    assert (labels[0], labels[-1], None in shown) == ("0", str(rows - 1), rows > 7)
+    labels = [label for label, _ in shown]
+    assert (labels[0], labels[-1], "" in labels) == ("0", str(rows - 1), rows > 7)
     table = scheme.tables()["pe"]
-    for row in filter(None, shown):
-        assert row[1] == table[int(row[0])].tolist()
+    for label, values in shown:
+        assert values == (table[int(label)].tolist() if label else [None] * 4)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])

@@ -20,7 +20,7 @@ from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, wide
 from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import role_of
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, typeset
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, on_one_scale, typeset
 from pecli.views.screen import printable, terminal
 
 MAX_TABLES = 4
@@ -174,15 +174,11 @@ def table_panels(errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, f
             Chart(f"{name}{worst}", curves, errors.columns, log_y=positive, share=0.7),
             difference_panel("difference", errors, sides, scale),
         ]
-    known = every[np.isfinite(every)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-    reach = float(f"{max(-low, high):.3g}")
-    ends = (-reach, reach) if low < 0 < high else (low, high)
     pair = [
-        HeatmapPanel(f"{name}, {side}", values, errors.rows, errors.columns, 0, errors.shape, ends, reduce="worst")
+        HeatmapPanel(f"{name}, {side}", values, errors.rows, errors.columns, 0, errors.shape, reduce="worst")
         for side, values in zip(sides, every, strict=True)
     ]
-    return [*pair, difference_panel(f"difference{worst}", errors, sides, scale)]
+    return [*on_one_scale(pair), difference_panel(f"difference{worst}", errors, sides, scale)]
 
 
 def difference_panel(title: str, errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]) -> Panel:

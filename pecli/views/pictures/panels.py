@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -99,6 +99,15 @@ class HeatmapPanel:
         """Whether the middle of the colours is zero."""
         low, high = self.ends
         return low == -high
+
+
+def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
+    """The same with colours that mean the same in all of them."""
+    low, high = min(panel.ends[0] for panel in panels), max(panel.ends[1] for panel in panels)
+    if any(panel.is_centred for panel in panels):
+        high = float(f"{max(-low, high):.3g}")  # means of sines hardly ever reach 1
+        low = -high
+    return [replace(panel, limits=(low, high)) for panel in panels]
 
 
 @dataclass(frozen=True, eq=False)

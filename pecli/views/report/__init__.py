@@ -225,7 +225,7 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
     given = f"{model.option} {shlex.quote(model.name)}"
     draft.heading(model.label)
     draft.show(check_results.show, found)
-    commands = encodings.commands(found, given, context=found.context)
+    commands = encodings.commands(found, given)
     if ropes := [encoding for encoding in found.ropes() if not encoding.no_table]:
         scaled = any(each.parameters.get("scaling", "none") != "none" for each in ropes)
         draft.subheading("Scaling explained" if scaled else "Wavelengths")

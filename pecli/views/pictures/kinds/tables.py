@@ -13,7 +13,7 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
 from pecli.views.pictures.downsample import envelope, reduced, stride
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, heads_of, informative_pairs
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, on_one_scale
 from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of, positions
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would be a band
@@ -56,16 +56,12 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         names = ", ".join(subject.label for subject in subjects)
         advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
         raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
-    low, high = min(panel.ends[0] for panel in panels), max(panel.ends[1] for panel in panels)
-    if any(panel.is_centred for panel in panels):
-        high = float(f"{max(-low, high):.3g}")  # means of sines hardly ever reach 1
-        low = -high
     shown = " and ".join(elements) if len(elements) < 3 and "value" not in elements else "value"
     where = f"by {panels[0].rows} and {panels[0].columns}"
     if panels[0].rows == "position":
         where = f"over {positions(panel.shape[0] for panel in panels)}, by {panels[0].columns}"
     across = {4: 2, 5: 3, 6: 3, 9: 3}.get(len(panels), min(4, len(panels)))
-    return Picture(f"{shown} {where}", [replace(panel, limits=(low, high)) for panel in panels], across)
+    return Picture(f"{shown} {where}", on_one_scale(panels), across)
 
 
 def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[tuple[Table, str, str, str]]:
@@ -162,14 +158,8 @@ def _chosen_columns(
         columns = [(k + 1) * table.width // (most + 1) for k in range(most)]
     else:
         columns = [*range(table.width)]
-    values, seen = np.empty((min(table.rows, MAX_POSITIONS), len(columns))), 0
-    for block in table.blocks():
-        part = widened(block[: len(values) - seen, columns])
-        values[seen : seen + len(part)] = part
-        seen += len(part)
-        if seen == len(values):
-            break
-    return columns, values
+    drawn = replace(table, shape=(min(table.rows, MAX_POSITIONS), table.width))
+    return columns, np.concatenate([widened(block[:, columns]) for block in drawn.blocks()])
 
 
 def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
