@@ -23,11 +23,11 @@ from pecli.engine.arrays import Indices
 from pecli.engine.table import results_in_order
 from pecli.errors import FileError, ParameterError, PecliError, bracketed, listed
 from pecli.files.load import load_file
+from pecli.models.dialects.gguf import as_in_gguf
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import TEXTS
 from pecli.models.find import config_file, describe, find_model
 from pecli.models.layer_types import HEADS
-from pecli.models.tensor_names import as_in_gguf
 from pecli.tensors.convert import heads_of
 from pecli.tensors.head_layout import ORDERS, Heads, projection, weight_of
 

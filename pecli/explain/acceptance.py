@@ -23,8 +23,10 @@ from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
-ROUNDED = 1.05  # times half a step: what rounding makes, where the number that was rounded is itself off a little
+ROUNDED = 1.15  # times half a step: what rounding makes, where the number was rounded before, to eight times as many
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
+MIN_BEYOND, MIN_DIRECTED = 0.2, 0.98
+"""Of values that are not rounded to the nearest: those that are off by over half a unit, and those off one way."""
 MAX_STEP = 0.11
 """Of the largest value: the error of values with one decimal that were cut off; coarser ones explain anything."""
 BLOCK_ELEMENTS = 1 << 18  # elements of a large tensor that are compared at once, so that they stay in the cache
@@ -81,14 +83,16 @@ class Judge:
         if not math.isfinite(largest):
             return None
         storage = quantised_storage(values, dtype, noise, self.dtype)
-        if any(edit.storage for edit in edits):
+        if mode := rounding_mode(errors, values):
+            storage = mode
+        elif any(edit.storage for edit in edits):
             storage = tuple(edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits)
         if storage and isinstance(storage[0], kinds.Noise):
             share = self.max_noise * min(1.0, errors.left.size / MIN_NOISY)
             if noise <= share * _noise(errors.values) and _is_noise(errors.left, largest):
                 return storage
             storage = ()
-        return None if out_of_tolerance(values, dtype, atol)(errors).any() else storage
+        return None if out_of_tolerance(values, dtype, atol, storage)(errors).any() else storage
 
     def _on_all_rows(self, found: Explanation, one: Sample, atol: float) -> Explanation | None:
         """The same with the residual of all rows, as far as there is time for them."""
@@ -97,7 +101,7 @@ class Judge:
         atol = max([atol, *(MAX_SIGMAS * edit.size for edit in found.edits if isinstance(edit, kinds.Noise))])
         largest, done, length = found.residual, 0, one.shape[-2]
         step = max(1, BLOCK_ELEMENTS * length // math.prod(one.shape))
-        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol)
+        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol, found.edits)
 
         def starts() -> Iterator[int]:
             for start in range(0, length, step):
@@ -143,11 +147,15 @@ def _largest(left: AnyArray) -> float:
     return float(_sizes(left).max(initial=0.0))
 
 
-def out_of_tolerance(values: AnyArray, dtype: str, atol: float) -> Callable[[Errors], Flags]:
+def out_of_tolerance(
+    values: AnyArray, dtype: str, atol: float, edits: Sequence[Edit] = ()
+) -> Callable[[Errors], Flags]:
     """Says which elements are off by more than the tolerance, and by more than rounding may have changed them: the
-    rounding that some stored values show."""
+    rounding that some stored values show, twice as much where a mode of rounding is among the edits."""
     how = grain(values)
     relative, step = rounding_by(how, values)
+    if any(isinstance(edit, kinds.RoundingMode) for edit in edits):
+        relative, step = 2 * relative, 2 * step
     step *= TRUNCATED if isinstance(how, kinds.Decimals) else ROUNDED
     unit = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype))
 
@@ -160,6 +168,25 @@ def out_of_tolerance(values: AnyArray, dtype: str, atol: float) -> Callable[[Err
         return np.asarray(~(_sizes(errors.left) <= allowed + errors.drift))
 
     return out
+
+
+def rounding_mode(errors: Errors, values: AnyArray) -> tuple[kinds.RoundingMode, ...]:
+    """Whether values were rounded toward zero, or down, and to what: by up to a unit, and half of one on average."""
+    how = grain(values)
+    if how is None:
+        return ()
+    left, found, drift = (np.asarray(each) for each in errors)
+    if np.iscomplexobj(left):
+        left, found = (np.stack([each.real, each.imag]) for each in (left, found))
+    relative, step = rounding_by(how, values)
+    half_unit = step + np.ldexp(relative, np.frexp(found)[1] - 1)
+    slack = drift + UNITS * precision("float32") * max(1.0, _largest(found))
+    for mode, signs in (("toward zero", np.sign(found)), ("down", 1.0)):
+        off = -left * signs
+        is_mode = np.mean((off >= -slack) & (off <= 2 * half_unit + slack)) > MIN_DIRECTED
+        if is_mode and np.mean(off > half_unit + slack) > MIN_BEYOND:
+            return (kinds.RoundingMode(mode, how.clause.removeprefix("rounded to ")),)
+    return ()
 
 
 def _noise(left: AnyArray) -> float:

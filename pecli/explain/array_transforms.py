@@ -76,8 +76,11 @@ def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Expl
             found = next(transform(ours.values, theirs, judge.atol, judge), None) if found is not None else None
         if found is None and ours.shape == theirs.shape and theirs.whole:
             left = np.where(ours.values == theirs.values, 0.0, theirs.values - ours.values)
-            part = Located(theirs, Errors(left, theirs.values), ~(np.abs(left) <= judge.atol))
-            found = next(judge.accepted(part.explanations()), None)
+            errors = Errors(left, theirs.values)
+            part = Located(theirs, errors, ~(np.abs(left) <= judge.atol))
+            stored = judge.accepted([Explanation((), None, (name,), errors)])
+            exact = (each for each in stored if each.edits and not isinstance(each.edits[0], kinds.Noise))
+            found = next(chain(exact, judge.accepted(part.explanations())), None)
         return found
     return None
 

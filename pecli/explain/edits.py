@@ -86,13 +86,11 @@ _PARAMETERS: Mapping[Any, str] = {
 
 def said(value: Any) -> str:
     """A value as people write it."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return value if isinstance(value, str) else spelled(value)
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) >= 10000 else str(value)
-    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.7g}"
+    if isinstance(value, float):
+        return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.7g}"
+    return "none" if value is None else spelled(value)
 
 
 def _parameter(edit: Parameter) -> str:
@@ -102,9 +100,8 @@ def _parameter(edit: Parameter) -> str:
     if name.startswith("positions along"):
         return f"{name} are off by {said(found)}"
     keys = ((name, expected, found), (name, found), name)
-    words = next((_PARAMETERS[key] for key in keys if key in _PARAMETERS), "{name} is {found} " + _SPEC)
-    if expected is None and name not in _PARAMETERS:
-        words = "{name} is {found}"
+    unknown = "{name} is {found}" if expected is None else f"{{name}} is {{found}} {_SPEC}"
+    words = next((_PARAMETERS[key] for key in keys if key in _PARAMETERS), unknown)
     if expected == found:  # in a table of another scaling
         words = "{name} is {found}, as the spec says"
     elif found == f"{expected}, applied twice":
@@ -189,6 +186,7 @@ class Scaled(Edit, words=lambda edit: f"values are scaled by {said(edit.by)}", c
 
 ROTATIONS = {
     "none": "nothing is rotated: the values are those before",
+    "none added": "nothing is added: the values are those before",
     "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
     "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
     "in place": "the second channel of a pair is computed from the first one after its rotation",
@@ -251,6 +249,11 @@ class RowShift(Edit, words="a constant is added to each row, which softmax ignor
 
 
 class Dtype(_Found, words="rounded to {found}", cost=0.1, storage=True): ...
+
+
+class RoundingMode(Edit, words="rounded {mode} to {found}, not to nearest", cost=0.1, storage=True):
+    mode: str
+    found: str
 
 
 class Decimals(Edit, words="rounded to {digits} decimals", cost=0.1, storage=True):

@@ -266,13 +266,14 @@ def other_positions(prior: WaveScheme, judge: Judge) -> Iterator[Explanation]:
         places = solve(waves, prior.law.frequencies(), expected)
         if places.min() < 0 or places.max() > MAX_OFFSET:
             return
-        more, edit = {"offset": int(places[0])}, Parameter("offset", prior.offset, int(places[0]))
+        more, edits = {"offset": int(places[0])}, [Parameter("offset", prior.offset, int(places[0]))]
+        edits = edits if (places != expected).any() else []
         if (np.diff(places) != 1).any():
             if not np.ptp(places) or {*places} == {*expected}:
                 return  # one row of a range, or all in another order
-            more, edit = {"positions": places.tolist(), "offset": 0}, Parameter("positions", None, "others")
+            more, edits = {"positions": places.tolist(), "offset": 0}, [Parameter("positions", None, "others")]
         for scheme in constructed(partial(replace, prior.scheme), **more):
-            yield from judge.accepted([by_scheme([edit], scheme, judge.samples)])
+            yield from judge.accepted([by_scheme(edits, scheme, judge.samples)])
         return
 
 

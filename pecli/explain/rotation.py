@@ -14,7 +14,7 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices, round_to, widened
 from pecli.explain import edits as kinds
-from pecli.explain.acceptance import Judge, Located, out_of_tolerance
+from pecli.explain.acceptance import Judge, Located, out_of_tolerance, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
 from pecli.explain.frequency_laws import WaveScheme, wave_scheme
@@ -246,6 +246,8 @@ class Rotated:
         """Known mistakes, the nearest by some rows and heads first; else how the values were stored, if that is all."""
         x, y, rows = self.few.before, self.few.after, self.few.rows
         right = y - self.few.expected.left
+        if rounding_mode(self.few.expected._replace(drift=0.0), y):
+            yield from self.judge.accepted([Explanation((), None, ("after",), self.expected._replace(drift=0.0))])
         error, rounded = rms(y - right), rms(self.few.rounding) + self.atol
         limit = min(NEARER * error, max(EXPLAINED * error, rounded))
         factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")  # such as 1/√d

@@ -20,7 +20,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
 from pecli.explain import recipe_search as recipes
-from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance
+from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance, rounding_mode
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
@@ -148,6 +148,13 @@ def _edit(fields: Mapping[str, Any]) -> Edit:
     return kinds.Layout(one, other) if fields["edit"] == "layout" else parameter(fields["name"], one, other)
 
 
+def _stored(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
+    """The tables of the prior, rounded."""
+    for found in judge.accepted([recipes.by_scheme((), prior, judge.samples)]):
+        if found.edits and not isinstance(found.edits[0], kinds.Noise):
+            yield found
+
+
 def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """A known mistake of a scheme whose rows do not follow each other."""
     if getattr(prior, "is_range", True):
@@ -272,7 +279,8 @@ def _located(prior: Scheme, one: Sample) -> Located | None:
         return Located(one, errors, ~(np.abs(errors.left) <= FREQUENCY_RTOL))
     if errors.left.shape != one.values.shape:
         return None
-    return Located(one, errors, out_of_tolerance(one.values, one.dtype, 0.0)(errors))
+    stored = rounding_mode(errors, one.values)
+    return Located(one, errors, out_of_tolerance(one.values, one.dtype, 0.0, stored)(errors))
 
 
 def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanation]:
@@ -295,7 +303,7 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     first, last = (cut, prior.seq_len - 1) if every[0].rows[-1] else (0, cut - 1)
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
     arrays = {each.one.name: each.one.values[..., first : last + 1, :].astype(each.one.dtype) for each in every if each}
-    found = next(_explained(part, samples_of(arrays), arrays, judge.atol, SEARCHES[3:]), None)
+    found = next(_explained(part, samples_of(arrays), arrays, judge.atol, SEARCHES[4:]), None)
     if found is None or {*found.tensors} != {*waves}:
         return
     if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
@@ -309,6 +317,7 @@ SEARCHES: Searches = (
         lambda prior, judge: judge.accepted(filter(None, [recipes.explain_computed(prior, judge.samples)])),
         lambda samples: [samples],
     ),
+    (_stored, _waves),
     (partial(_by_part, surely=True), _each),
     (_by_range, _waves),
     (_by_neighbour, _waves),

@@ -16,12 +16,12 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain import frequency_laws as laws
 from pecli.explain import sinusoid_readings
-from pecli.explain.acceptance import Judge
+from pecli.explain.acceptance import Judge, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Recipe, Scaled, Swapped
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
 from pecli.explain.frequency_laws import Curve, Fit, WaveScheme, scheme_of
 from pecli.explain.recipe_search import explain_reading, reading_samples
-from pecli.explain.sample import BASES, Samples, digits, plainest
+from pecli.explain.sample import BASES, Samples, digits, plainest, rounding
 from pecli.explain.sinusoid_readings import Reading, SignsAndOrder, order_of_rows, signs_and_order
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
@@ -50,6 +50,11 @@ class Measured:
     @property
     def cos_first(self) -> bool:
         return self.prior is None or self.prior.cos_first
+
+    @cached_property
+    def rounding(self) -> float:
+        """A unit of the last place of 1, by which digits that are cut off change values at most."""
+        return 2 * sum(rounding(np.concatenate(self.picked.parts)))
 
     @cached_property
     def curve(self) -> Curve:
@@ -184,11 +189,22 @@ class Proposal:
         roots = (math.sqrt(2 / dim), 1 / math.sqrt(dim)) if prior is None else ()
         spec = prior.amplitude if prior else 1.0
         for known in (self.usual, spec, 1.0, *roots, self.usual**2, math.sqrt(self.usual)):
-            if abs(measured - known) <= error:
+            if abs(measured - known) <= error or (measured < known and self._is_truncated(known)):
                 return float(known)
         error = min(error, max(level, 2e-9 * abs(measured)))
         times, value = plainest(measured / self.usual, error / self.usual), plainest(measured, error)
         return self.usual * times if digits(times) < digits(value) else value
+
+    def _is_truncated(self, amplitude: float) -> bool:
+        """Whether values have the amplitude, and were rounded toward zero."""
+        picked = self.measured.picked
+        if not self.measured.rounding:
+            return False
+        values = picked.values(self.measured.cos_first)
+        waves = self.place.waves(self.frequency, picked.rows)
+        left = values - amplitude * (waves if self.measured.waves.both else waves.real)
+        drift = FLOAT32_PHASE * np.multiply.outer(np.abs(picked.rows + self.place.start), np.abs(self.frequency))
+        return bool(rounding_mode(Errors(left, values, drift), values))
 
     @property
     def is_written(self) -> bool:
@@ -217,6 +233,7 @@ class Proposal:
         noise = waves.noise * (math.sqrt(2) if waves.both else 1)
         drift = np.abs(self.frequency) * float(np.sqrt(np.mean(self.drift(picked.rows) ** 2)))
         limit = ENOUGH * np.maximum(noise, np.quantile(noise, USUAL)) + drift + 1e-7 * self.amplitude
+        limit += self.measured.rounding * max(1.0, self.amplitude)
         if (np.sqrt(np.mean(np.abs(off) ** 2, axis=0)) > np.maximum(limit, atol)).any():
             return None
         return float(max(np.abs(off.real).max(), np.abs(off.imag).max()))
@@ -227,7 +244,8 @@ class Proposal:
         left = np.sqrt(np.mean(np.abs(self.left(reading)) ** 2, axis=1))
         drift = self.drift(reading.rows) * float(np.sqrt(np.mean(self.frequency**2)))
         level = float(np.sqrt(np.mean(self.measured.waves.noise**2)))
-        return np.flatnonzero(left > np.maximum(4 * level + drift + 1e-6 * self.amplitude, atol))
+        rounding = 1e-6 * self.amplitude + self.measured.rounding * max(1.0, self.amplitude)
+        return np.flatnonzero(left > np.maximum(4 * level + drift + rounding, atol))
 
     def errors(self, samples: Samples, wrong: Indices, computed: Explanation | None, *, drifts: bool) -> Errors:
         """What is left of samples, but for rows that are known to be wrong."""

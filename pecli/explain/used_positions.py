@@ -47,7 +47,7 @@ def runs(places: Indices) -> str:
     return ", then ".join([*parts[:SHOWN_RUNS], *["…"] * (len(parts) > SHOWN_RUNS)])
 
 
-def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
+def situation(expected: Indices, used: Indices, padding: int = 0, *, rotated: bool = True) -> str:
     """What is wrong in one sequence, padding apart; empty where it is nothing that is known."""
     expected, used = expected[padding:], used[padding:]
     if not len(used) or (used == UNKNOWN).any():
@@ -64,7 +64,7 @@ def situation(expected: Indices, used: Indices, padding: int = 0) -> str:
     repeats = int((used == used[0]).sum())
     reasons = {
         "left padding is ignored": padding > 0 and counts and used[0] - expected[0] == padding,
-        "nothing is rotated": not used.any(),
+        "nothing is rotated": rotated and not used.any(),
         "every row is at one position": several and not np.ptp(used) and np.ptp(expected),
         "the direction is reversed": (used == -expected).all(),
         "positions are not reset where a packed sequence begins": counts and (steps < 0).any(),

@@ -8,18 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.engine import __version__
-from pecli.engine.arrays import numbers
+from pecli.engine.arrays import ArrayLike, numbers
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, nearest, path_of, quoted
 from pecli.files.output import OnBlock, Spec, Texts, is_stream, is_text
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from pecli.engine.schemes.scheme import Scheme
 
 _WRITERS = {
     **{name: f"{name}.write" for name in ("npy", "npz", "safetensors")},
@@ -64,8 +60,6 @@ def save(
     A scheme's .safetensors or .npz file carries its spec and can be verified with no other word. A .csv begins with
     the names of its columns, unless `header` is false.
     """
-    from pecli.engine.schemes.scheme import Scheme  # files are compared without schemes
-
     path = path_of("path", path)
     if isinstance(tables, Scheme):
         save_scheme(path, tables, header=header)

@@ -6,6 +6,7 @@ Read, `zipfile` lists the members; what they claim is compared with the file bef
 
 from __future__ import annotations
 
+import hashlib
 import io
 import struct
 import zipfile
@@ -36,8 +37,6 @@ MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` makes twenty times as much of them
 
 def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
     """Write all the tables, and the spec with their sha256 as a last member."""
-    import hashlib
-
     ordered = file_order(tables)
     check_storable(tables, ".npz", CODES)
     for table in ordered:

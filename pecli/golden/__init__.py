@@ -64,8 +64,8 @@ class Case:
 
     def tolerances(self) -> dict[str, float]:
         size = max(float(np.abs(array[np.isfinite(array)]).max(initial=1.0)) for array in self.tensors.values())
-        scaled = {name: tolerance * max(1.0, size) for name, tolerance in TOLERANCES.items()}
-        scaled["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * max(1.0, size)
+        scaled = {name: tolerance * size for name, tolerance in TOLERANCES.items()}
+        scaled["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * size
         arithmetic = scaled["float32"] + FLOAT32_ANGLE_ERROR * self.largest_position
         return {**scaled, "float32_arithmetic": arithmetic}
 
@@ -112,18 +112,21 @@ MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
 }
 
 
-def _mistakes() -> Iterator[tuple[str, Any, Mapping[str, Array], tuple[Mapping[str, Any], ...]]]:
-    """What a mistake is called, what was meant, the tables that were made, and the edits between them."""
+def _mistakes() -> Iterator[Case]:
+    """What was meant, the tables that were made, and the edits between them."""
+    tests = "a known mistake: this must be rejected, for this reason"
     for name, row in DATA["mistakes"].items():
         scheme: Any = scheme_named(row["scheme"])(**row["right"], dtype="float64")
         told = {key: value for key, value in row["wrong"].items() if value is not None}
         made = replace(scheme, **row["wrong"]).tables()
         shown = {key: array for key, array in made.items() if key not in scheme.derived_tensors}
-        yield name, scheme, shown, tuple(scheme.edit(key, getattr(scheme, key), value) for key, value in told.items())
+        edits = tuple(scheme.edit(key, getattr(scheme, key), value) for key, value in told.items())
+        yield Case(f"mistake-{name}", tests, shown, scheme, edits=edits)
     scheme = Rope(seq_len=64, dim=32, dtype="float64")
     tables = scheme.tables()
     for name, (edit, change) in MISTAKEN_TABLES.items():
-        yield name, scheme, dict(zip(("cos", "sin"), change(tables["cos"], tables["sin"]), strict=True)), (edit,)
+        shown = dict(zip(("cos", "sin"), change(tables["cos"], tables["sin"]), strict=True))
+        yield Case(f"mistake-{name}", tests, shown, scheme, edits=(edit,))
 
 
 def cases(models: Iterable[str] = ()) -> Iterator[Case]:
@@ -148,9 +151,7 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
         farthest = float(settings.get("offset", 0)) + max(row["shape"])
         tests = f"queries or keys before and after: {row['tests']}"
         yield Case(f"rotate-{name}", tests, tensors, scheme, settings, largest_position=farthest)
-    for name, scheme, shown, edits in () if named else _mistakes():
-        tests = "a known mistake: this must be rejected, for this reason"
-        yield Case(f"mistake-{name}", tests, shown, scheme, edits=edits)
+    yield from () if named else _mistakes()
 
 
 def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("json",)) -> list[dict[str, Any]]:

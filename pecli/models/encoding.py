@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pecli.engine import Printed
+from pecli.engine.runtimes import runtime_named
+from pecli.engine.scalings import SCALINGS
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.models.keys import Value
-
-if TYPE_CHECKING:
-    from pecli.engine.schemes.rope import Rope
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,6 @@ class Encoding:
         if not self.is_rotary:
             raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
         if "style" in self.extra and others.keys() & {"positions", "grid"}:  # the whole head at the points of an image
-            from pecli.engine.schemes.rope import Rope
-
             given = {name: value for name, value in others.items() if value is not None and name != "offset"}
             split = self.extra.get("axis_channels", ())
             shares = {"axes": tuple(split)} if split and sum(split) == self.head_dim else {"dim": self.head_dim}
@@ -92,9 +90,6 @@ class Encoding:
         return self._rope(1, length=length, **others)
 
     def _rope(self, seq_len: int | None, *, length: int | None, **others: Any) -> Rope:
-        from pecli.engine.runtimes import runtime_named
-        from pecli.engine.schemes.rope import Rope
-
         given = {**self.parameters, **others, "seq_len": seq_len}
         runtime = given.get("runtime", "none")
         if runtime != "none":
@@ -112,8 +107,6 @@ class Encoding:
     @property
     def follows_length(self) -> bool:
         """Whether the frequencies are others at another length, as with dynamic and longrope scaling."""
-        from pecli.engine.scalings import SCALINGS
-
         return self.is_rotary and "length" in SCALINGS[self.parameters["scaling"]].names()
 
     def checked(self, path: str) -> Self:

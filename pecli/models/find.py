@@ -7,16 +7,14 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, package, parsed_json
+from pecli.files.gguf_file import Header, header_of
 from pecli.models import presets
-from pecli.models.dialects import read_object
+from pecli.models.dialects import gguf, read_object
 from pecli.models.encoding import Encoding, ModelEncodings
-
-if TYPE_CHECKING:
-    from pecli.files.gguf_file import Header
 
 CONFIGS = ("config.json", "params.json")
 _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
@@ -49,8 +47,6 @@ class Description:
     def encodings(self) -> ModelEncodings:
         if self.gguf is None:
             return read_object(self.values, self.label)
-        from pecli.models.dialects import gguf
-
         return gguf.read(self.gguf, self.label)
 
 
@@ -177,8 +173,6 @@ def _read(path: str, label: str) -> Description:
         raise FileError(path, "is not a GGUF file")
     if start != GGUF:
         return Description(label, parse_config(path, data))
-    from pecli.files.gguf_file import header_of
-
     header = header_of(path)
     prefix = f"{header.values.get('general.architecture')}."
     return Description(label, {key.removeprefix(prefix): value for key, value in header.values.items()}, header)

@@ -319,7 +319,11 @@ def model_rotation(
         raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")
     if not {"seq_axis", "shift"} & fields.keys() and not encoding.part:  # a shift is the same at all positions
         for tensor in inputs:
-            _check_axis(tensor, heads, file)
+            shape, axis = tensor.shape, len(tensor.shape) - 2
+            if axis > 0 and shape[-2] in heads and shape[-3] not in heads:
+                rule = f"axis {axis} would be positions, and {shape[-2]} is a number of heads of {file}"
+                advice = f"give `seq_axis` {axis - 1} for (…, L, heads, D), or {axis} if these are positions after all"
+                raise tensor.wrong(rule, advice)
     return RowRotation(rope, rows, **{"layout": encoding.layout or "halves", "trailing": encoding.trailing, **fields})
 
 
@@ -327,13 +331,3 @@ def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
     """How many query and key heads a model has, as far as it says so."""
     found = attention_of(model, layer_type)
     return tuple(found[name] for name in ("heads", "kv_heads") if name in found)
-
-
-def _check_axis(tensor: Input, heads: Collection[int], model: str) -> None:
-    """Refuse a tensor that has the model's heads where positions should be, and no heads where heads should be."""
-    shape = tensor.shape
-    if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads:
-        axis = len(shape) - 2
-        rule = f"axis {axis} would be positions, and {shape[-2]} is a number of heads of {model}"
-        advice = f"give `seq_axis` {axis - 1} for (…, L, heads, D), or {axis} if these are positions after all"
-        raise tensor.wrong(rule, advice)

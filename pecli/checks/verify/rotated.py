@@ -23,7 +23,7 @@ from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
+from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import Sample
 from pecli.explain.used_positions import explain_positions, runs, situation
@@ -350,10 +350,15 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
         with np.errstate(invalid="ignore"):  # of infinite values
             nearest = [(size - 2 * (y - x)[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
         used = np.concatenate([*nearest, np.empty(0, np.intp)])
-        if (used == own)[shown].all():
-            continue
-        edit = Positions(runs(own), runs(used), situation(own, used, int(shown.argmax())))
+        rows = weight[used]
+        edits: tuple[Edit, ...] = ()
+        if not (y - x)[shown].any() and rows.any():
+            rows, edits = np.zeros_like(rows), (Rotation("none added"),)
+        elif (used != own)[shown].any():
+            told = situation(own, used, int(shown.argmax()), rotated=False)
+            edits = (Positions(runs(own), runs(used), told),)
         name = f"sequence {k}" if len(after) > 1 else "after"
         judge = Judge({name: Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))}, atol, sides.dtype)
-        left = np.where(shown[:, None], y - x - weight[used], 0.0)
-        yield from judge.accepted([Explanation((edit,), None, (name,), Errors(left, y))])
+        left = np.where(shown[:, None], y - x - rows, 0.0)
+        found = judge.accepted([Explanation(edits, None, (name,), Errors(left, y))])
+        yield from (each for each in found if each.edits)

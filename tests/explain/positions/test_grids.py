@@ -94,7 +94,7 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
         (Rope(positions=PLACES, **{**MROPE, "mrope_section": (24, 24, 16)}), Rope(positions=PLACES, **MROPE),
             "mrope_section is 24,24,16 (the spec says 16,24,24)"),
         (Rope(positions=PLACES, **MROPE, mrope_interleaved=True), Rope(positions=PLACES, **MROPE),
-            "mrope_interleaved is true"),
+            "M-RoPE sections are interleaved, where the model has them one after the other"),
     ],
 )  # fmt: skip
 def test_known_mistakes_are_named(found: Scheme, spec: Scheme, words: str) -> None:
