@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import os
 import re
@@ -207,10 +206,7 @@ class Terminal(NamedTuple):
 
 def terminal() -> Terminal:
     """Standard output as it is now. A pipe is a terminal of 80 × 24 without colours, so that files are the same."""
-    try:
-        unicode = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
-    except LookupError:
-        unicode = False
+    unicode = re.sub("[-_]", "", sys.stdout.encoding or "").lower() == "utf8"
     if not sys.stdout.isatty():
         return Terminal(unicode=unicode)
     screen = console()

@@ -36,21 +36,15 @@ def fixed(value: Fraction, bits: int) -> int:
     return ((value.numerator << (bits + 1)) // value.denominator + 1) >> 1
 
 
-def _arctan_inverse(n: int, bits: int) -> int:
-    power = total = (1 << bits) // n
-    k, square = 1, n * n
-    while power:
-        power //= -square
-        k += 2
-        total += power // k
-    return total
-
-
 @cache
 def pi(bits: int) -> int:
-    """Machin's formula."""
-    work = bits + GUARD
-    return round_shift(4 * (4 * _arctan_inverse(5, work) - _arctan_inverse(239, work)), GUARD)
+    """By arithmetic and geometric means (Gauss, Legendre), each of which doubles the digits."""
+    work, step = bits + GUARD, 0
+    a, b, rest = 1 << work, math.isqrt(1 << (2 * work - 1)), 1 << (work - 2)
+    while a - b > 1:
+        rest -= (a - b) ** 2 << step >> (work + 2)
+        a, b, step = (a + b) >> 1, math.isqrt(a * b), step + 1
+    return round_shift((a + b) ** 2 // (4 * rest), GUARD)
 
 
 @lru_cache(maxsize=64)  # of the same bases again and again

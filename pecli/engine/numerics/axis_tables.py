@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, partial
-from threading import Lock
 
 import numpy as np
 
@@ -57,9 +56,8 @@ class AxisRotation:
 
     def __init__(self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates) -> None:
         self._make_waves, self._waves_of = make_waves, cache(make_waves)
-        self._coordinates, self._lock = coordinates, Lock()
+        self._coordinates, self._shared = coordinates, cache(self._table_of)
         self._columns = [np.flatnonzero(np.array(axes) == axis) for axis in range(len(coordinates.values))]
-        self._shared: dict[tuple[str, int, str], Array] = {}
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write rows first, first + 1, … into those of `out`; see `Rotation.fill`."""
@@ -75,13 +73,12 @@ class AxisRotation:
     def _gathered(self, part: str, axis: int, index: Indices, dtype: str) -> Array:
         values = self._coordinates.values[axis]
         if 2 * len(values) <= self._coordinates.rows and len(values) * len(self._columns[axis]) <= _MAX_SHARED:
-            with self._lock:
-                key = (part, axis, dtype)
-                if key not in self._shared:
-                    self._shared[key] = self.table(part, values, self._columns[axis], dtype)
-            return self._shared[key][index]
+            return self._shared(part, axis, dtype)[index]
         distinct, inverse = np.unique(index, return_inverse=True)
         return self.table(part, [values[k] for k in distinct], self._columns[axis], dtype)[inverse.reshape(-1)]
+
+    def _table_of(self, part: str, axis: int, dtype: str) -> Array:
+        return self.table(part, self._coordinates.values[axis], self._columns[axis], dtype)
 
     def table(self, part: str, positions: Sequence[int | Fraction], columns: Indices, dtype: str) -> Array:
         whole = all(position >= 0 and position.denominator == 1 for position in positions)

@@ -17,8 +17,8 @@ float64 has no wider type to round from: there the products have about 75 bits, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +28,6 @@ from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Waves, cos_sin_double_double, round_waves
 
 if TYPE_CHECKING:
-    Views = tuple[Floats, Floats, Ints]
     Places = Iterator[tuple[Indices, Indices]]
 
 
@@ -120,8 +119,7 @@ class Tile:
         self._steps = aligned_buffer(factors.steps.size, factors.steps.dtype).reshape(factors.steps.shape)
         pairs = len(self._work) == 1
         self._anchors = (self._steps,) if pairs else tuple(np.empty(self._steps.shape) for _ in self._work)
-        self._whole = self._views(0, factors.height)
-        self._turns = [self._turn(anchor, together) for anchor in range(0, factors.anchors, together)]
+        self._values = self._work[0].view(np.float64).reshape(factors.height, -1)
 
     def fill(self, first: int, out: Array) -> Places:
         """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows and columns of
@@ -134,38 +132,32 @@ class Tile:
                 self._move(begin)
                 end = min((leap + 1) * factors.leap - first, len(out))
                 while row < end:
-                    stop, turns, views = end, self._turns, self._whole
-                    if end - row < factors.leap:
-                        anchor, start = divmod(first + row - leap * factors.leap, factors.fine)
-                        stop = min(end, row + factors.height - start)
-                        turns = [self._turn(anchor, -(-(start + stop - row) // factors.fine))]
-                        views = self._views(start, stop - row)
-                    for rows, columns in self._make(first + row, turns, views, out[row:stop]):
+                    anchor, start = divmod(first + row - leap * factors.leap, factors.fine)
+                    stop = min(end, row + factors.height - start)
+                    for rows, columns in self._make(first + row, anchor, start, out[row:stop]):
                         yield row + rows, columns
                     row = stop
         finally:
             np.setbufsize(usual)
 
-    def _make(self, first: int, turns: list[Callable[[], object]], views: Views, out: Array) -> Places:
-        """Tiles of one height that lie one below the other, each from its own turn."""
-        values, kept, bits = views
-        height = len(kept)
-        single, scale, shift = self.dtype == "float32", self._scale, self._shift
-        tiles = out.reshape(-1, height, self.columns)
-        for row, turn, target in zip(range(0, len(out), height), turns, tiles, strict=True):
-            turn()
-            self._adjust(first + row, values)
-            if single:
-                target[...] = kept
-                np.multiply(target, scale, target)
-            else:
-                target[...] = round_to(kept * float(scale), self.dtype)
-            np.rint(values, values)
-            np.left_shift(bits, shift, bits)
-            if not bits[bits.argmin()]:
-                rows, columns = np.divmod(np.flatnonzero(bits == 0), bits.size // height)
-                wanted = columns < self.columns
-                yield row + rows[wanted], columns[wanted]
+    def _make(self, first: int, anchor: int, start: int, out: Array) -> Places:
+        """Some rows that begin so many below an anchor."""
+        self._turn(anchor, -(-(start + len(out)) // self.factors.fine))
+        made = self._values[start : start + len(out)]
+        values = made.reshape(-1)
+        bits = values.view(np.uint64)
+        self._adjust(first, values)
+        if self.dtype == "float32":
+            out[...] = made[:, : self.columns]
+            np.multiply(out, self._scale, out)
+        else:
+            out[...] = round_to(made[:, : self.columns] * float(self._scale), self.dtype)
+        np.rint(values, values)
+        np.left_shift(bits, self._shift, bits)
+        if not bits[bits.argmin()]:
+            rows, columns = np.divmod(np.flatnonzero(bits == 0), made.shape[1])
+            wanted = columns < self.columns
+            yield rows[wanted], columns[wanted]
 
     def _adjust(self, first: int, values: Floats) -> None:
         """For phases that are not quite those of the waves: turn the values, in units of the test."""
@@ -175,29 +167,13 @@ class Tile:
         if len(self._anchors) == 2:
             self._anchors[0][...], self._anchors[1][...] = self._steps.real, self._steps.imag
 
-    def _views(self, start: int, many: int) -> Views:
-        """So many rows of the work from `start` on: all values in a line, the columns that are wanted, and the bits
-        of all."""
-        values = self._work[0].view(np.float64)
-        values = values.reshape(self.factors.height, -1)[start : start + many]
-        return values.reshape(-1), values[:, : self.columns], values.reshape(-1).view(np.uint64)
-
-    def _turn(self, anchor: int, many: int) -> Callable[[], object]:
-        """What makes the rows of so many anchors, in units of the test."""
-        rows, work = self.factors.rows, tuple(table[:many] for table in self._work)
-        anchors = tuple(table[anchor : anchor + many, None] for table in self._anchors)
-        if len(work) == 1:
-            return partial(np.multiply, anchors[0], rows[0], work[0])
-        if self.factors.part == "sin":
-            rows = rows[::-1]
-        return partial(_joined, np.subtract if self.factors.part == "cos" else np.add, anchors, rows, work)
-
-
-def _joined(join: np.ufunc, anchors: Iterable[Array], rows: Iterable[Array], work: tuple[Array, ...]) -> None:
-    """The sum or difference of two products, in the memory for the first."""
-    for factors in zip(anchors, rows, work, strict=True):
-        np.multiply(*factors)
-    join(*work, work[0])
+    def _turn(self, anchor: int, many: int) -> None:
+        """Make the rows of so many anchors, in units of the test."""
+        part, rows, first = self.factors.part, self.factors.rows, self._work[0][:many]
+        for turns, small, work in zip(self._anchors, rows[::-1] if part == "sin" else rows, self._work, strict=True):
+            np.multiply(turns[anchor : anchor + many, None], small, work[:many])
+        if "," not in part:  # the sum or difference of two products
+            (np.subtract if part == "cos" else np.add)(first, self._work[1][:many], first)
 
 
 _HEAD = 2.0**-26
