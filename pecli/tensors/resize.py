@@ -14,7 +14,7 @@ from pecli.engine.schemes.given_positions import GridParameter
 from pecli.engine.table import work_through
 from pecli.errors import ParameterError, spelled
 
-_ELEMENTS = 1 << 18  # about as many sums are made at once
+_ELEMENTS = 1 << 16  # about as many are made at once, so that float64 copies stay in the cache
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _KEPT = Whole(help="rows", low=0, high=1 << 24)
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
@@ -93,19 +93,20 @@ def _grid(name: str, given: Any) -> Grid:
 
 
 def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
-    """Rows first, then columns of the grid, some channels at a time."""
-    lengths = zip(cells.shape[:2], out.shape[:2], strict=True)
-    vertical, horizontal = (taps(old, new, kernel, antialias) for old, new in lengths)
-    step = max(1, _ELEMENTS // max(math.prod(cells.shape[:2]), math.prod(out.shape[:2])))
+    (height, width), (tall, wide) = cells.shape[:2], out.shape[:2]
+    horizontal = taps(width, wide, kernel, antialias)
+    lines = max(1, _ELEMENTS // (max(wide, width * -(-height // tall)) * cells.shape[2]))
 
-    def resample_channels(start: int) -> None:
-        channels = slice(start, start + step)
+    def resample_lines(line: int) -> None:
+        vertical = taps(height, tall, kernel, antialias, slice(line, line + lines))
+        first, last = int(vertical.rows.min()), int(vertical.rows.max())
         with np.errstate(over="ignore", invalid="ignore"):  # a table may hold what is not finite, or too large
-            sums = vertical.apply(widened(cells[..., channels]))
-            sums = horizontal.apply(sums.swapaxes(0, 1)).swapaxes(0, 1)
-            out[..., channels] = round_to(sums, dtype_name(out.dtype))
+            sums = Taps(vertical.rows - first, vertical.weights).apply(widened(cells[first : last + 1]))
+            if (width, wide) != (1, 1):
+                sums = np.moveaxis(horizontal.apply(np.ascontiguousarray(np.moveaxis(sums, 1, 0))), 0, 1)
+            out[line : line + lines] = round_to(sums, dtype_name(out.dtype))
 
-    work_through(resample_channels, range(0, cells.shape[2], step))
+    work_through(resample_lines, range(0, tall, lines))
 
 
 KERNELS = {"linear": 1, "cubic": 2}  # the kernels, with how far they reach
@@ -123,25 +124,30 @@ class Taps(NamedTuple):
     weights: Floats
 
     def apply(self, values: Floats) -> Floats:
-        sums = np.zeros((len(self.rows), *values.shape[1:]))
-        for rows, weights in zip(self.rows.T, self.weights.T, strict=True):
-            sums += values[rows] * weights.reshape(-1, *([1] * (values.ndim - 1)))
+        sums = np.empty((len(self.rows), *values.shape[1:]))
+        part = np.empty_like(sums)
+        for number, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
+            target = part if number else sums
+            np.take(values, rows, axis=0, out=target, mode="clip")  # which checks no indices, and so needs no buffer
+            target *= weights.reshape(-1, *([1] * (values.ndim - 1)))
+            if number:
+                sums += part
         return sums
 
 
-def taps(old: int, new: int, kernel: str, antialias: bool = False) -> Taps:
-    """How `old` rows become `new` ones.
+def taps(old: int, new: int, kernel: str, antialias: bool = False, part: slice = slice(None)) -> Taps:
+    """How `old` rows become `new` ones, or some of the new ones.
 
     >>> taps(4, 2, "linear").weights.tolist()
     [[0.5, 0.5], [0.5, 0.5]]
     """
-    wanted = np.arange(new)
+    wanted = np.arange(*part.indices(new))
     if old == new:
-        return Taps(wanted[:, None], np.ones((new, 1)))
+        return Taps(wanted[:, None], np.ones((len(wanted), 1)))
     ratio = old / new
     stretch = max(ratio, 1.0) if antialias else 1.0
     reach = KERNELS[kernel] * stretch
-    centre = (wanted + 0.5) * ratio - 0.5
+    centre = (wanted.astype(np.float64) + 0.5) * ratio - 0.5
     if kernel == "linear" and not antialias:
         centre = np.clip(centre, 0, old - 1)
     first = np.floor(centre - reach + 1).astype(np.intp)
