@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = 512  #: waves of a tile, at most
+_MAX_IDLE_TILES = 8  #: tiles that are kept for the next block
 
 ERROR = 1.7e-15
 """Bound on the error of a product, for amplitude 1. In units of 2**-53: a direction is off by 0.85, a complex product
@@ -104,7 +106,7 @@ class Factors:
 
 
 class Tile:
-    """Some rows of some waves, made in memory that is used again and again.
+    """Some rows of some waves, made in memory that is used again for every tile.
 
     Threads wait for each other whenever Python runs between two NumPy calls, and fall asleep over it: as little as
     can be is left to do there.
@@ -120,16 +122,19 @@ class Tile:
         pairs = len(self._work) == 1
         self._anchors = (self._steps,) if pairs else tuple(np.empty(self._steps.shape) for _ in self._work)
         self._values = self._work[0].view(np.float64).reshape(factors.height, -1)
+        self._leap = -1
 
     def fill(self, first: int, out: Array) -> Places:
         """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows and columns of
         elements that are in doubt, wherever there are any."""
         factors, row = self.factors, 0
         leaps = range(first // factors.leap, -(-(first + len(out)) // factors.leap))
-        starts, usual = factors.starts(leaps), np.setbufsize(_BUFFER)
+        starts = factors.starts(leaps[leaps[0] == self._leap :])
+        usual = np.setbufsize(_BUFFER)
         try:
-            for leap, begin in zip(leaps, starts, strict=True):
-                self._move(begin)
+            for leap in leaps:
+                if leap != self._leap:
+                    self._move(leap, starts[leap - leaps.stop])
                 end = min((leap + 1) * factors.leap - first, len(out))
                 while row < end:
                     anchor, start = divmod(first + row - leap * factors.leap, factors.fine)
@@ -162,10 +167,11 @@ class Tile:
     def _adjust(self, first: int, values: Floats) -> None:
         """For phases that are not quite those of the waves: turn the values, in units of the test."""
 
-    def _move(self, start: Complex) -> None:
+    def _move(self, leap: int, start: Complex) -> None:
         np.multiply(self.factors.steps, start, self._steps)
         if len(self._anchors) == 2:
             self._anchors[0][...], self._anchors[1][...] = self._steps.real, self._steps.imag
+        self._leap = leap
 
     def _turn(self, anchor: int, many: int) -> None:
         """Make the rows of so many anchors, in units of the test."""
@@ -267,7 +273,9 @@ class Rotation:
 
     def __init__(self, make_waves: Callable[[], Waves], count: int) -> None:
         self._make_waves, self._count = make_waves, count
+        self._lock = Lock()
         self._made: dict[tuple[str, int], Factors] = {}
+        self._idle: list[Tile] = []
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`.
@@ -280,14 +288,21 @@ class Rotation:
             for k, single in enumerate(part.split(",")):
                 self.fill(single, first, out[:, k::width], dtype)
             return
+        with self._lock:
+            waves = self.waves
         undecided: list[tuple[Indices, Indices]] = []
         if dtype == "float64":
-            undecided.extend(self._float64_tiles.fill(part, first, out))
+            with self._lock:
+                tiles = self._float64_tiles
+            undecided.extend(tiles.fill(part, first, out))
         else:
-            for column in range(0, len(self.waves.turns), COLUMNS):
+            for column in range(0, len(waves.turns), COLUMNS):
                 target = out[:, column * width : (column + COLUMNS) * width]
-                tile = self._tile(self._factors(part, column), target.shape[1], dtype)
+                tile = self._tile(part, column, target.shape[1], dtype)
                 undecided += [(rows, columns + column * width) for rows, columns in tile.fill(first, target)]
+                with self._lock:
+                    self._idle.append(tile)
+                    del self._idle[:-_MAX_IDLE_TILES]
         if any(rows.size for rows, _ in undecided):
             rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
             sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
@@ -297,12 +312,18 @@ class Rotation:
     def _decided(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
         return round_waves(self.waves, self._make_waves, positions, columns, sine, dtype)
 
-    def _factors(self, part: str, column: int) -> Factors:
-        if (part, column) not in self._made:
-            self._made[part, column] = Factors(self.waves, slice(column, column + COLUMNS), part, self._count)
-        return self._made[part, column]
+    def _tile(self, part: str, column: int, columns: int, dtype: str) -> Tile:
+        """One that nobody works with, whose memory has been touched already, or a new one."""
+        with self._lock:
+            if (part, column) not in self._made:
+                self._made[part, column] = Factors(self.waves, slice(column, column + COLUMNS), part, self._count)
+            factors = self._made[part, column]
+            for place, tile in enumerate(self._idle):
+                if (tile.factors, tile.columns, tile.dtype) == (factors, columns, dtype):
+                    return self._idle.pop(place)
+        return self._new_tile(factors, columns, dtype)
 
-    def _tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
+    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
         return Tile(factors, columns, dtype)
 
     @cached_property

@@ -189,7 +189,7 @@ class RoundedRotation(Rotation):
         last, many = first + rows - 1, rows * len(self._frequencies) >= _MIN_WAVES
         return bool(many and first >= 0 and most * last < _MAX_PHASE and least * last >= _MIN_LAST_PHASE)
 
-    def _tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
+    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
         return _RoundedTile(factors, columns, self._frequencies[factors.columns])
 
     def _decided(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:

@@ -85,7 +85,7 @@ def test_products_stay_within_the_bound(part):
     columns = width * len(part.split(","))
     factors = cos_sin_tables.Factors(made.waves, slice(0, width), part, 4096)
     tile, leap = cos_sin_tables.Tile(factors, columns, "float32"), 2**39 // factors.leap + 1
-    tile._move(factors.starts(range(leap, leap + 1))[0])
+    tile._move(leap, factors.starts(range(leap, leap + 1))[0])
     together = factors.height // factors.fine
     for k in range(factors.anchors // together):
         tile._turn(k * together, together)
