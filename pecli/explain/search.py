@@ -29,7 +29,7 @@ from pecli.explain.frequency_fit import explain_frequencies, recognise_frequenci
 from pecli.explain.frequency_laws import wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
-from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding_units, sample, samples_of
+from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -151,9 +151,9 @@ def _edit(fields: Mapping[str, Any]) -> Edit:
 
 def _stored(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """The tables of the prior, rounded."""
-    for found in judge.accepted([recipes.by_scheme((), prior, judge.samples)]):
-        if found.edits and not isinstance(found.edits[0], kinds.Noise):
-            yield found
+    if any(any(rounding(one.values)) for one in judge.samples.values()):
+        found = judge.accepted([recipes.by_scheme((), prior, judge.samples)])
+        yield from (each for each in found if each.edits and not isinstance(each.edits[0], kinds.Noise))
 
 
 def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
