@@ -16,6 +16,7 @@ from pecli.errors import quoted
 from pecli.files.contents import Contents, LoadedFile, UnreadTensor, package, read_contents
 
 _UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})  # no type, texts, and types of less than a byte
+MAX_TENSORS = 1 << 17  # each of which takes much more memory than it may take in the file
 
 
 def read(contents: Contents) -> LoadedFile:
@@ -31,6 +32,7 @@ def read(contents: Contents) -> LoadedFile:
     unread: dict[str, UnreadTensor] = {}
     opened = cache(read_contents)  # of a file beside it, which may hold many tensors
     for name, tensor in _tensors(model.graph):
+        contents.refuse_if(len(tensors) + len(unread) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
         contents.refuse_if(name in tensors or name in unread, f"names the tensor {quoted(name)} twice")
         if tensor.data_type in _UNREAD or tensor.data_type not in onnx.TensorProto.DataType.values():
             unread[name] = UnreadTensor(name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None)

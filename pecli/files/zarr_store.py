@@ -20,6 +20,7 @@ from pecli.files.contents import Contents, LazyTensors, LoadedFile, package
 from pecli.files.npy import ARRAY_NAME, CODES, check_storable
 from pecli.files.output import KEY, OnBlock, Spec, Texts, check_free_space, temporary_name
 
+MAX_METADATA = 1 << 24
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
 
 
@@ -98,6 +99,8 @@ def read_store(path: str) -> LoadedFile:
     odd = next((file.name for file in files if file.is_symlink() or not file.is_file()), "")
     contents.refuse_if(odd, f"{odd} in it is not a plain file")  # what it leads to is no part of the store
     chunks = [file for file in files if not file.name.startswith(("zarr.json", ".z"))]
+    large = max((file.stat().st_size for file in {*files} - {*chunks}), default=0)
+    contents.refuse_if(large > MAX_METADATA, f"has metadata of {large:,} bytes in one file, more than any store needs")
     broken = "is not a Zarr store that can be read"
     with _blamed_on(path, broken):
         group: Any = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")

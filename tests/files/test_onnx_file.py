@@ -129,3 +129,10 @@ def test_truncated_and_changed(onnx: Any, folder: Path) -> None:
         Path("x.onnx").write_bytes(good[:length])
         refused += not is_read("x.onnx")
     assert refused > len(good) // 2
+
+
+def test_more_tensors_than_any_model_has(onnx: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("x.onnx").write_bytes(model(onnx, tensor(onnx, "a"), tensor(onnx, "b")))
+    monkeypatch.setattr("pecli.files.onnx_file.MAX_TENSORS", 1)
+    with pytest.raises(FileError, match="has more than 1 tensors"):
+        load("x.onnx")
