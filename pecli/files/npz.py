@@ -25,7 +25,6 @@ from pecli.files.output import KEY, OnBlock, Spec, Texts, open_output, provenanc
 ALIGNMENT = 64
 PADDING = 0xD935  # the extra field that zipalign pads with
 LOCAL_BYTES = 30  # of a member's own header, before its name
-END_BYTES = 22  # of the record at the end, before its comment
 DATE = (1980, 1, 1, 0, 0, 0)
 MAX_NAME_BYTES = 0xFFFF - len(".npy")  # bytes for which a ZIP archive has room
 BOMB_BYTES = 64 << 20
@@ -114,21 +113,28 @@ class Member:
 
 def members_of(contents: Contents) -> dict[str, Member]:
     """All members of an archive, none of them overlapping another, in the order of the directory."""
+    tail = bytes(contents.data[-22 - 0xFFFF :])
+    place = tail.rfind(b"PK\x05\x06")
+    contents.refuse_if(place < 0 or place + 22 > len(tail), "is truncated: the directory at its end is missing")
+    here, count, size, start, comment = struct.unpack_from("<HHIIH", tail, place + 8)
+    contents.refuse_if(place + 22 + comment != len(tail), "is a broken archive: something follows its end")
+    zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose record holds what does not fit
+    if zip64:
+        record = tail[max(place - 76, 0) :]
+        where = int.from_bytes(tail[place - 12 : place - 4], "little")
+        if not record.startswith(b"PK\x06\x06") or where != len(contents.data) - len(record):
+            raise contents.error("is a broken archive: its end records contradict each other")
+        size = int.from_bytes(record[40:48], "little")
+    contents.refuse_if(size > MAX_DIRECTORY, f"has a directory of {size} bytes, more than any .npz needs")
     whole: Any = contents.data.obj
-    is_small = len(contents.data) <= 1 << 16  # where `zipfile` may seek to before its beginning, which no mapping takes
-    file: Any = io.BytesIO(whole) if is_small or isinstance(whole, bytearray) else whole
     try:
-        record: Any = zipfile._EndRecData(file)  # type: ignore[attr-defined]
-        contents.refuse_if(record is None, "is truncated: the directory at its end is missing")
-        here, count, size, start, comment, _, place = record[3:]
-        contents.refuse_if(place + END_BYTES + comment != len(whole), "is a broken archive: something follows its end")
-        contents.refuse_if(size > MAX_DIRECTORY, f"has a directory of {size} bytes, more than any .npz needs")
-        with zipfile.ZipFile(file) as archive:
+        is_mapped = not isinstance(whole, bytearray) and count  # in an empty mapping zipfile seeks too far back
+        with zipfile.ZipFile(whole if is_mapped else io.BytesIO(whole)) as archive:
             listed, end = archive.infolist(), archive.start_dir
     except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, IndexError, OverflowError) as problem:
         raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
-    other = {here, count} != {len(listed)} or start != end
-    contents.refuse_if(other, "is a broken archive: its end records contradict each other")
+    if {here, count} - {len(listed), 0xFFFF if zip64 else len(listed)} or start not in (end, zip64 and 0xFFFFFFFF):
+        raise contents.error("is a broken archive: its end records contradict each other")
     members: dict[str, Member] = {}
     for entry in sorted(listed, key=lambda entry: entry.header_offset, reverse=True):
         name = entry.filename

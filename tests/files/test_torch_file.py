@@ -266,6 +266,17 @@ def test_archives_whose_members_do_not_fit(folder: Path) -> None:
             load("x.pt")
 
 
+def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
+    """Torch writes both; a reader that takes the other one would see other members."""
+    good = (DATA / "torch_views.pt").read_bytes()
+    end = good.rindex(b"PK\x05\x06")
+    fewer = (int.from_bytes(good[end + 8 : end + 10], "little") - 1).to_bytes(2, "little")
+    for at, other in ((end + 8, fewer + fewer), (end - 12, b"\1"), (end - 76, b"X")):  # also where and what it is
+        Path("x.pt").write_bytes(good[:at] + other + good[at + len(other) :])
+        with pytest.raises(FileError, match="contradict"):
+            load("x.pt")
+
+
 def test_long_names_and_mutations_are_read_or_refused(folder: Path) -> None:
     """A few bytes of references to one tensor would be megabytes of paths."""
     named = b"\x80\x02}" + text("n" * 4000) + b"](" + REBUILD + STORAGE + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
