@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pecli.models.find import Model
 
 __all__ = ["Verification", "verify"]
+OWN_FACTORS = "the header cannot tell these factors from others: compare with --config MODEL"
 
 
 def verify(
@@ -69,7 +70,10 @@ def verify(
         return verify_added(given, spec, allowed, reasons, **model_options)
     if spec is not None and not isinstance(spec, Scheme):
         found = _verify_model(given, spec, allowed, reasons, **model_options)
-        return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
+        if own is None or not own.lower().endswith(".gguf") or not found.passed:
+            return found
+        factors = any(tensor.name.endswith("/inv_freq") for tensor in found.tensors)  # which the header has no other of
+        return replace(found, weak=(*found.weak, *[OWN_FACTORS] * factors))
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "give one, or a config dict, to compare with")
     label, file = opened(given)
@@ -89,15 +93,6 @@ def _own_config(given: Given) -> str | None:
     from pecli.models.find import config_file
 
     return config_file(path) or None
-
-
-def _own_factors(found: Verification, path: str) -> Verification:
-    """The answer about a .gguf file whose own header is the model: factors are what its tensors say they are."""
-    names = [tensor.name for tensor in found.tensors if tensor.name.endswith("/inv_freq")]
-    if not names:
-        return found
-    weak = ("the header cannot tell these factors from others: compare with --config MODEL",) if found.passed else ()
-    return replace(found, weak=(*found.weak, *weak))
 
 
 def _verify_scheme(
