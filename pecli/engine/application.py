@@ -36,6 +36,9 @@ take long enough for threads not to wait for each other.
 _NATIVE = ("float64", "float32", "float16")
 _MIN_THREADED_BYTES = 1 << 22  #: bytes below which one thread is faster than several
 
+RotateBlock = Callable[["NDArray[Any]", "NDArray[Any]"], None]
+"""Writes its first argument, rotated, into its second, which may be the first itself."""
+
 
 def reorder(channels: int, source: str, target: str) -> Indices:
     """The old channel at each new place: new = old[reorder(…)].
@@ -78,7 +81,8 @@ def rotate(
         start, first, last = share
         stop = min(start + rows, length)
         found = factors(start, stop)[:, None]
-        work, channels = found.real.dtype, slice(first_channel, first_channel + 2 * found.shape[-1])
+        rotate_block, work = _rotation_of(found, takes, gives), found.real.dtype
+        channels = slice(first_channel, first_channel + 2 * found.shape[-1])
         with np.errstate(invalid="ignore", over="ignore"):  # infinities times zero, and what is too large for the dtype
             for batch in range(first, last, many):
                 part = slice(batch, min(batch + many, last)), slice(start, stop)
@@ -86,10 +90,10 @@ def rotate(
                     target[part] = source[part]
                 block, place = source[part][..., channels], target[part][..., channels]
                 if x.dtype == work:
-                    _rotate_block(block, found, takes, gives, place)
+                    rotate_block(block, place)
                 else:
                     wide = block.astype(work)
-                    _rotate_block(wide, found, takes, gives, wide)
+                    rotate_block(wide, wide)
                     _write(place, wide, dtype)
 
     starts = range(0, length, rows)  # enough pieces for all threads: a block of rows, and from which batch to which
@@ -103,17 +107,43 @@ def rotate(
     return out
 
 
-def _rotate_block(block: NDArray[Any], factors: NDArray[Any], takes: str, gives: str, out: NDArray[Any]) -> None:
-    """Write a block, rotated, into `out`, which may be the block itself."""
+def _rotation_of(factors: NDArray[Any], takes: str, gives: str) -> RotateBlock:
+    if takes == gives == "halves":
+        return _in_halves(factors)
     half, kind = factors.shape[-1], factors.dtype
-    pairs = np.empty((*block.shape[:-1], half), kind) if "halves" in (takes, gives) else out.view(kind)
-    if takes == "halves":
-        pairs.real[...], pairs.imag[...] = block[..., :half], block[..., half:]
-    np.multiply(block.view(kind) if takes == "interleaved" else pairs, factors, out=pairs)
-    if gives == "halves":
-        out[..., :half], out[..., half:] = pairs.real, pairs.imag
-    elif takes == "halves":
-        out.view(kind)[...] = pairs
+
+    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+        if takes == gives:
+            np.multiply(block.view(kind), factors, out=out.view(kind))
+        elif takes == "halves":
+            pairs = np.empty((*block.shape[:-1], half), kind)
+            pairs.real[...], pairs.imag[...] = block[..., :half], block[..., half:]
+            np.multiply(pairs, factors, out=out.view(kind))
+        else:
+            pairs = block.view(kind) * factors
+            out[..., :half], out[..., half:] = pairs.real, pairs.imag
+
+    return rotate_block
+
+
+def _in_halves(factors: NDArray[Any]) -> RotateBlock:
+    """x·[c, c] + swapped(x)·[−s, s] over whole rows: NumPy pays for every inner loop, so they should be long."""
+    half = factors.shape[-1]
+    cosines = np.concatenate([factors.real, factors.real], axis=-1)
+    sines = np.concatenate([-factors.imag, factors.imag], axis=-1)
+    swapped = np.empty(0, cosines.dtype)
+
+    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+        nonlocal swapped
+        if swapped.shape != block.shape:
+            swapped = np.empty(block.shape, block.dtype)
+        swapped[..., :half] = block[..., half:]
+        swapped[..., half:] = block[..., :half]
+        np.multiply(swapped, sines, out=swapped)
+        np.multiply(block, cosines, out=out)
+        np.add(out, swapped, out=out)
+
+    return rotate_block
 
 
 def _write(out: Array, values: NDArray[Any], dtype: str) -> None:
