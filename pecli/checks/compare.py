@@ -27,7 +27,7 @@ READ_BYTES = 1 << 22  #: of a table, made and compared at once: fewer calls than
 PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arrays it stays in a core's own cache
 MIN_DENSE = 1 / 8  #: of a piece's elements differ before they are screened for those that matter
 LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}  #: what only a mask is below
-FLOAT32_SLACK = 2.0**-22  #: of a value, that float32 arithmetic may have changed it by
+FLOAT32_SLACK = 2.0**-24  #: of a value, that float32 arithmetic may have changed it by
 MAX_RANGES = 64  #: ranges of rows or columns out of tolerance that are listed
 
 Value = float | complex

@@ -142,8 +142,8 @@ def _first_matches(group: Mapping[str, Array]) -> list[Match]:
 
 def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     """Tensors as they are, integers with their scale, without axes of length 1, and flat ones in rows."""
-    small = all(array.size <= MAX_FULL_READ for array in group.values())
-    yield from filter(None, [from_integers(group) if small else {}])
+    if all(array.size <= MAX_FULL_READ for array in group.values()) and (numbers := from_integers(group)):
+        yield numbers
     yield group
     if any(1 in array.shape for array in group.values()):
         yield {name: np.squeeze(array) for name, array in group.items() if array.size > 1}

@@ -20,7 +20,7 @@ from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, Indices, dtype_name, numpy_dtype, widest
 from pecli.engine.table import Table
 from pecli.errors import bracketed
-from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, STEPS, Form, columns, joined
+from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, STEPS, Form, columns, joined, stands_for_one
 from pecli.files.tensor_roles import role_of
 
 if TYPE_CHECKING:  # comparing two files needs neither
@@ -225,11 +225,11 @@ def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = Fa
     if near:
         return min(near, key=lambda each: each.distance)
     found = [each for each in found if not each.must_be_near]
-    largest = int(np.abs(widest(array)).max(initial=0.0)) if array.dtype.kind in "iu" else 0
+    one = stands_for_one(array)
 
     def doubts(each: Reading) -> tuple[Any, ...]:
         step = each.parts[0].step
-        is_other_scale = bool(step) and round(1 / step) != largest
+        is_other_scale = bool(step) and round(1 / step) != one
         return not each.is_plausible, each.transposed, not each.form.doubled, is_other_scale, each.distance
 
     return min(found, key=doubts, default=None)

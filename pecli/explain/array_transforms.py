@@ -16,7 +16,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, Floats, Indices, dtype_name
 from pecli.explain import edits as kinds
-from pecli.explain.acceptance import MASKED, MAX_SHARE, Judge, Located
+from pecli.explain.acceptance import MASKED, MAX_SHARE, Judge, Located, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
 from pecli.explain.sample import Sample, plainest, rms, rounding_units, sample, samples_of, wide
@@ -129,7 +129,7 @@ def transform(expected: AnyArray, one: Sample, limit: float, judge: Judge) -> It
         if every and sides.left(made) <= sides.most:
             orders = [getattr(edit, "order", "") for edit in every]  # one without a name says as many numbers as it has
             unnamed = sum(order == "permuted" or not isinstance(order, str) for order in orders)
-            errors = Errors(made - sides.found, sides.found)
+            errors = Errors(sides.found - made, sides.found)
             proposals.append(Explanation(every, None, (one.name,), errors, extra=2.0 * unnamed))
     yield from judge.accepted(sorted(proposals, key=lambda each: each.cost))
 
@@ -209,7 +209,8 @@ def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
     if not 1e-6 < abs(factor) < 1e6 or abs(factor - 1) <= 1e-6:
         return None
     error = 5 * rms(found - factor * made) / math.sqrt(power * made.size) + 1e-7 * abs(factor)
-    by = plainest(abs(factor), error)
+    by, one = plainest(abs(factor), error), math.copysign(1.0, factor) * made
+    by = 1.0 if rounding_mode(Errors(found - one, found), found) else by
     sign = (kinds.Negated("all"),) if factor < 0 else ()
     return (*sign, *((kinds.Scaled(by),) if by != 1 else ())), math.copysign(by, factor) * made
 

@@ -54,13 +54,18 @@ MAX_SIGMAS = 7.5  # of the noise of doubled columns, by which one of them may di
 EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
 
 
+def stands_for_one(array: Array) -> int:
+    """The integer that stands for 1, going by the largest; 0 where none does."""
+    largest = int(np.abs(array.astype(np.int64)).max(initial=0)) if array.dtype.kind in "iu" else 0
+    return min((one for one in STEPS.get(dtype_name(array.dtype), ()) if 0.99 * one <= largest <= one), default=0)
+
+
 def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """What integers stand for that belong together, where the largest is one that may stand for 1; else nothing."""
-    if not all(array.dtype.kind in "iu" and array.size for array in arrays.values()):
+    """What integers stand for that belong together; nothing where some are none, or stand for others."""
+    ones = {*map(stands_for_one, arrays.values())}
+    if len(ones) != 1 or ones == {0}:
         return {}
-    largest = max((int(np.abs(array.astype(np.int64)).max()) for array in arrays.values()), default=0)
-    known = all(largest in STEPS.get(dtype_name(array.dtype), ()) for array in arrays.values())
-    return {name: (widened(array) / largest).astype(np.float32) for name, array in arrays.items()} if known else {}
+    return {name: (widened(array) / max(ones)).astype(np.float32) for name, array in arrays.items()}
 
 
 def columns(way: str) -> str:

@@ -304,7 +304,10 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     first, last = (cut, prior.seq_len - 1) if every[0].rows[-1] else (0, cut - 1)
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
     arrays = {each.one.name: each.one.values[..., first : last + 1, :].astype(each.one.dtype) for each in every if each}
-    found = next(_explained(part, samples_of(arrays), arrays, judge.atol, SEARCHES[4:]), None)
+    found = next(
+        _explained(part, samples_of(arrays), arrays, judge.atol, SEARCHES[SEARCHES.index((_by_range, _waves)) + 1 :]),
+        None,
+    )
     if found is None or {*found.tensors} != {*waves}:
         return
     if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
@@ -319,6 +322,7 @@ SEARCHES: Searches = (
         lambda samples: [samples],
     ),
     (_stored, _waves),
+    (_stored, _each),
     (partial(_by_part, surely=True), _each),
     (_by_range, _waves),
     (_by_neighbour, _waves),

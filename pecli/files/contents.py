@@ -5,6 +5,7 @@ A file that another program cuts short while it is mapped ends this process (SIG
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import mmap
@@ -216,12 +217,15 @@ def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambd
                     mapped = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
                     check_start(label, mapped[:START])
                     return Contents(label, memoryview(mapped))
-            data = bytearray(file.read(START))
-            check_start(label, bytes(data))
-            while piece := file.read(CHUNK):
+            data, piece = bytearray(), file.read(START)
+            check_start(label, piece or b"")
+            while piece:
                 data += piece
+                piece = file.read(CHUNK)
                 if len(data) > MAX_STREAM:
                     raise FileError(label, f"is a pipe of more than {MAX_STREAM >> 30} GiB", "save it to a file first")
+            if piece is None:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             return Contents(label, memoryview(data))
     except (OSError, ValueError) as error:
         raise failure(label, error) from None

@@ -225,14 +225,16 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
 
 def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
     """The fraction that is given; most classes take notice of it, however it is spelled, only where they scale."""
-    ignores, nested = frozenset() if scaled else keys.defaults.ignores, f"rope_parameters.{PARTIALS[0]}"
+    ignores = frozenset() if scaled else keys.defaults.ignores
+    nested = f"rope_parameters.{PARTIALS[0]}"
     if nested in ignores:
         own.account.ignored[own.full_name(PARTIALS[0])] = keys.defaults.name
     elif inner := own.number(PARTIALS[0]):
         return inner
     if {nested, PARTIALS[0]} <= ignores:
         ignores |= {*PARTIALS}
-        keys.mark(*(name for name in PARTIALS if keys.data.get(name) == 1))  # which is so without it
+        whole = [name for name in PARTIALS if keys.data.get(name) == 1 and keys.data[name] is not True]
+        keys.mark(*whole)  # all channels rotate, as without the key
     return replace(keys, defaults=replace(keys.defaults, ignores=ignores)).number(*PARTIALS)
 
 

@@ -123,7 +123,9 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
-    levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if tolerance else []
+    levels = (
+        [(f"tolerance {typeset(tolerance)}", tolerance)] if 1e-150 < tolerance < 1e150 else []
+    )  # what a logarithmic axis has
     alike: dict[tuple[bytes, ...], list[str]] = {}  # by their points
     for name, points in curves.items():
         alike.setdefault(tuple(each.tobytes() for each in points), []).append(name)

@@ -352,7 +352,7 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
         used = np.concatenate([*nearest, np.empty(0, np.intp)])
         rows = weight[used]
         edits: tuple[Edit, ...] = ()
-        if not (y - x)[shown].any() and rows.any():
+        if shown.any() and not (y - x)[shown].any() and rows[shown].any():
             rows, edits = np.zeros_like(rows), (Rotation("none added"),)
         elif (used != own)[shown].any():
             told = situation(own, used, int(shown.argmax()), rotated=False)

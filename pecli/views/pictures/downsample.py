@@ -11,6 +11,10 @@ import numpy as np
 from pecli.engine.arrays import Floats, widened
 from pecli.engine.table import Table, results_in_order, table_of
 
+MAX_ELEMENTS = 1 << 20  #: Elements that one line of a picture is the mean of; of more, those of some runs of rows
+RUNS, GOLDEN = 32, (5**0.5 - 1) / 2
+"""Multiples of the golden section modulo 1 are neither equally spaced nor random, so that no wave is read in step."""
+
 
 def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
     """At most `rows` means of rows, of at most `columns` columns; of a "sample", every n-th of both; inf stays."""
@@ -24,6 +28,11 @@ def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floa
 
     def means(first: int) -> Floats:
         own = edges[first : first + together + 1]
+        if (rows_read := MAX_ELEMENTS // (RUNS * table.width)) * RUNS < own[1] - own[0]:
+            places = own[0] + (own[1] - own[0]) * (np.arange(RUNS) + np.arange(RUNS) * GOLDEN % 1) / RUNS
+            runs = [(place, min(place + max(1, rows_read), int(own[1]))) for place in places.astype(int).tolist()]
+            every = [widened(table.read(*run)[:, ::step]).mean(axis=0) for run in runs]
+            return np.asarray(np.mean(every, axis=0, keepdims=True))
         values = widened(table.read(int(own[0]), int(own[-1]))[:, ::step])
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(np.add.reduceat(values, own[:-1] - own[0], axis=0) / np.diff(own)[:, None])
