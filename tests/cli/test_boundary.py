@@ -192,3 +192,18 @@ def test_data_that_is_not_what_was_written_is_never_used(pecli_cli, damaged) -> 
     for command in ("identify damaged.npz:b", "apply rope damaged.npz:b -o out.npy", "plot damaged.npz:b"):
         assert pecli_cli(*command.split()).code in (0, 1)  # damage elsewhere in the file does not matter
     assert pecli.load("damaged.npz:b")["b"].tolist() == np.arange(12).reshape(3, 4).tolist()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes that do not wait are POSIX's")
+def test_a_pipe_that_does_not_wait_and_has_nothing_yet_is_3() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    found = subprocess.run([sys.executable, "-m", "pecli", "inspect", "-"], stdin=reader, capture_output=True, text=True)
+    os.close(writer)
+    os.close(reader)
+    assert (found.returncode, "temporarily unavailable" in found.stderr) == (3, True)
+
+
+def test_a_tolerance_that_no_axis_has_is_not_drawn(pecli_cli) -> None:
+    outcome = pecli_cli("audit", "rope", "--seq-len", "8", "--dim", "8", "--tolerance", "1e307", "-o", "a.png")
+    assert (outcome.code, outcome.err) == (0, "")
