@@ -218,7 +218,8 @@ def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambd
                     check_start(label, mapped[:START])
                     return Contents(label, memoryview(mapped))
             data, piece = bytearray(), file.read(START)
-            check_start(label, piece or b"")
+            if piece is not None:  # from a pipe that does not wait
+                check_start(label, piece)
             while piece:
                 data += piece
                 piece = file.read(CHUNK)
