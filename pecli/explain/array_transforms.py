@@ -209,8 +209,9 @@ def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
     if not 1e-6 < abs(factor) < 1e6 or abs(factor - 1) <= 1e-6:
         return None
     error = 5 * rms(found - factor * made) / math.sqrt(power * made.size) + 1e-7 * abs(factor)
-    by, one = plainest(abs(factor), error), math.copysign(1.0, factor) * made
-    by = 1.0 if rounding_mode(Errors(found - one, found), found) else by
+    by = plainest(abs(factor), error)
+    if by != 1 and rounding_mode(Errors(found - math.copysign(1.0, factor) * made, found), found):
+        by = 1.0
     sign = (kinds.Negated("all"),) if factor < 0 else ()
     return (*sign, *((kinds.Scaled(by),) if by != 1 else ())), math.copysign(by, factor) * made
 

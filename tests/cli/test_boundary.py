@@ -198,7 +198,8 @@ def test_data_that_is_not_what_was_written_is_never_used(pecli_cli, damaged) -> 
 def test_a_pipe_that_does_not_wait_and_has_nothing_yet_is_3() -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
-    found = subprocess.run([sys.executable, "-m", "pecli", "inspect", "-"], stdin=reader, capture_output=True, text=True)
+    command = [sys.executable, "-m", "pecli", "inspect", "-"]
+    found = subprocess.run(command, stdin=reader, capture_output=True, text=True)
     os.close(writer)
     os.close(reader)
     assert (found.returncode, "temporarily unavailable" in found.stderr) == (3, True)
