@@ -132,7 +132,7 @@ class Part:
         return np.negative(ours) if self.negated else ours
 
     def in_steps(self, ours: AnyArray, theirs: AnyArray) -> AnyArray:
-        """What is expected, rounded to steps as what was found; in float32, where that may go either way."""
+        """What is expected, rounded to steps; where float32 may round either way, to those that were found."""
         allowed = 0.5 * self.step + FLOAT32_SLACK * np.abs(ours)
         return np.where(np.abs(theirs - ours) <= allowed, theirs, np.rint(ours / self.step) * self.step)
 

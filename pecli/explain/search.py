@@ -304,16 +304,13 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     first, last = (cut, prior.seq_len - 1) if every[0].rows[-1] else (0, cut - 1)
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
     arrays = {each.one.name: each.one.values[..., first : last + 1, :].astype(each.one.dtype) for each in every if each}
-    found = next(
-        _explained(part, samples_of(arrays), arrays, judge.atol, SEARCHES[SEARCHES.index((_by_range, _waves)) + 1 :]),
-        None,
-    )
+    later = SEARCHES[SEARCHES.index((_by_range, _waves)) + 1 :]
+    found = next(_explained(part, samples_of(arrays), arrays, judge.atol, later), None)
     if found is None or {*found.tensors} != {*waves}:
         return
     if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
-        yield replace(
-            found, edits=(*found.edits, kinds.RowRange(first, last)), scheme=None
-        )  # no order of the whole table
+        edits = (*found.edits, kinds.RowRange(first, last))
+        yield replace(found, edits=edits, scheme=None)  # which is none of the whole table
 
 
 SEARCHES: Searches = (

@@ -119,10 +119,8 @@ def read_store(path: str) -> LoadedFile:
             size, own = math.prod(array.chunks) * array.dtype.itemsize, Path(path, array.path)
             keys = np.ndindex(array.cdata_shape) if array.nchunks <= len(sizes) else ()
             found = sum(sizes.get(own / array.metadata.encode_chunk_key(key)) == size for key in keys)
-            problem = (
-                f"is not complete: {array.nchunks - found} of {array.nchunks} chunks are missing, or of another size"
-            )
-            contents.refuse_if(found < array.nchunks, problem)
+            missing = f"{array.nchunks - found} of {array.nchunks} chunks are missing, or of another size"
+            contents.refuse_if(found < array.nchunks, f"is not complete: {missing}")
 
     def elements(name: str) -> Array:
         with _blamed_on(path, broken):

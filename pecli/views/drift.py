@@ -123,9 +123,8 @@ def runtimes_picture(found: RuntimeComparison) -> Figure:
 
 def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
-    levels = (
-        [(f"tolerance {typeset(tolerance)}", tolerance)] if 1e-150 < tolerance < 1e150 else []
-    )  # what a logarithmic axis has
+    is_drawn = 1e-150 < tolerance < 1e150  # a logarithmic axis has no others
+    levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if is_drawn else []
     alike: dict[tuple[bytes, ...], list[str]] = {}  # by their points
     for name, points in curves.items():
         alike.setdefault(tuple(each.tobytes() for each in points), []).append(name)

@@ -26,16 +26,18 @@ def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floa
     edges = np.arange(count + 1) * table.rows // count
     together = max(1, table.block_rows() * count // table.rows)  # means whose rows are read at once
 
+    @np.errstate(over="ignore", invalid="ignore")
     def means(first: int) -> Floats:
         own = edges[first : first + together + 1]
-        if (rows_read := MAX_ELEMENTS // (RUNS * table.width)) * RUNS < own[1] - own[0]:
-            places = own[0] + (own[1] - own[0]) * (np.arange(RUNS) + np.arange(RUNS) * GOLDEN % 1) / RUNS
-            runs = [(place, min(place + max(1, rows_read), int(own[1]))) for place in places.astype(int).tolist()]
-            every = [widened(table.read(*run)[:, ::step]).mean(axis=0) for run in runs]
-            return np.asarray(np.mean(every, axis=0, keepdims=True))
+        length = int(own[1] - own[0])
+        if together == 1 and length > RUNS and length * table.width > MAX_ELEMENTS:
+            places = own[0] + length * (np.arange(RUNS) + np.arange(RUNS) * GOLDEN % 1) / RUNS
+            run = max(1, MAX_ELEMENTS // (RUNS * table.width))
+            spans = [(place, min(place + run, int(own[1]))) for place in places.astype(int).tolist()]
+            values = np.stack([widened(table.read(*span)[:, ::step]).mean(axis=0) for span in spans])
+            return np.asarray(values.mean(axis=0, keepdims=True))
         values = widened(table.read(int(own[0]), int(own[-1]))[:, ::step])
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.add.reduceat(values, own[:-1] - own[0], axis=0) / np.diff(own)[:, None])
+        return np.asarray(np.add.reduceat(values, own[:-1] - own[0], axis=0) / np.diff(own)[:, None])
 
     return np.concatenate(list(results_in_order(means, range(0, count, together))))
 
