@@ -99,7 +99,9 @@ def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> 
     for name in nested:
         if section := settings.section(name):
             places = {key: settings.full_name(key) for key in shared if key not in section.data}
-            found[name] = replace(section, data={**shared, **section.data}, elsewhere=places), None
+            own = replace(section, data={**shared, **section.data}, elsewhere=places)
+            is_local = name == "sliding_attention" and "rope_theta" not in own
+            found[name] = own, _local_theta(keys, family) if is_local else None
     absent = (types or {*SIZES_OF_LAYERS}) - found.keys()
     if absent and family.local_theta is not None:  # whose class has settings for them
         others = _flat(keys, Keys({}, keys.path, keys.prefix, account=keys.account), family)
@@ -107,10 +109,14 @@ def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> 
     return found
 
 
+def _local_theta(keys: Keys, family: Family) -> Value | None:
+    return keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source)
+
+
 def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
     """Settings that name no layer types. Compressed layers have no attention factor, and a base of their own."""
     bare = Keys({}, keys.path, keys.prefix, account=keys.account)
-    if local := keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source):
+    if local := _local_theta(keys, family):
         others = settings if family.scales_all_layers else bare
         return {"full_attention": (settings, None), "sliding_attention": (others, local)}
     compressed = keys.number("compress_rope_theta")

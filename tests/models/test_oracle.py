@@ -138,7 +138,7 @@ def test_settings_that_are_given_to_a_class() -> None:
 
 
 def test_a_larger_model_has_the_text_model_of_its_class() -> None:
-    """A model_type alone: count, second and last of the frequencies that transformers 5.22.2 makes of text_config."""
+    """A model_type alone: count, second and last of the frequencies that transformers 5.23.0 makes of text_config."""
     wrong = set()
     for name, tables in stored("class_parts_made.json").items():
         try:

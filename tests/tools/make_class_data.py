@@ -42,9 +42,11 @@ for table in (row for rows in stored("class_tables.json").values() for row in ro
 KEYS -= {"", "embedding_dim"}  # which is that of what a class makes, and not its width
 _GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
 NOT_FIELDS = {"zamba2": {"attention_head_dim": 160}, **{name: {"global_head_dim": 512} for name in _GEMMAS}}
+NOT_FIELDS["mistral_large4_text"] = {"no_rope_layer_interval": 4, "num_hidden_layers": 72}
 """Defaults that a class has in its code."""
-PARTIAL_SETTINGS = ("moonshine_streaming", "nemotron3_5_transcribe_asr_audio")
+PARTIAL_SETTINGS = ["moonshine_streaming", "nemotron3_5_transcribe_asr_audio", "nemotron3_5_transcribe_word_timestamp"]
 """Classes whose partial factor goes when other settings come in its place."""
+OTHER_BASES = ("muse_spark_text",)  #: Classes whose base does
 
 
 def classes(kind: str) -> Iterator[Any]:
@@ -77,7 +79,7 @@ def settings(config: Any) -> dict[str, Any]:
     elif is_plain and family.partial is None and found.get("partial_rotary_factor", 1.0) != 1.0:
         kept = config.model_type in PARTIAL_SETTINGS
     else:
-        kept = not is_plain
+        kept = not is_plain or config.model_type in OTHER_BASES
     return {"rope_parameters": found} if found and kept else {}
 
 
@@ -226,8 +228,9 @@ def all_tables() -> dict[str, list[Any]]:
 
 
 def parts() -> dict[str, list[Any]]:
-    """The text models of larger ones whose configuration class has one: its model_type, and what it has otherwise than
-    its own class. What their rotary modules make of them goes to tests/models/data/class_parts_made.json.
+    """The text models of larger ones whose configuration class has one: its model_type, what it has otherwise than its
+    own class, and true if that fills in what a `text_config` leaves out. What their rotary modules make of them goes to
+    tests/models/data/class_parts_made.json.
     """
     from transformers.models.auto import configuration_auto
 
@@ -236,20 +239,24 @@ def parts() -> dict[str, list[Any]]:
         try:
             text = configuration_auto.CONFIG_MAPPING[name]().text_config
             plain = type(text)()
-            module = rotary[type(text).__name__](config=text)
+            module = (rotary.get(type(text).__name__) or beside(type(text), rotary))(config=text)
         except Exception:  # whatever a class has against its own defaults, or no text model that rotates
             continue
         own, other = plain.to_dict(), text.to_dict()
-        if not other.get("head_dim") and other["hidden_size"] // other["num_attention_heads"] % 2:
+        share = other["hidden_size"] // other["num_attention_heads"]
+        if not families.family_of(text.model_type) or (not other.get("head_dim") and share % 2):
             continue  # channels rotate in pairs
         values = {key: other[key] for key in sorted(KEYS & other.keys()) if own.get(key) != other[key]}
-        if "hidden_size" in values and other.get("head_dim"):
+        if "hidden_size" in values and other.get("head_dim") not in (None, share):
             values["head_dim"] = other["head_dim"]
         thetas = [(each.get("rope_parameters") or {}).get("rope_theta") for each in (own, other)]
         if thetas[0] != thetas[1]:
             values["rope_theta"] = thetas[1]
         tables = {buffer.rpartition("inv_freq")[0].rstrip("_"): each for buffer, each in module.named_buffers()}
         found[plain_name(name)] = [text.model_type, values]
+        with contextlib.suppress(Exception):  # of classes that take no empty text_config
+            same = configuration_auto.CONFIG_MAPPING[name](text_config={}).text_config.to_dict() == other
+            found[plain_name(name)] += [True] if values and same else []
         made[name] = {
             key: [len(each), each[1].item(), each[-1].item()] for key, each in tables.items() if "original" not in key
         }

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
@@ -71,11 +70,10 @@ def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return found
 
 
-def _text_of_class(part: Part) -> tuple[str, dict[str, Any]] | None:
-    """The text model that the class of a larger one has where the file has none: its model_type, and what it has
-    otherwise than its own class."""
+def _text_of_class(part: Part) -> bool:
+    """Whether the file has no text model, but the class of a larger one has."""
     is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
-    return stored("class_parts.json").get(plain_name(part.model_type)) if is_bare else None
+    return is_bare and plain_name(part.model_type) in stored("class_parts.json")
 
 
 def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
@@ -126,7 +124,9 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
 
 def _parts_of(part: Part) -> list[Part]:
     found = []
-    for name, value in part.keys.data.items():
+    bare: Mapping[str, object] = {"text_config": {}} if _text_of_class(part) else {}
+    text_type, values, *filled_in = stored("class_parts.json").get(plain_name(part.model_type), ("", {}))
+    for name, value in {**part.keys.data, **bare}.items():
         is_text = name in TEXTS
         is_part = is_text or name.endswith(("_config", "_cfg")) or name in SIDES
         if not isinstance(value, Mapping) or not is_part or name in NOT_PARTS or name.startswith("rope_"):
@@ -135,17 +135,15 @@ def _parts_of(part: Part) -> list[Part]:
         keys = Keys(value, part.keys.path, f"{part.keys.full_name(name)}.", account=part.keys.account)
         label = name.removesuffix("_config").removesuffix("_cfg")
         said = keys.word("model_type")
-        model_type = said.value if said and said.value else _inherited(part.model_type, label, is_text)
-        each = Part.of(keys, label, model_type, is_text=is_text)
+        implied = (text_type if is_text else "") or _inherited(part.model_type, label, is_text)
+        each = Part.of(keys, label, said.value if said and said.value else implied, is_text=is_text)
+        if is_text and (bare or filled_in):
+            defaults = each.keys.defaults
+            whole = f"{part.model_type} for {defaults.name}"
+            defaults = replace(defaults, name=whole, values={**defaults.values, **values})
+            each = replace(each, keys=replace(each.keys, defaults=defaults))
         if is_text or keys.any("model_type", *EVIDENCE) or each.keys.resolves(*WIDTHS, "embed_dim"):
             found.append(each)
-    if named := _text_of_class(part):
-        keys = Keys({}, part.keys.path, "text_config.", account=part.keys.account)
-        each = Part.of(keys, "text", named[0], is_text=True)
-        defaults = each.keys.defaults
-        name = f"{part.model_type} for {defaults.name}"
-        defaults = replace(defaults, name=name, values={**defaults.values, **named[1]})
-        found.append(replace(each, keys=replace(each.keys, defaults=defaults)))
     return found
 
 
