@@ -1,7 +1,5 @@
 """Tables beyond one process: any rows of a table are a pure function of its spec, so Dask can spread them."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

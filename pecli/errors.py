@@ -14,8 +14,6 @@ A message has up to three parts, joined by semicolons: what was given, the rule 
 functions at the end spell what messages quote: values, advice for mistyped ones, short lists.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import os

@@ -4,8 +4,6 @@ Every layer keeps the dtype of its input, leaves the input untouched, returns ne
 its last call. float64 and float32 are computed as they are; float16 and bfloat16 in float32, rounded once at the end.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from inspect import signature
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of tables and files: each gives a result that reads as an answer."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

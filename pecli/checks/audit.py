@@ -4,8 +4,6 @@ Both are made block by block, in threads, and only sums and maxima are stored, s
 context. Errors are absolute, against the exact values rounded to float32 (float64 where the tables are float64).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

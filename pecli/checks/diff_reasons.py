@@ -5,8 +5,6 @@ What is called `before` and `after`, or `pre` and `post`, of one layer are queri
 quotient is the table of the run, and the tables of two runs are compared as tables are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The frequencies come from the scaling itself; which runtimes honour it is measured, not listed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """An unknown table, or a file of them: what made it, or what can be said of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`pecli.toml`: a list of files, and what each of them should be (`pecli verify --help` has its keys)."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -2,8 +2,6 @@
 they mean, queries and keys through the order of rows that the form asks for, all else by value.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

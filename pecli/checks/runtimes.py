@@ -4,8 +4,6 @@ A departure is what a runtime reads otherwise, compared exactly with the definit
 is listed separately.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

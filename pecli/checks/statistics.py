@@ -1,7 +1,5 @@
 """The distribution of the values and rows of a table, gathered slice by slice; and whether it has waves."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial

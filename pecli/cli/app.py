@@ -1,7 +1,5 @@
 """The `pecli` command: finds the subcommand, runs it, and turns what goes wrong into a line and an exit code."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

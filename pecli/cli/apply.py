@@ -1,7 +1,5 @@
 """`pecli apply`: an encoding applied to tensors, as a model's layer would."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """`pecli audit SCHEME`: how far tables drift when they are computed as runtimes compute them."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

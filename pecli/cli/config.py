@@ -1,7 +1,5 @@
 """`pecli config`: which positional encodings a model asks for; `pecli models`: the built-in presets."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`pecli convert`: pairs to another layout, numbers to another dtype, tables to another format."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`pecli diff`: two files, tensor by tensor."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pecli.checks.diff import diff as compare

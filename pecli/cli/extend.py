@@ -1,7 +1,5 @@
 """`pecli extend MODEL --to N`: the settings that stretch a model's context."""
 
-from __future__ import annotations
-
 from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
 from pecli.cli import answer, command, options

@@ -1,7 +1,5 @@
 """The command of each scheme, such as `pecli rope`: make its tables, show them, or check a file against them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """`pecli golden`: small golden vectors for ports in any language."""
 
-from __future__ import annotations
-
 import os
 
 from pecli.cli import answer, command, options

@@ -1,7 +1,5 @@
 """`pecli identify`: what made an unknown table."""
 
-from __future__ import annotations
-
 from pecli.checks.identify import identify as find
 from pecli.cli import Exit, answer, command, options, print_error
 from pecli.errors import PecliError

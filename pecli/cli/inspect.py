@@ -1,7 +1,5 @@
 """`pecli inspect`: what is in a file."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any

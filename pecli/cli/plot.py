@@ -1,7 +1,5 @@
 """`pecli plot`: pictures of schemes and files, in the terminal or in a file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

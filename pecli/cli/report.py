@@ -1,7 +1,5 @@
 """`pecli report`: one page about models and files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pecli.cli import Exit, command, options, print_error

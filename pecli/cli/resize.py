@@ -1,7 +1,5 @@
 """`pecli resize`: a learned table at another length or on another grid."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pecli.cli import command, options

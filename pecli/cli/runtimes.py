@@ -1,7 +1,5 @@
 """`pecli runtimes MODEL`: what runtimes compute for a model, and where and why they differ."""
 
-from __future__ import annotations
-
 from pecli.checks.runtimes import LENGTH, NAME
 from pecli.checks.runtimes import runtimes as compare
 from pecli.checks.tolerance import DRIFT, ERROR

@@ -1,7 +1,5 @@
 """`pecli verify`: files checked against their own spec, a model, or what a manifest says of them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from functools import partial

@@ -9,8 +9,6 @@ by up to 1.8 units of the last place of the pair's length, and undone again by 3
 float64 leave one rounding that counts, the last: half a unit there, and at most 1.21 there and back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import prod
 from typing import Any

@@ -2,8 +2,6 @@
 Schemes offer their tensors as tables, writers and comparisons take them: nothing needs the whole tensor in memory.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections import deque

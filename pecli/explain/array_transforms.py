@@ -4,8 +4,6 @@ A few rows rule most transforms out. Orders of rows, channels and heads are foun
 the other array.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

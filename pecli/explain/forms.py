@@ -4,8 +4,6 @@ Whatever the layout, behind it are one or two parts of shape (positions, frequen
 angle, or both. Which part is the cosine is not a matter of layout.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

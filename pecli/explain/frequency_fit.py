@@ -1,7 +1,5 @@
 """Which law measured frequencies follow: one near a prior's, or any; and what vectors of frequencies are."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

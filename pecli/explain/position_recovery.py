@@ -8,8 +8,6 @@ them is that of the frequencies, whatever the positions are. From there each fas
 shows another axis.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

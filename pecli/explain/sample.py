@@ -1,7 +1,5 @@
 """Samples of tensors: the rows that are looked at, how values were quantised, and the number that somebody wrote."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

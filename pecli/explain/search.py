@@ -4,8 +4,6 @@ The prior is all that differs between commands: a scheme (`explain`), or none (`
 judge of some tensors, and yields what the judge accepts.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

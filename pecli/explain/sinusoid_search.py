@@ -1,7 +1,5 @@
 """Tables of waves: measured, then explained by a law of frequencies, positions, signs and an amplitude."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

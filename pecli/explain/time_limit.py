@@ -1,7 +1,5 @@
 """A reason is looked for this long and no longer: loops of the search ask whether there is time left."""
 
-from __future__ import annotations
-
 import math
 import os
 import time

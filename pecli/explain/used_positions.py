@@ -4,8 +4,6 @@ The quotient of pairs after and before is a direction per row and frequency; the
 frequencies agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations

@@ -4,8 +4,6 @@ Neighbouring rows give a frequency roughly; longer lags sharpen it; a fit over e
 leaves is the noise. Everything later is judged against this noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

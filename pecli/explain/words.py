@@ -1,7 +1,5 @@
 """In plain English: explanations, the command that makes a table again, and tables that nothing explains."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 Writing is here, in the format that a name asks for; `load` reads.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module

@@ -3,8 +3,6 @@
 Every length is compared with the bytes that are left in the file; long arrays, such as a vocabulary, are skipped.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import struct

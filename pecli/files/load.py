@@ -1,7 +1,5 @@
 """Reading tensors from a file, whose format its first bytes tell, from a folder of files, or from arrays."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import Counter

@@ -4,8 +4,6 @@ Written, members are stored as they are, 64-byte aligned and dated 1980, so that
 Read, `zipfile` lists the members; what they claim is compared with the file before any is unpacked.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import struct

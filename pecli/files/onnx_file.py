@@ -3,8 +3,6 @@
 The `onnx` package reads them; what they claim is compared with what is there first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any

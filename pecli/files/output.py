@@ -5,8 +5,6 @@ reader sees the old file whole or the new one whole. Whatever is not a regular f
 A table goes out block by block, to everything that wants its bytes: the file, a hash, a checksum.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The .safetensors format: a JSON header that names dtypes, shapes and places, then the tensors, tightly packed."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Which tensor of a file is which: by its name, as checkpoints and dumps spell them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -7,8 +7,6 @@ reads back as the same value. Text that is read is read whole, so its size is li
  "tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

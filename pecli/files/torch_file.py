@@ -4,8 +4,6 @@ The pickle's opcodes are looked through before it is loaded; its classes are adm
 take their place: nothing of torch is imported, nothing that the file names is run.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import pickle

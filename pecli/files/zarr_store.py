@@ -1,7 +1,5 @@
 """Zarr stores, by the `zarr` package: a folder in which every chunk of a table is a file of its own."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

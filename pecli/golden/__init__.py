@@ -4,8 +4,6 @@ A case is a row of a table: a scheme at some positions, a tensor that it is appl
 edits by which it is recognised. The numbers all come from the schemes; nothing is computed here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

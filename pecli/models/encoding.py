@@ -1,7 +1,5 @@
 """What a model uses: its positional encodings, each value with its source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

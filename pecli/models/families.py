@@ -7,8 +7,6 @@ Families whose keys say everything, in halves, need no row of their own: they ar
 is to silence the warning about an unknown model_type.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A model by whatever says what it is: a configuration, a folder, a .gguf file, a preset, a repository in the cache."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Settings may be flat, for all layers, or hold an object by layer type. Flat ones
 keeps another base beside them, or where its family scales only some of its layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ A family is a row of non_rotary.json beside this file: a kind with its fields, a
 `beside` where a table comes beside a rotary encoding. Other classes of transformers have those of class_tables.json.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from operator import floordiv

@@ -1,7 +1,5 @@
 """Well-known models with confirmed settings, each with where they were read: data in presets.json beside this file."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

@@ -5,8 +5,6 @@ Three spellings say the same: `rope_theta` and `rope_scaling` at the top (old), 
 the names that it goes by, then among what the family implies.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from fractions import Fraction

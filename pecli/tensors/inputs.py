@@ -1,7 +1,5 @@
 """The tensors that an encoding is applied to: opened, chosen, named, and of a shape that it can work on."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 

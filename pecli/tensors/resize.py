@@ -1,7 +1,5 @@
 """`pecli.resize`: a learned table at another length, or on another grid, as vision models do it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What a model uses, for people: one table per encoding, values beside their sources; what differs between models."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A look at tables: their first and last rows and columns, as many as fit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

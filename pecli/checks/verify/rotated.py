@@ -1,8 +1,6 @@
 """Tensors after an encoding was applied, compared with those before: queries or keys that a model rotates, or inputs to
 which the rows of a table were added."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping

@@ -6,8 +6,6 @@ them, too; a sine of a negative position is minus that of the positive one. Most
 along each axis: a small table is made of those, and rows are gathered from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -4,8 +4,6 @@ NumPy's own float32 sines and powers depend on the processor. Here values are co
 than count; where their last ones, which depend on it too, leave the rounding in doubt, exact angles or integers decide.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Runtimes that are known by how they read a config; their arithmetic is the float32 of transformers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """llama.cpp: no inverse frequencies; a phase is multiplied by b^(−2/d) from pair to pair, in float32."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """mlx-lm: periods instead of frequencies, and attention factors that multiply the input."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Hugging Face transformers: what models are defined by, in float32."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pecli.engine.arrays import Singles

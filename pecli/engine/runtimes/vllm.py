@@ -1,7 +1,5 @@
 """vLLM: the same functions as transformers, in tables that are made once for the served context."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The scalings of rotary frequencies by name."""
 
-from __future__ import annotations
-
 from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope

@@ -1,7 +1,5 @@
 """Position interpolation (Chen et al., 2023): all positions are divided by f; and Gemma 4's, for part of a head."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Llama 3.1: by wavelength, long waves are interpolated, short ones stay, those between are blended."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

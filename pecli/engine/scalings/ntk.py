@@ -1,7 +1,5 @@
 """NTK-aware scaling: a larger base, which leaves the highest frequency alone and divides the lowest by f."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -11,8 +11,6 @@ library's own sines is not reproduced. Sinusoidal tables take the same steps as 
 exp(−i·ln b/…) get frequencies that differ in a last bit.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

@@ -1,7 +1,5 @@
 """ALiBi: a slope for every head, and the bias it makes over distances."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction

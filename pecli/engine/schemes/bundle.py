@@ -1,7 +1,5 @@
 """Several schemes in one file: a model whose layers come in kinds, each with tables of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self

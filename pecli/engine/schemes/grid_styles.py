@@ -5,8 +5,6 @@ E(p, d) = p · base^(−i/(d/2)), i < d/2, are the angles of an axis of d channe
 families of them, one for tables that are added and one for rotations, are what `Sinusoidal` and `Rope` take.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

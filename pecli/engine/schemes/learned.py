@@ -6,8 +6,6 @@ So the raw stream is used, and the normal distribution is made here from additio
 square roots alone, which IEEE 754 defines to the last bit.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Annotated

@@ -5,8 +5,6 @@ T5 (Raffel et al., 2020) and DeBERTa (He et al., 2021) put distances into bucket
 a library rounds them.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The parameters of rotary schemes: their rules, alone and together, and the dimensions and scaling that follow."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction

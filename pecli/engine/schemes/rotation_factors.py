@@ -1,7 +1,5 @@
 """What pairs of channels are multiplied by to rotate them, at any positions: one cache for layers and tensors."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from threading import Lock
 from typing import Any

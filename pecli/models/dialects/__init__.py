@@ -2,8 +2,6 @@
 reads it, a function that takes the keys and a list that it adds warnings to, imported when a file is written in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any

@@ -4,8 +4,6 @@ diffusers.json beside this file has the classes with their defaults: those that 
 the channels of each axis, those that add a table, and notes about others.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pecli.engine.schemes.given_positions import GridSize

@@ -2,8 +2,6 @@
 the architecture. And GGUF's names of the tensors of Hugging Face's and Meta's checkpoints.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

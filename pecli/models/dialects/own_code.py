@@ -2,8 +2,6 @@
 what its code defaults to where keys are left out.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

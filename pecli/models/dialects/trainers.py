@@ -1,7 +1,5 @@
 """Configurations of what trains models: litgpt, MaxText, Megatron and NeMo, OLMo, GPT-NeoX, StripedHyena."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import replace

@@ -4,8 +4,6 @@ Rows are positions, along which a table is a wave, and a mean is what an eye wou
 each a thing of its own (a sine beside a cosine, say): a mean of them is a channel that does not exist.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from pecli.engine.arrays import Floats, widened

@@ -4,8 +4,6 @@ A cell of these matrices stands for several rows and columns where there are man
 that is farthest off, so that the three belong together and no single wrong element is lost.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

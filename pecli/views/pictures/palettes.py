@@ -1,7 +1,5 @@
 """Colours that people of every colour vision can tell apart, as small tables; what lies between is interpolated."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The kinds of pictures, by name; each is a function that turns subjects into a `Picture`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Pictures of frequencies and slopes: wavelengths and contexts, scores and weights by distance, rotating pairs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

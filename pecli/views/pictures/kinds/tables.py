@@ -1,7 +1,5 @@
 """The values of tables: as colours, as curves over positions, and how similar the rows of two positions are."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
