@@ -200,7 +200,7 @@ def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
                 yield (layout, kinds.Swapped()), target.join(*parts[::-1])
 
 
-def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
+def scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
     """Times the factor that least squares give, or the plain number that it may be, such as −1."""
     power = rms(made) ** 2
     factor = float((made.conj() * found).real.mean()) / power if power else math.nan
@@ -226,7 +226,7 @@ def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
 
 def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
     """The same, negated, times a factor, or with a constant added to each row: a few rows first, then all."""
-    for change in (lambda made, _: ((), made), _scaled, _shifted):
+    for change in (lambda made, _: ((), made), scaled, _shifted):
         few = change(sides.some(made), sides.some(sides.found))
         if few is not None and sides.is_near(few[1]) and (whole := change(made, sides.found)) is not None:
             yield (*edits, *whole[0]), whole[1]

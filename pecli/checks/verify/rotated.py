@@ -20,10 +20,11 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dty
 from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed
-from pecli.explain.acceptance import Judge
+from pecli.explain.acceptance import MAX_NOISE, Judge
+from pecli.explain.array_transforms import scaled
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
-from pecli.explain.sample import Sample
+from pecli.explain.sample import Sample, rms
 from pecli.explain.used_positions import explain_positions, runs, situation
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -345,18 +346,22 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
     size = (weight**2).sum(axis=1)
     for k, (x, y) in enumerate(zip(before, after, strict=True)):
         own, shown = places[min(k, len(places) - 1)], seen[min(k, len(seen) - 1)]
+        name, added = f"sequence {k}" if len(after) > 1 else "after", np.where(shown[:, None], y - x, 0.0)
         with np.errstate(invalid="ignore"):  # of infinite values
-            nearest = [(size - 2 * (y - x)[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
-        used = np.concatenate([*nearest, np.empty(0, np.intp)])
-        rows = weight[used]
-        edits: tuple[Edit, ...] = ()
-        if shown.any() and not (y - x)[shown].any() and rows[shown].any():
-            rows, edits = np.zeros_like(rows), (Rotation("none added"),)
-        elif (used != own)[shown].any():
+            nearest = [(size - 2 * added[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
+            used = np.where(shown, np.concatenate([*nearest, np.empty(0, np.intp)]), own)
+            rows, expected = (np.where(shown[:, None], weight[each], 0.0) for each in (used, own))
+            times = scaled(expected, added)
+        proposals: list[tuple[tuple[Edit, ...], Floats, tuple[str, ...]]] = [((), rows, (name,))]
+        if not added.any() and rows.any():
+            proposals = [((Rotation("none added"),), added, (name,))]
+        elif (used != own).any():
             told = situation(own, used, int(shown.argmax()), rotated=False)
-            edits = (Positions(runs(own), runs(used), told),)
-        name = f"sequence {k}" if len(after) > 1 else "after"
-        judge = Judge({name: Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))}, atol, sides.dtype)
-        left = np.where(shown[:, None], y - x - rows, 0.0)
-        found = judge.accepted([Explanation(edits, None, (name,), Errors(left, y))])
-        yield from (each for each in found if each.edits)
+            proposals = [((Positions(runs(own), runs(used), told),), rows, (name,))]
+        if times is not None:
+            proposals.append((*times, ("table", name)[: len(after)]))
+        one = Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))
+        max_noise = MAX_NOISE * rms(added) / (rms(y) or 1.0)  # the values before may be far larger
+        judge = Judge({name: one, "table": one}, atol, sides.dtype, max_noise=max_noise)
+        every = (Explanation(edits, None, names, Errors(added - made, y)) for edits, made, names in proposals)
+        yield from sorted((each for each in judge.accepted(every) if each.edits), key=lambda each: each.noise)[:1]
