@@ -192,7 +192,8 @@ def explain_rotation(
         part = next(both.in_part(), None)
         if part is not None and not isinstance(part.edits[0], kinds.HeadsWrong):
             return [part]
-        if (found := both.by_quotient(prior)) is not None and found.mistakes:
+        found = both.by_quotient(prior)
+        if found is not None and any(isinstance(edit, kinds.Recipe) or not edit.storage for edit in found.edits):
             return [found]
         return [part] if part is not None else []
     return []

@@ -169,6 +169,7 @@ class Proposal:
     measured: Measured
     fit: Fit
     place: Place
+    unscaled: bool = False  # whether the amplitude is the usual one, whatever was measured
 
     @cached_property
     def frequency(self) -> Floats:
@@ -184,6 +185,8 @@ class Proposal:
         waves, prior, dim = self.measured.waves, self.measured.prior, 2 * self.fit.law.count
         measured, level = waves.shared_amplitude, waves.level
         rough = 2 * level if level > 0.01 * abs(measured) else 0.0  # phases that are off make amplitudes too small
+        if self.unscaled:
+            return self.usual
         error = 5 * level / math.sqrt(waves.rows) + 1e-6 * abs(measured) + rough
         roots = (math.sqrt(2 / dim), 1 / math.sqrt(dim)) if prior is None else ()
         spec = prior.amplitude if prior else 1.0
@@ -263,6 +266,8 @@ class Proposal:
     def explanation(self, judge: Judge) -> Explanation | None:
         """By this proposal, if all but a few rows follow it, and the judge accepts it."""
         check_time()
+        if self.amplitude != self.usual and (right := replace(self, unscaled=True).explanation(judge)) is not None:
+            return right  # no factor is needed
         residual = self.residual(judge.atol)
         reading, prior, waves = self.measured.reading, self.measured.prior, self.measured.waves
         sines = prior.one == "sin" if prior else not waves.both and self.place.quarter % 2 == 1
@@ -273,7 +278,9 @@ class Proposal:
         scheme, edits, extra = found
         wrong, computed = self.wrong_rows(judge.atol), None
         matters = residual > RECIPE_MATTERS * max(waves.level, 2.0**-24 * self.amplitude)
-        if len(wrong) > sinusoid_readings.MAX_WRONG * len(reading.rows) or matters:
+        matters |= len(wrong) > sinusoid_readings.MAX_WRONG * len(reading.rows)
+        made = scheme.wave_table() if scheme is not None and matters else None
+        if made is not None and math.isclose(made.amplitude, self.amplitude, rel_tol=1e-6):
             computed = explain_reading(scheme, reading, prior)
             wrong, residual = (wrong[:0], computed.residual) if computed else (wrong, residual)
         offset = prior.offset if prior else start
