@@ -189,13 +189,14 @@ def _explained(tables: Tables, tolerance: Tolerance) -> list[Explanation]:
 
 def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], tolerance: Tolerance) -> list[str]:
     """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
-    from pecli.explain.edits import Recipe
+    from pecli.explain.edits import Recipe, Runtime
     from pecli.explain.words import reproduction, sentence
 
     lines: list[str] = []
     for each in found:
         lines.append(sentence(each))
-        lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe)]
+        alone = all(isinstance(edit, Runtime) for edit in each.mistakes)  # it would fail for the others
+        lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe) and alone]
         lines += reproduction(each)
     failed = [result for result in results if not result.passed]
     units = max((result.max_ulp_error or 0 for result in failed), default=0)

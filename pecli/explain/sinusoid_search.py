@@ -289,7 +289,9 @@ class Proposal:
         if rows is None:
             return None
         edits += [*rows, *([Parameter("offset", offset, start)] if start != offset else [])]
-        edits += computed.edits if computed else ()
+        if computed is not None and scheme is not None:
+            edits += computed.edits
+            scheme = scheme.computed_as(vars(computed.edits[0])["found"])
         if not (prior or computed):  # an explanation that leaves more than the noise costs more
             extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * waves.level + 1e-9)))
         ways = [(False, edits)]

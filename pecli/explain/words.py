@@ -46,6 +46,7 @@ def comparison(explanation: Explanation) -> str:
 
 def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
     """Which of the edits the command that makes a scheme does not make: all but those that an option is for."""
+    edits = tuple(edits)
 
     def lacks(edit: Edit) -> bool:
         if isinstance(edit, Layout):
@@ -58,6 +59,8 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
             before = edit.name == "offset" and scheme.first_position != edit.found  # positions below 0
             return bool(factor or before or edit.name in ("position_axis", "inv_freq", "distance", "scheme", "slopes"))
+        if isinstance(edit, Recipe) and not any(isinstance(other, Runtime) for other in edits):  # which has its own
+            return bool(getattr(scheme, "recipe", "exact") != edit.found)
         return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
     return tuple(edit for edit in edits if lacks(edit))

@@ -22,7 +22,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed
 from pecli.explain.acceptance import MAX_NOISE, Judge
 from pecli.explain.array_transforms import scaled
-from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
+from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Recipe, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import Sample, rms
 from pecli.explain.used_positions import explain_positions, runs, situation
@@ -250,7 +250,8 @@ class _RotatedCheck:
                 yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
             elif isinstance(edit, Layout):
                 layout = {"interleaved before, halves after": "deepseek"}.get(edit.found, edit.found)
-        known = all(isinstance(edit, (Layout, Parameter)) for edit in found.mistakes)
+        told = [edit for edit in found.edits if isinstance(edit, Recipe) or not edit.storage]  # which no option is for
+        known = all(isinstance(edit, (Layout, Parameter)) for edit in told)
         if not known or layout not in LAYOUTS or scheme is None or not self.sides.file:
             return
         if scheme == self.plan.rope and self.model[1]:
