@@ -195,7 +195,7 @@ def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], toler
     lines: list[str] = []
     for each in found:
         lines.append(sentence(each))
-        alone = all(isinstance(edit, Runtime) for edit in each.mistakes)  # it would fail for the others
+        alone = not each.beyond and all(isinstance(edit, Runtime) for edit in each.mistakes)  # else it would fail
         lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe) and alone]
         lines += reproduction(each)
     failed = [result for result in results if not result.passed]

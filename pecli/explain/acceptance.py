@@ -1,9 +1,10 @@
 """The one place that says whether edits explain tensors: with all of them applied, next to nothing may be left.
 
 What is left of every element is compared with the tolerance, or with the rounding that the storage of the values makes:
-their dtype, their decimals, their steps; float32 phases, where a recipe is among the edits; or noise, where what is
-left has no structure. Searches propose; what they propose is claimed only if it is accepted here. Where a small part
-is wrong and the rest is exact, that part is the answer: no edit of the whole table is invented for it.
+their dtype, their decimals, their steps; or noise, where what is left has no structure. Elements that are off by more,
+though by no more than float32 phases drift, are counted, and not explained. Searches propose; what they propose is
+claimed only if it is accepted here. Where a small part is wrong and the rest is exact, that part is the answer: no edit
+of the whole table is invented for it.
 """
 
 from __future__ import annotations
@@ -70,10 +71,13 @@ class Judge:
         storage = self._storage(errors, _unmasked(one.values), one.dtype, found.edits, atol)
         if storage is None:
             return None
-        found = replace(
-            found, edits=(*found.edits, *storage), residual=_largest(errors.left), noise=_noise(errors.left)
-        )
-        return found if one.whole or not callable(found.errors) else self._on_all_rows(found, one, atol)
+        edits = (*found.edits, *storage)
+        found = replace(found, edits=edits, residual=_largest(errors.left), noise=_noise(errors.left))
+        atol = max([atol, *(MAX_SIGMAS * edit.size for edit in edits if isinstance(edit, kinds.Noise))])
+        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol, edits)
+        if one.whole or not callable(found.errors):
+            return replace(found, beyond=_beyond(errors, out))
+        return self._on_all_rows(found, one, out)
 
     def _storage(
         self, errors: Errors, values: AnyArray, dtype: str, edits: Sequence[Edit], atol: float
@@ -94,31 +98,29 @@ class Judge:
             storage = ()
         return None if out_of_tolerance(values, dtype, atol, storage)(errors).any() else storage
 
-    def _on_all_rows(self, found: Explanation, one: Sample, atol: float) -> Explanation | None:
+    def _on_all_rows(self, found: Explanation, one: Sample, out: Callable[[Errors], Flags]) -> Explanation | None:
         """The same with the residual of all rows, as far as there is time for them."""
         measured = found.errors
         assert callable(measured)
-        atol = max([atol, *(MAX_SIGMAS * edit.size for edit in found.edits if isinstance(edit, kinds.Noise))])
-        largest, done, length = found.residual, 0, one.shape[-2]
+        largest, beyond, done, length = found.residual, 0, 0, one.shape[-2]
         step = max(1, BLOCK_ELEMENTS * length // math.prod(one.shape))
-        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol, found.edits)
 
         def starts() -> Iterator[int]:
             for start in range(0, length, step):
                 check_time()
                 yield start
 
-        def compared(start: int) -> tuple[int, float, bool]:
+        def compared(start: int) -> tuple[int, float, int, bool]:
             rows = np.arange(start, min(start + step, length))
             parts = {name: wide(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
             samples = {name: replace(one, name=name, values=values, rows=rows) for name, values in parts.items()}
             with np.errstate(all="ignore"):
                 errors = measured(samples)
-                return len(rows), _largest(errors.left), bool(out(errors).any())
+                return len(rows), _largest(errors.left), _beyond(errors, out), bool(out(errors).any())
 
         try:
-            for rows, left, wrong in results_in_order(compared, starts()):
-                largest, done = max(largest, left), done + rows
+            for rows, left, further, wrong in results_in_order(compared, starts()):
+                largest, beyond, done = max(largest, left), beyond + further, done + rows
                 if wrong:
                     return None
         except OutOfTimeError:
@@ -126,8 +128,8 @@ class Judge:
             rest_is_right = any(isinstance(edit, (kinds.RowsWrong, kinds.Recipe)) for edit in found.edits)
             if not done or padded or rest_is_right:  # of which only all rows tell
                 return None
-            return replace(found, residual=largest, open=(*found.open, f"{done:,} of {length:,} rows were compared"))
-        return replace(found, residual=largest)
+            found = replace(found, open=(*found.open, f"{done:,} of {length:,} rows were compared"))
+        return replace(found, residual=largest, beyond=beyond)
 
 
 def _unmasked(values: AnyArray) -> AnyArray:
@@ -145,6 +147,11 @@ def _sizes(left: AnyArray) -> AnyArray:
 
 def _largest(left: AnyArray) -> float:
     return float(_sizes(left).max(initial=0.0))
+
+
+def _beyond(errors: Errors, out: Callable[[Errors], Flags]) -> int:
+    """How many elements are accepted for their drift alone, which is told."""
+    return int(np.count_nonzero(out(errors._replace(drift=0.0)))) if np.any(errors.drift) else 0
 
 
 def out_of_tolerance(
@@ -165,7 +172,7 @@ def out_of_tolerance(
         sizes = np.where(np.isfinite(sizes), sizes, 0.0)  # those of a row that is no numbers, and named as wrong
         size = float(np.max(sizes, initial=1.0))
         allowed = np.maximum(atol, unit * size + min(step, MAX_STEP * size) + ROUNDED * relative * sizes)
-        return np.asarray(~(_sizes(errors.left) <= allowed + errors.drift))
+        return np.asarray(~(_sizes(errors.left) <= allowed + errors.drift + errors.rounding))
 
     return out
 
@@ -175,12 +182,12 @@ def rounding_mode(errors: Errors, values: AnyArray) -> tuple[kinds.RoundingMode,
     how = grain(values)
     if how is None:
         return ()
-    left, found, drift = (np.asarray(each) for each in errors)
+    left, found = np.asarray(errors.left), np.asarray(errors.values)
     if np.iscomplexobj(left):
         left, found = (np.stack([each.real, each.imag]) for each in (left, found))
     relative, step = rounding_by(how, values)
     half_unit = step + np.ldexp(relative, np.frexp(found)[1] - 1)
-    slack = drift + UNITS * precision("float32") * max(1.0, _largest(found))
+    slack = errors.drift + errors.rounding + UNITS * precision("float32") * max(1.0, _largest(found))
     for mode, signs in (("toward zero", np.sign(found)), ("down", 1.0)):
         off = -left * signs
         is_mode = np.mean((off >= -slack) & (off <= 2 * half_unit + slack)) > MIN_DIRECTED

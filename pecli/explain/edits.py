@@ -337,7 +337,8 @@ class Errors(NamedTuple):
 
     left: AnyArray
     values: AnyArray  # those that it is left of
-    drift: AnyArray | float = 0.0  # what float32 phases may have changed them by
+    drift: AnyArray | float = 0.0  # what float32 phases may have changed them by, beyond any tolerance
+    rounding: AnyArray | float = 0.0  # what the arithmetic of a rotation may have
 
 
 @dataclass(frozen=True)
@@ -354,6 +355,7 @@ class Explanation:
     open: tuple[str, ...] = ()  # what the data do not decide, a sentence each
     residual: float = 0.0  # the largest difference that the edits do not explain
     noise: float = 0.0  # the root mean square of what is left
+    beyond: int = 0  # elements that are off by more than the tolerance, though by no more than phases drift
 
     @property
     def cost(self) -> float:
@@ -365,13 +367,10 @@ class Explanation:
         return tuple(edit for edit in self.edits if not edit.storage)
 
     def as_json(self, text: str) -> dict[str, Any]:
+        edits = [edit.as_json() for edit in self.edits]
         numbers = {"residual": self.residual, "noise": self.noise}
-        return {
-            "edits": [edit.as_json() for edit in self.edits],
-            **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
-            "tensors": list(self.tensors),
-            "text": text,
-        }
+        finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+        return {"edits": edits, **finite, "tensors": list(self.tensors), "text": text}
 
 
 def merged(found: Iterable[Explanation]) -> list[Explanation]:
@@ -388,6 +387,7 @@ def merged(found: Iterable[Explanation]) -> list[Explanation]:
             scheme=longest,  # a vector of frequencies has no length
             tensors=(*other.tensors, *each.tensors),
             residual=max(other.residual, each.residual),
+            beyond=other.beyond + each.beyond,
         )
     return out
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices, round_to, widened
 from pecli.explain import edits as kinds
-from pecli.explain.acceptance import Judge, Located, out_of_tolerance, rounding_mode
+from pecli.explain.acceptance import MAX_SIGMAS, Judge, Located, out_of_tolerance, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
 from pecli.explain.frequency_laws import WaveScheme, wave_scheme
@@ -221,7 +221,7 @@ class Rotated:
         return np.asarray(UNITS * half_unit * np.abs(self.after).max(axis=-1, keepdims=True))
 
     def errors(self, made: Floats) -> Errors:
-        return Errors(self.after - made, self.after, self.rounding)
+        return Errors(self.after - made, self.after, rounding=self.rounding)
 
     @cached_property
     def expected(self) -> Errors:
@@ -247,8 +247,8 @@ class Rotated:
         """Known mistakes, the nearest by some rows and heads first; else how the values were stored, if that is all."""
         x, y, rows = self.few.before, self.few.after, self.few.rows
         right = y - self.few.expected.left
-        if rounding_mode(self.few.expected._replace(drift=0.0), y):
-            yield from self.judge.accepted([Explanation((), None, ("after",), self.expected._replace(drift=0.0))])
+        if rounding_mode(self.few.expected._replace(rounding=0.0), y):
+            yield from self.judge.accepted([Explanation((), None, ("after",), self.expected._replace(rounding=0.0))])
         error, rounded = rms(y - right), rms(self.few.rounding) + self.atol
         limit = min(NEARER * error, max(EXPLAINED * error, rounded))
         factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")  # such as 1/√d
@@ -289,11 +289,17 @@ class Rotated:
             reading = Reading((ratio.real, ratio.imag), self.rows, len(ratio), form, edits, ("after",), "float32")
             for found in best(explain_readings([reading], expected, judge)):
                 named = [row for edit in found.edits if isinstance(edit, kinds.RowsWrong) for row in edit.which]
-                pairs = halved(self.before[..., channels], layouts[0])
-                made: Any = joined(_rotated(*pairs, ratio.real, ratio.imag), layouts[1])
-                left = np.abs(self.after[..., channels] - made).max(axis=-1)[..., ~np.isin(self.rows, named)]
-                size = max(1.0, float(np.abs(self.before).max()))  # of each head: the quotient is their mean
-                return replace(found, residual=found.residual * size + float(left.max(initial=0.0)))
+                right, measured = ~np.isin(self.rows, named), cast(Callable[[Any], Errors], found.errors)
+                left = measured(judge.samples).left
+                left = left if np.iscomplexobj(left) else left[:, : ratio.shape[1]] + 1j * left[:, ratio.shape[1] :]
+                turned, after = ratio[right] - left, self.after[..., right, channels]
+                pairs = halved(self.before[..., right, channels], layouts[0])
+                made: Any = joined(_rotated(*pairs, turned.real, turned.imag), layouts[1])
+                errors = Errors(after - made, after, rounding=self.rounding[..., right, :])  # of every head
+                noise = MAX_SIGMAS * rms(errors.left) * any(isinstance(edit, kinds.Noise) for edit in found.edits)
+                out = out_of_tolerance(self.after, self.dtype, max(self.atol, noise), found.edits)(errors)
+                residual = float(np.abs(errors.left).max(initial=0.0))
+                return replace(found, residual=residual, beyond=int(np.count_nonzero(out)))
         return None
 
     def _ways(self) -> list[tuple[slice, tuple[str, str]]]:

@@ -15,7 +15,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.explain import frequency_laws as laws
 from pecli.explain import sinusoid_readings
 from pecli.explain.acceptance import Judge, rounding_mode
-from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Recipe, Scaled, Swapped
+from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Scaled, Swapped
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
 from pecli.explain.frequency_laws import Curve, Fit, WaveScheme, scheme_of
 from pecli.explain.recipe_search import explain_reading, reading_samples
@@ -289,21 +289,18 @@ class Proposal:
         if rows is None:
             return None
         edits += [*rows, *([Parameter("offset", offset, start)] if start != offset else [])]
-        if computed is not None and scheme is not None:
-            edits += computed.edits
-            scheme = scheme.computed_as(vars(computed.edits[0])["found"])
         if not (prior or computed):  # an explanation that leaves more than the noise costs more
             extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * waves.level + 1e-9)))
-        ways = [(False, edits)]
-        if self.is_written and not computed:  # float32, by powers of no recipe
-            is_own = prior is not None and getattr(prior.scheme, "recipe", "") == "float32"
-            ways.append((True, edits if is_own else [*edits, Recipe("float32")]))
-        for drifts, every in ways:
-            errors = partial(self.errors, wrong=wrong, computed=computed, drifts=drifts)
-            proposal = Explanation(tuple(every), scheme, reading.tensors, errors, extra, self.fit.open)
-            if (right := judge(proposal, None if self.is_written else 0.0)) is not None:
-                return right
-        return None
+        every: list[Explanation] = []
+        for way, drifts in ((computed, False), (None, True))[: 1 + self.is_written]:  # or by powers of no recipe
+            if every and not every[0].beyond:
+                break
+            made_by = scheme.computed_as(vars(way.edits[0])["found"]) if scheme is not None and way else scheme
+            errors = partial(self.errors, wrong=wrong, computed=way, drifts=drifts)
+            named = (*edits, *(way.edits if way else ()))
+            proposal = Explanation(named, made_by, reading.tensors, errors, extra, self.fit.open)
+            every += filter(None, [judge(proposal, None if self.is_written else 0.0)])
+        return min(every, key=lambda each: (each.beyond, len(each.edits)), default=None)
 
     def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> Description:
         """What differs from the prior."""

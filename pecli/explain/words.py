@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ def sentence(explanation: Explanation) -> str:
     partly = [words for words in explanation.open if words.endswith("rows were compared")]
     explains = f"explains what was compared, {partly[0].partition(' were')[0]}" if partly else "explains every element"
     residual = f"{explains} (to {number(explanation.residual, 2)})" if explanation.residual or partly else "exact"
+    if beyond := explanation.beyond:
+        explains = explains.replace("every element", "all") + f" but {beyond:,} element{'s' * (beyond > 1)}"
+        residual = f"{explains}, off by up to {number(explanation.residual, 2)}"
     residual = residual if math.isfinite(explanation.residual) else ""
     return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, storage, residual)))}"
 
@@ -44,9 +47,8 @@ def comparison(explanation: Explanation) -> str:
     return f"{names}: in B, {words.replace('(the spec says', '(in A')}"
 
 
-def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
+def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
     """Which of the edits the command that makes a scheme does not make: all but those that an option is for."""
-    edits = tuple(edits)
 
     def lacks(edit: Edit) -> bool:
         if isinstance(edit, Layout):
@@ -76,6 +78,7 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
     if scheme is None or not {*mistakes} - {*without} or len(command := command_of(scheme, output=False)) > MAX_COMMAND:
         return
     apart = f"apart from that ({', '.join(edit.clause.partition(' (')[0] for edit in without)}), " if without else ""
+    apart = apart or "apart from those elements, " * bool(explanation.beyond)
     yield f"{apart}reproduce with {command}"
 
 

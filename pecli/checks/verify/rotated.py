@@ -22,7 +22,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed
 from pecli.explain.acceptance import MAX_NOISE, Judge
 from pecli.explain.array_transforms import scaled
-from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Recipe, Rotation, Rows
+from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import Sample, rms
 from pecli.explain.used_positions import explain_positions, runs, situation
@@ -250,10 +250,9 @@ class _RotatedCheck:
                 yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
             elif isinstance(edit, Layout):
                 layout = {"interleaved before, halves after": "deepseek"}.get(edit.found, edit.found)
-        told = [edit for edit in found.edits if isinstance(edit, Recipe) or not edit.storage]  # which no option is for
-        known = all(isinstance(edit, (Layout, Parameter)) for edit in told)
-        if not known or layout not in LAYOUTS or scheme is None or not self.sides.file:
-            return
+        known = layout in LAYOUTS and all(isinstance(edit, (Layout, Parameter)) for edit in found.mistakes)
+        if not known or scheme is None or not self.sides.file or vars(scheme)["recipe"] != "exact":
+            return  # no option is for recipes
         if scheme == self.plan.rope and self.model[1]:
             words = [*self.model, *["--offset", str(self.plan.rope.offset)] * bool(self.plan.rope.offset)]
             words += ["--layout", layout] * (layout != self.layout)
@@ -265,7 +264,8 @@ class _RotatedCheck:
         words += ["--seq-axis", str(axis + self.after.ndim)] * (axis != -2)
         source = self.sides.file + f":{self.sides.name}" * self.sides.several
         output = "again.safetensors" if self.sides.dtype == "bfloat16" else "again.npy"
-        yield f"reproduce with {shlex.join(['pecli', 'apply', 'rope', source, *words, '-o', output])}"
+        apart = "apart from those elements, " * bool(found.beyond)
+        yield f"{apart}reproduce with {shlex.join(['pecli', 'apply', 'rope', source, *words, '-o', output])}"
 
     def weak(self) -> Iterator[str]:
         """Known mistakes that the same data would have passed, too."""
@@ -353,16 +353,15 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
             used = np.where(shown, np.concatenate([*nearest, np.empty(0, np.intp)]), own)
             rows, expected = (np.where(shown[:, None], weight[each], 0.0) for each in (used, own))
             times = scaled(expected, added)
-        proposals: list[tuple[tuple[Edit, ...], Floats, tuple[str, ...]]] = [((), rows, (name,))]
+        edits: tuple[Edit, ...] = ()
         if not added.any() and rows.any():
-            proposals = [((Rotation("none added"),), added, (name,))]
+            rows, edits = added, (Rotation("none added"),)
         elif (used != own).any():
-            told = situation(own, used, int(shown.argmax()), rotated=False)
-            proposals = [((Positions(runs(own), runs(used), told),), rows, (name,))]
+            edits = (Positions(runs(own), runs(used), situation(own, used, int(shown.argmax()), rotated=False)),)
+        every = [Explanation(edits, None, (name,), Errors(added - rows, y))]
         if times is not None:
-            proposals.append((*times, ("table", name)[: len(after)]))
+            every.append(Explanation(times[0], None, ("table", name)[: len(after)], Errors(added - times[1], y)))
         one = Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))
         max_noise = MAX_NOISE * rms(added) / (rms(y) or 1.0)  # the values before may be far larger
         judge = Judge({name: one, "table": one}, atol, sides.dtype, max_noise=max_noise)
-        every = (Explanation(edits, None, names, Errors(added - made, y)) for edits, made, names in proposals)
         yield from sorted((each for each in judge.accepted(every) if each.edits), key=lambda each: each.noise)[:1]
