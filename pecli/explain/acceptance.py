@@ -76,7 +76,7 @@ class Judge:
         atol = max([atol, *(MAX_SIGMAS * edit.size for edit in edits if isinstance(edit, kinds.Noise))])
         out = out_of_tolerance(_unmasked(one.values), one.dtype, atol, edits)
         if one.whole or not callable(found.errors):
-            return replace(found, beyond=_beyond(errors, out))
+            return replace(found, beyond=_beyond(own, errors, out))
         return self._on_all_rows(found, one, out)
 
     def _storage(
@@ -116,7 +116,7 @@ class Judge:
             samples = {name: replace(one, name=name, values=values, rows=rows) for name, values in parts.items()}
             with np.errstate(all="ignore"):
                 errors = measured(samples)
-                return len(rows), _largest(errors.left), _beyond(errors, out), bool(out(errors).any())
+                return len(rows), _largest(errors.left), _beyond(samples, errors, out), bool(out(errors).any())
 
         try:
             for rows, left, further, wrong in results_in_order(compared, starts()):
@@ -149,9 +149,11 @@ def _largest(left: AnyArray) -> float:
     return float(_sizes(left).max(initial=0.0))
 
 
-def _beyond(errors: Errors, out: Callable[[Errors], Flags]) -> int:
-    """How many elements are accepted for their drift alone, which is told."""
-    return int(np.count_nonzero(out(errors._replace(drift=0.0)))) if np.any(errors.drift) else 0
+def _beyond(samples: Samples, errors: Errors, out: Callable[[Errors], Flags]) -> int:
+    """How many elements are accepted for their drift alone: both parts of complex numbers, all copies of columns."""
+    parts = (errors.left.real, errors.left.imag)[: 1 + np.iscomplexobj(errors.left)] if np.any(errors.drift) else ()
+    copies = round(sum(one.values.size for one in samples.values()) / max(1, len(parts) * errors.left.size))
+    return max(1, copies) * sum(int(out(errors._replace(left=part, drift=0.0)).sum()) for part in parts)
 
 
 def out_of_tolerance(

@@ -298,8 +298,7 @@ class Rotated:
                 errors = Errors(after - made, after, rounding=self.rounding[..., right, :])  # of every head
                 noise = MAX_SIGMAS * rms(errors.left) * any(isinstance(edit, kinds.Noise) for edit in found.edits)
                 out = out_of_tolerance(self.after, self.dtype, max(self.atol, noise), found.edits)(errors)
-                residual = float(np.abs(errors.left).max(initial=0.0))
-                return replace(found, residual=residual, beyond=int(np.count_nonzero(out)))
+                return replace(found, residual=float(np.abs(errors.left).max(initial=0.0)), beyond=int(out.sum()))
         return None
 
     def _ways(self) -> list[tuple[slice, tuple[str, str]]]:
