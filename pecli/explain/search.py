@@ -327,6 +327,7 @@ SEARCHES: Searches = (
     (_by_parameter, lambda samples: [samples]),
     (_transformed, _each),
     (partial(_by_part, surely=False), _each),
+    (_by_waves, lambda samples: [{name: samples[name]} for name in ("cos", "sin") if name in samples]),
 )
 """Each with the tensors that it explains at once."""
 
