@@ -24,7 +24,7 @@ from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.forms import from_integers, halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
-from pecli.explain.frequency_laws import wave_scheme
+from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
 from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
@@ -303,7 +303,11 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
     arrays = {each.one.name: each.one.values[..., first : last + 1, :].astype(each.one.dtype) for each in every if each}
     later = SEARCHES[SEARCHES.index((_by_range, _waves)) + 1 :]
-    found = next(_explained(part, samples_of(arrays), arrays, judge.atol, later), None)
+    samples, expected = samples_of(arrays), wave_scheme(prior, tuple(waves))
+    alone = law_edits(expected, wave_law(part.wave_table())) if expected else ()  # as a scaling has it by the length
+    proposals = [recipes.by_scheme(alone, part, waves)] if alone else []
+    own = Judge(samples, judge.atol, prior.dtype, arrays).accepted(proposals)
+    found = next(chain(own, _explained(part, samples, arrays, judge.atol, later)), None)
     if found is None or {*found.tensors} != {*waves}:
         return
     if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):

@@ -126,13 +126,9 @@ def readings(found: Samples, first: Form | None = None) -> Iterator[Reading]:
     one = samples[0]
     dtype = COMPLEX.get(one.dtype, one.float_dtype)
     for each in zip(*(list(_arrays(one)) for one in samples), strict=False):
-        values, edits = [array for array, _ in each], each[0][1]
-        finite = [np.isfinite(array) for array in values]
-        if values[0].size < 8 or any(one.mean() < 1 - MAX_WRONG for one in finite):
+        values, edits = [np.where(np.isfinite(array), array, np.nan) for array, _ in each], each[0][1]
+        if values[0].size < 8 or any(np.isnan(array).mean() > MAX_WRONG for array in values):
             continue
-        values = [
-            array if one.all() else np.where(one, array, np.nan) for array, one in zip(values, finite, strict=True)
-        ]
         for form, parts in _split(values, first):
             rows = one.rows if len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
             length = len(parts[0]) if one.whole else one.shape[-2]
