@@ -196,7 +196,8 @@ def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     expected = wave_scheme(prior, tuple(judge.samples))
     if expected is None:
         return ()
-    return best(explain_waves(judge, expected)) or other_positions(expected, judge)
+    named = [*other_positions(expected, judge, named=True)]  # which takes little time
+    return named or best(explain_waves(judge, expected)) or other_positions(expected, judge)
 
 
 def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:

@@ -166,10 +166,8 @@ def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
             full = _good_rows(parts)
             power = parts[0][full] ** 2 + parts[1][full] ** 2
             power = power[:: max(1, len(power) // SOME_ROWS), power.any(axis=0)]
-            off = np.inf
-            if power.size:  # a few rows may be wrong
-                apart = np.minimum(np.abs(power / np.median(power, axis=0) - 1), 1)
-                off = float(np.quantile(apart.mean(axis=0), 0.9))
+            apart = np.abs(power / np.median(power, axis=0) - 1) if power.size else np.ones((1, 1))
+            off = float(np.quantile(np.minimum(apart, 1).mean(axis=0), 0.9))  # a few rows may be wrong
         if off <= CONSTANT:
             found.append((len(parts) == 1, round(off, 2), rank, form, parts))
     doubled = [each for each in found if each[3].doubled]  # beside those, no other reading means anything
@@ -184,7 +182,8 @@ def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
     for index in (np.flatnonzero(again[4:]) + 4).tolist()[:8]:
         at = int(reading.rows[index])
         count = min(at, int(gaps[0]), int(gaps[gaps > index][0]) - index)
-        if count >= 2 and rms(table[index : index + count] - table[:count]) < SAME * rms(table):  # a few may be wrong
+        apart = np.sqrt(np.mean((table[index : index + count] - table[:count]) ** 2, axis=1))
+        if count >= 2 and np.median(apart) < SAME * rms(table):  # a few may be wrong
             yield replace(reading, rows=reading.rows % at, edits=(*reading.edits, Rows("wrapped", at)))
             return
 
@@ -238,7 +237,8 @@ def order_of_rows(
         return [Parameter("padding_idx", padding_idx, found)] if found != padding_idx else [], start
     if count > MAX_WRONG * length:
         return None, start
-    return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
+    names = wrong if length == whole.length else whole.rows[wrong]  # rows that wrap have other numbers
+    return [RowsWrong(tuple(names.tolist()))], start
 
 
 _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {

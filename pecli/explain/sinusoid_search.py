@@ -263,7 +263,8 @@ class Proposal:
             return Errors(np.full(1, math.inf), np.zeros(1))
         if computed is not None and callable(computed.errors):
             return computed.errors(reading_samples(reading, self.measured.prior, computed.scheme))
-        right = ~np.isin(reading.rows, own.rows[wrong]) if len(wrong) else slice(None)
+        names = np.arange(len(own.rows)) if whole else reading.rows  # rows that wrap have other numbers
+        right = ~np.isin(names, wrong if whole else own.rows[wrong]) if len(wrong) else slice(None)
         rows, values = reading.rows[right], reading.values(self.measured.cos_first)[right]
         phases = np.multiply.outer(np.abs(rows + self.place.start), np.abs(self.frequency)) if drifts else 0.0
         return Errors(values - self.expected(rows), values, abs(self.amplitude) * FLOAT32_PHASE * phases)
