@@ -255,29 +255,29 @@ SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are of
 def other_positions(prior: WaveScheme, judge: Judge, *, named: bool = False) -> Iterator[Explanation]:
     """The prior at other whole positions, which its own frequencies tell row by row: those with a name, or any few."""
     length = (0, 0, *next(iter(judge.samples.values())).shape)[-2]
-    if not all(each.whole for each in judge.samples.values()) or not (named or 0 < length <= MAX_ROWS):
+    if not length or not all(one.whole for one in judge.samples.values()) or not (named or length <= MAX_ROWS):
         return
-    for reading in _plain_readings(judge.samples):
-        if not MIN_PAIRS <= reading.channels == prior.law.count or len(reading.rows) != length:
-            continue
-        waves, expected = np.asarray(reading.values(prior.cos_first), np.complex128), prior.offset + reading.rows
-        for rows in (slice(None, None, 1 + length // LOOKED_AT), slice(None)):  # a few rule most tables out
-            if UNKNOWN in (places := solve(waves[rows], prior.law.frequencies(), expected[rows])):
-                return
-        if named:
+    for step in (1 + length // LOOKED_AT, 1):  # a few rows rule most tables out
+        some = {name: replace(one, values=one.values[..., ::step, :]) for name, one in judge.samples.items()}
+        fitting = (each for each in _plain_readings(some) if MIN_PAIRS <= each.channels == prior.law.count)
+        if (reading := next(fitting, None)) is None:
+            return
+        waves, expected = np.asarray(reading.values(prior.cos_first), np.complex128), prior.offset + step * reading.rows
+        if UNKNOWN in (places := solve(waves, prior.law.frequencies(), expected)):
+            return
+        if named and step == 1:
             yield from judge.accepted(named_positions(prior, reading, waves, places))
             return
-        if places.min() < 0 or places.max() > MAX_OFFSET:
-            return
-        more, edits = {"offset": int(places[0])}, [Parameter("offset", prior.offset, int(places[0]))]
-        edits = edits if (places != expected).any() else []
-        if (np.diff(places) != 1).any():
-            if not np.ptp(places) or {*places} == {*expected}:
-                return  # one row of a range, or all in another order
-            more, edits = {"positions": places.tolist(), "offset": 0}, [Parameter("positions", None, "others")]
-        for scheme in constructed(partial(replace, prior.scheme), **more):
-            yield from judge.accepted([by_scheme(edits, scheme, judge.samples)])
+    if places.min() < 0 or places.max() > MAX_OFFSET:
         return
+    more, edits = {"offset": int(places[0])}, [Parameter("offset", prior.offset, int(places[0]))]
+    edits = edits if (places != expected).any() else []
+    if (np.diff(places) != 1).any():
+        if not np.ptp(places) or {*places} == {*expected}:
+            return  # one row of a range, or all in another order
+        more, edits = {"positions": places.tolist(), "offset": 0}, [Parameter("positions", None, "others")]
+    for scheme in constructed(partial(replace, prior.scheme), **more):
+        yield from judge.accepted([by_scheme(edits, scheme, judge.samples)])
 
 
 def _at_positions(samples: Samples) -> Iterator[Scheme]:

@@ -68,6 +68,7 @@ def _measured(reading: Reading, prior: WaveScheme | None, most: int, atol: float
     most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards."""
     wrong, start = sinusoid_readings.NO_ROWS, None
     for _ in range(MAX_FITS):  # then without the rows that stick out of the last fit
+        check_time()
         picked = reading.picked(most, wrong)
         values, rows = picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64)
         waves = measure(values, rows)
