@@ -5,6 +5,7 @@ judge of some tensors, and yields what the judge accepts.
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -191,13 +192,20 @@ def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
             yield Explanation((kinds.Channels(words),), prior, tuple(waves), errors)
 
 
+def _by_places(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
+    """The waves of the prior at other positions, which takes little time."""
+    expected, samples = wave_scheme(prior, tuple(judge.samples)), judge.samples
+    if any(not one.whole and math.prod(one.shape) <= MAX_TRANSFORMED for one in samples.values()):
+        samples = samples_of({name: judge.arrays[name] for name in samples}, whole=True)
+    return other_positions(expected, replace(judge, samples=samples), named=True) if expected else ()
+
+
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     """The waves of other parameters or another layout; then those of other positions."""
     expected = wave_scheme(prior, tuple(judge.samples))
     if expected is None:
         return ()
-    named = [*other_positions(expected, judge, named=True)]  # which takes little time
-    return named or best(explain_waves(judge, expected)) or other_positions(expected, judge)
+    return best(explain_waves(judge, expected)) or other_positions(expected, judge)
 
 
 def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
@@ -324,6 +332,7 @@ SEARCHES: Searches = (
     (_stored, _waves),
     (_stored, _each),
     (partial(_by_part, surely=True), _each),
+    (_by_places, _waves),
     (_by_range, _waves),
     (_by_neighbour, _waves),
     (_by_waves, _waves),
