@@ -22,7 +22,7 @@ from pecli.explain.forms import joined
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
+from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, config_file, load_model
 
@@ -162,7 +162,9 @@ class _Search:
         if not self.encodings:
             rule = "it has no positional encoding to check"
             raise ParameterError("model", repr(model.file), rule, "see pecli config")
-        self.layer_types = [encoding.layer_type for encoding in model.encodings]
+        if "grid" in place.own and layer_type is None:  # which the text beside a vision tower may not have
+            self.encodings = tuple(each for each in self.encodings if "style" in each.extra) or self.encodings
+        self.model, self.by_number = model, layer_type is None
         self.tensors = _with_frequencies(file.read_as("float32"))
         rotary = (array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both"))
         ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
@@ -260,7 +262,8 @@ class _Search:
         if (named := self._named(tensor)) is not None:
             return all(each.layer_type != named for each in self.encodings)
         name = tensor.replace("visual", "vision")
-        return any(part in name and not any(part in each for each in self.layer_types) for part in ("vision", "audio"))
+        known = " ".join(each.layer_type for each in self.model)
+        return any(part in name and part not in known for part in ("vision", "audio"))
 
     def _role(self, name: str) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
@@ -286,7 +289,7 @@ class _Search:
         return [each for each in self.encodings if each.layer_type == self._named(name)] or self.encodings
 
     def _named(self, name: str) -> str | None:
-        return layer_named(name.replace("visual", "vision"), self.layer_types)
+        return self.model.layer_named(name, by_number=self.by_number)
 
 
 def _is_number(array: Array) -> bool:
