@@ -185,7 +185,7 @@ def _place(tensor: Comparison) -> str:
     """The part of each axis that is out of tolerance, where that is half of it at most."""
     words = []
     for name, size in zip(("columns", "rows", "heads", "batch"), reversed(tensor.shape), strict=False):
-        runs = tensor.where.get(name, ())
+        runs = [*tensor.where.get(name, ())]
         if 0 < 2 * sum(last - first + 1 for first, last in runs) <= size:
             spelt = [f"{first}–{last}" if last > first else f"{first}" for first, last in runs]
             several = len(runs) > 1 or runs[0][1] > runs[0][0]
