@@ -192,7 +192,9 @@ class _Search:
         shape = self.tensors[name].shape
         if reading is None:
             shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
-            return Checked(name, Comparison.of_shape(name, shape, shapes), *self._likeliest(name))
+            result, turned = Comparison.of_shape(name, shape, shapes), self._best(name, self._role(name), turned=True)
+            result.problem += "; transposed, it fits" if turned and (turned.is_learned or turned.is_near) else ""
+            return Checked(name, result, *self._likeliest(name))
         label = reading.name if name == ARRAY_NAME else name
         several = len({encoding.layer_type for encoding in self.encodings}) > 1
         layers = reading.target.encoding.layer_type if several and reading.target.encoding else ""
@@ -269,9 +271,12 @@ class _Search:
         """What the name of the tensor says, or that of the file where the tensor has none."""
         return role_of(os.path.splitext(os.path.basename(self.file.path))[0] if name == ARRAY_NAME else name)
 
-    def _best(self, name: str, role: str | None, encodings: Sequence[Encoding] | None = None) -> Reading | None:
+    def _best(
+        self, name: str, role: str | None, encodings: Sequence[Encoding] | None = None, *, turned: bool = False
+    ) -> Reading | None:
         """The reading that comes nearest, of the layer type that the name says if it does."""
         array, place = np.atleast_1d(self.tensors[name]), self._place(name)
+        array = array.T if turned else array
         role = None if role == ANYTHING else role
         if dtype_name(array.dtype) in COMPLEX:
             role = "both"
