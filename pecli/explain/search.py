@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, dtype_name, holds, numpy_dtype
+from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
@@ -228,7 +229,8 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
             yield from same
             return
     skipped = ("seq_len", "offset")[: 1 + (scheme.positions is not None)] if is_range else ()
-    edits = parameter_edits(prior, scheme, skipped)
+    of_none = [name for name in PARAMETERS if getattr(scheme, name, None) is None]  # of a scaling that it lacks
+    edits = parameter_edits(prior, scheme, (*skipped, *of_none))
     named = [replace(each, found="others") if each.name == "positions" else each for each in edits]
     if named:
         yield replace(found, edits=(*named, *found.edits))
