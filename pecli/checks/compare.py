@@ -362,9 +362,9 @@ def copy_axes(part: Part, array: Array) -> list[int]:
 
 
 def _ranges(numbers: AnyArray) -> Ranges:
-    """The first and the last of those that follow each other, of numbers that rise."""
-    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1)[:MAX_RANGES] + 1)
-    return [(int(run[0]), int(run[-1])) for run in runs[:MAX_RANGES]]
+    """The first and the last of those that follow each other, of numbers that rise; of too many, the last holds all."""
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1)[: MAX_RANGES - 1] + 1)
+    return [(int(run[0]), int(run[-1])) for run in runs]
 
 
 def _differing(ours: Array, theirs: Array, word: int = 0) -> AnyArray:

@@ -5,7 +5,6 @@ What is called `before` and `after`, or `pre` and `post`, of one layer are queri
 quotient is the table of the run, and the tables of two runs are compared as tables are.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -25,7 +24,7 @@ from pecli.explain.rotation import quotient
 from pecli.explain.search import explain, recognise
 from pecli.explain.sinusoid_readings import groups
 from pecli.explain.time_limit import time_limit
-from pecli.files.tensor_roles import role_of
+from pecli.files.tensor_roles import LAYER, role_of
 
 MAX_EXPLAINED = 16  #: tensors of one file whose differences are explained
 MIN_ELEMENTS = 8  #: of a tensor whose scheme is searched for
@@ -33,7 +32,6 @@ MAX_NOISE_ULP = 8  #: units of the last place that no transform would leave
 ALONE = {Layout("cos and sin", f"{function} alone"): function for function in PLURALS}
 SIDES = (("before", "after"), ("pre", "post"))
 MAX_RESIDUAL = 1e-2  #: of the values after, what the quotient of pairs may leave where all heads are rotated alike
-LAYER = re.compile(r"(?:layers?|blocks?|blk|\bh|\bl)[._-]?(\d{1,6})", re.IGNORECASE)
 MAX_NAMES = 4  #: tensors of a layer that a line names
 
 Pair = tuple[str, Array, Array]  #: a name, and one table as A and as B have it
@@ -115,12 +113,14 @@ def first_departure(a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Ca
     alike = f"; {listed(right, MAX_NAMES)} agree{'s' * (len(right) == 1)}" if right else ""
     lines = [f"layer {first} is the first that departs, by {listed(wrong, MAX_NAMES)}{alike}"]
     sides = [(name.replace(after, before), name) for name in wrong for before, after in SIDES if after in name]
+    by_reason: dict[str, tuple[str, list[str]]] = {}  # by what is said before the numbers
     for before, after in sides if compare else ():
         for layout in ("halves", "interleaved") if before in right else ():
             tables = [_rotation(dump[before], dump[after], layout) for dump in (a, b)]
             if compare and None not in tables and (why := compare(*tables).diagnosis):  # one row fits either layout
-                return [*lines, f"the rotation of layer {first}, as tables: {why[0]}"]
-    return lines
+                by_reason.setdefault(why[0].partition(";")[0], (why[0], []))[1].append(after)
+                break
+    return lines + [f"the rotation of {listed(of, MAX_NAMES)}, as tables: {why}" for why, of in by_reason.values()]
 
 
 def _rotation(before: Array, after: Array, layout: str) -> dict[str, Array] | None:

@@ -15,7 +15,8 @@ from pecli.checks.reading import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import PecliError
+from pecli.errors import PecliError, listed
+from pecli.files.tensor_roles import LAYER
 
 if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
     from pecli.explain.edits import Explanation
@@ -27,6 +28,8 @@ MAX_PROBED = 256  #: rows that are looked at for waves
 MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
 MAX_ROUNDING_ULP = 4  #: units of the last place that other programs' sines and powers lose, where all else is right
 MAX_ROWS = 1 << 20  #: of the longest table that is tried where this one does not show a mistake
+MAX_EXPLAINED = 4  #: groups of layers, each with tables of its own, that are explained
+MAX_LISTED = 8  #: tensors, or layers, that a line names
 PROBES = 16  #: rows of the second half of a table, which show most mistakes
 MAX_ELEMENTS = 1 << 22  #: in one row of all heads of a longer table
 
@@ -129,15 +132,11 @@ def conclusion(
     reasons: bool = True,
 ) -> Verification:
     """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
-    failed: dict[tuple[str, str], list[Checked]] = {}
-    for each in checked:
-        if each.result.mismatched != 0 and each.result.problem != COPIES_DIFFER and each.result.max_abs_error != 0:
-            failed.setdefault((each.layers, each.right_for), []).append(each)
     why: list[Explanation] = []
     lines: list[str] = []
-    for (layers, others), some in failed.items():
-        if others:
-            lines.append(f"{', '.join(each.result.name for each in some)}: right for {others} layers")
+    for layers, some in _failures(checked):
+        if others := some[0].right_for:
+            lines.append(f"{listed([each.result.name for each in some], MAX_LISTED)}: right for {others} layers")
             continue
         found = _explained(_by_scheme(some), tolerance) if reasons else []
         why += found
@@ -156,6 +155,35 @@ def conclusion(
     weak = [*weak_checks(_by_scheme(checked), tolerance), *(each.doubtful for each in checked if each.doubtful)]
     weak += [f"{name} looks like a table, and no name says of what" for name in unchecked if _is_table(unchecked[name])]
     return replace(answer, weak=tuple(weak))
+
+
+def _failures(checked: Iterable[Checked]) -> Iterator[tuple[str, list[Checked]]]:
+    """Which tensors failed, those of layers with the same tables together, and which layers that are."""
+    kinds: dict[tuple[str, str], dict[str, list[Checked]]] = {}
+    for each in checked:
+        if each.result.mismatched != 0 and each.result.problem != COPIES_DIFFER and each.result.max_abs_error != 0:
+            layer = None if each.right_for else LAYER.search(each.tensor)
+            by_number = kinds.setdefault((each.layers, each.right_for), {})
+            by_number.setdefault(layer[1] if layer else "", []).append(each)
+    for (kind, _), by_number in kinds.items():
+        groups: list[dict[str, list[Checked]]] = []
+        for number, some in by_number.items():
+            alike = next((group for group in groups if _are_alike(some, next(iter(group.values())))), None)
+            groups += [{}] if alike is None else []
+            (groups[-1] if alike is None else alike)[number] = some
+        for group in groups[:MAX_EXPLAINED]:
+            numbers = listed([*filter(None, group)], MAX_LISTED) if len(groups) > 1 else ""
+            of = f"layer{'s' * (len(group) > 1)} {numbers}" if numbers else ""
+            yield " ".join(filter(None, (kind, of))), [each for some in group.values() for each in some]
+
+
+def _are_alike(some: Sequence[Checked], others: Sequence[Checked]) -> bool:
+    tables, known = (
+        [(each.scheme, name, each.found[name]) for each in of for name in each.found] for of in (some, others)
+    )
+    return [each[:2] for each in tables] == [each[:2] for each in known] and all(
+        np.array_equal(one[2], other[2]) for one, other in zip(tables, known, strict=True)
+    )
 
 
 def _is_table(array: Array) -> bool:

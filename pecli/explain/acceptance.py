@@ -272,4 +272,4 @@ class Located:
         rows = self.rows
         values = np.moveaxis(self.one.values, -2, 0)[rows]
         at_an_end = (rows[0] or rows[-1]) and np.count_nonzero(rows) > 1
-        return bool(np.abs(values).max(initial=0.0) > 0) and not at_an_end
+        return not (np.abs(values).max(initial=0.0) <= 0 or at_an_end)

@@ -49,6 +49,7 @@ STEPS: Mapping[str, tuple[int, ...]] = {
 }
 """By dtype, the integers that stand for 1 in quantised tables."""
 MAX_SIGMAS = 7.5  # of the noise of doubled columns, by which one of them may differ from the other
+MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
 EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
 
 
@@ -156,7 +157,8 @@ class Form:
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
         """The parts of an array in this form, each (positions, frequencies); None where it cannot be. With noise,
-        doubled columns may differ by that much of the largest, root mean square."""
+        doubled columns may differ by that much of the largest, root mean square; elements that differ by more, in a few
+        rows, are no numbers."""
         if self.padded:
             if array.ndim != 2 or not array.shape[1] % 2:
                 return None
@@ -164,9 +166,9 @@ class Form:
                 return None
             array = array[:, :-1]
         views = self._views(array) or []
-        parts = [view.values[0] if self.doubled else view.values for view in views]
-        alike = all(_alike(view.values[0], view.values[1], noise) for view in views) if self.doubled else True
-        return tuple(parts) if views and alike and all(part.size for part in parts) else None
+        every = [_undoubled(view.values, noise) if self.doubled else view.values for view in views]
+        parts = [part for part in every if part is not None and part.size]
+        return tuple(parts) if views and len(parts) == len(views) else None
 
     def join(self, *parts: Array) -> Array:
         """The array in this form that has these parts."""
@@ -207,13 +209,19 @@ def has_outlier(apart: AnyArray, size: float) -> bool:
     return bool(off.max(initial=0.0) > max(EMPTY * size, MAX_SIGMAS * math.sqrt((off**2).sum() / max(1, off.size))))
 
 
-def _alike(one: Array, other: Array, noise: float) -> bool:
-    """Whether doubled columns are the same."""
-    if noise:  # the fast columns, too, and not merely all near one
-        x, y = np.asarray(one, np.float64), np.asarray(other, np.float64)
-        apart, size = (np.sqrt(np.mean(each**2, axis=0)).max(initial=0.0) for each in (x - y, x))
-        return bool(apart < noise * (size + 1e-300)) and not has_outlier(x - y, size)
-    return all(np.array_equal(one[rows], other[rows], equal_nan=True) for rows in (slice(1), slice(1, None)))
+def _undoubled(both: Array, noise: float) -> Array | None:
+    """Columns that are there twice, where both copies are the same."""
+    one, other = both
+    if not noise:
+        same = (np.array_equal(one[rows], other[rows], equal_nan=True) for rows in (slice(1), slice(1, None)))
+        return one if all(same) else None
+    x, y = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    off = np.nan_to_num(np.abs(x - y), nan=np.inf)
+    size = float(np.median(np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))))
+    wrong = off > max(EMPTY * size, 1.5 * MAX_SIGMAS * float(np.median(off)))
+    apart = math.sqrt((off**2).sum(axis=0, where=~wrong).max(initial=0.0) / max(1, len(off)))  # fast columns, too
+    few = np.mean(wrong.any(axis=1)) <= MAX_WRONG
+    return np.where(wrong, np.nan, x) if few and apart < noise * (size + 1e-300) else None
 
 
 def joined(parts: Sequence[Array], arrangement: str) -> Array:

@@ -18,14 +18,13 @@ from pecli.engine.scalings.yarn import Yarn
 from pecli.explain import frequency_laws as laws
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Channels, Dtype, Edit, Errors, Explanation, Negated, Parameter, Uninitialised, best
-from pecli.explain.frequency_laws import MAX_MISFIT, NO_SCALING, SIGMAS, Curve, Fit, Law, WaveScheme, fitted
+from pecli.explain.frequency_laws import MAX_MISFIT, NO_SCALING, ORIGINAL, SIGMAS, Curve, Fit, Law, WaveScheme, fitted
 from pecli.explain.sample import BASES, digits, plainest, precision, rounding
 from pecli.explain.wave_measurement import DRIFT
 
 TIMESTEPS = 1000.0  # what diffusion models multiply positions from 0 to 1 by
 BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
 FREQ_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0))
-ORIGINAL = "original_max_position_embeddings"
 
 
 def _blends() -> Iterator[tuple[float, Any, str]]:
@@ -229,7 +228,7 @@ def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
 
 def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
     """Laws with other exponents, with costs: over d/2 − 1; and without scaling, the base that the spec says with
-    exponents over another whole number (half the dimension, a hidden size)."""
+    exponents over another whole number (half the dimension, a hidden size), or a plain base for one that grows."""
     other, unscaled = law.half - 1, replace(law, scaling=NO_SCALING, rotating=None)
     if other > 0:
         yield replace(law, half=other), 0.95
@@ -237,6 +236,9 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
     if found is None or found.step <= 0 or abs(found.level) > SIGMAS * found.level_error + 1e-6:
         return
     slack, extra = SIGMAS * found.step_error / found.step + 1e-6, float(law.scaling != NO_SCALING)
+    base = plainest(math.exp(found.step * law.half), slack * found.step * law.half * math.exp(found.step * law.half))
+    if extra and not law.scaling.per_frequency and digits(base) <= 2:
+        yield replace(unscaled, base=base), 1.35
     over = 2 * math.log(law.base) / found.step
     whole = round(over)
     if abs(over - whole) <= slack * over <= 0.25 and whole >= 2:

@@ -35,6 +35,7 @@ MIN_PROGRESS = 0.9  # what a step of a fit has to leave of the squares at most, 
 FINER = 16  # how many values on either side of the best each finer grid has
 ROUNDS = 5
 HOPELESS = 40.0  # root mean square, in hundredths of the frequencies, beyond which no value near a start will fit
+ORIGINAL = "original_max_position_embeddings"
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 COMPACT = Form("alone")
 ATTENTION_BITS = 64
@@ -146,7 +147,7 @@ _OF_LENGTHS = (64.0, 2.0**22, LENGTHS)
 SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
     "base": (1.5, 1e12, BASES),
     "factor": (0.01, 1e4, FACTORS),
-    "original_max_position_embeddings": _OF_LENGTHS,
+    ORIGINAL: _OF_LENGTHS,
     "max_position_embeddings": _OF_LENGTHS,
     "length": _OF_LENGTHS,
     "beta_fast": (0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
@@ -158,10 +159,19 @@ SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
 """From where to where values of a parameter are looked for, and those that models have, the likeliest first."""
 
 
+def _searched(law: Law, name: str) -> tuple[float, float, tuple[float, ...]]:
+    """The same for a law: of lengths first the one that others of its numbers tell; up to M, none changes a base."""
+    (low, high, usual), own = SEARCHED[name], vars(law.scaling)
+    if name == ORIGINAL and own.get("factor"):
+        return low, high, (own[ORIGINAL] * own["factor"], *usual)
+    low = max(low, own["max_position_embeddings"]) if name == "length" else low
+    return low, high, tuple(value for value in usual if value > low)
+
+
 def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     """The law with the value of one parameter that comes nearest, as somebody would have written it."""
     check_time()
-    low, high, usual = SEARCHED[name]
+    low, high, usual = _searched(law, name)
     for known, off in zip(usual, _misfits(law, name, curve, usual), strict=True):
         if off < USUAL_MISFIT:
             yield Fit(law.having(**{name: known}), float(off), 0.0)
@@ -199,11 +209,13 @@ def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> flo
 
 def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
     """The value as somebody would have written it: the plainest that fits about as well as the best."""
-    value, (_, _, usual) = math.exp(log), SEARCHED[name]
+    value, (_, _, usual) = math.exp(log), _searched(law, name)
     least = float(_misfits(law, name, curve, [value])[0])
     allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
     near = [each for each in usual if abs(math.log(each / value)) < 0.2]
     candidates = [*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)]
+    if SEARCHED[name][2] is LENGTHS:
+        candidates = [length for length in candidates if length == round(length)]
     for candidate, off in zip(candidates, _misfits(law, name, curve, candidates), strict=True):
         if off <= allowed:
             cost = (0.15 if name == "base" else 0.1) * min(digits(candidate), MAX_COSTLY_DIGITS)

@@ -28,10 +28,11 @@ from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Explanation, Parameter
 from pecli.explain.frequency_laws import WaveScheme
 from pecli.explain.recipe_search import by_scheme, constructed, distance, scheme_errors
-from pecli.explain.rotation import solve
+from pecli.explain.rotation import UNKNOWN, solve
 from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
 from pecli.explain.time_limit import check_time
+from pecli.explain.used_positions import named_positions
 from pecli.explain.wave_measurement import MAX_OFFSET
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
@@ -251,28 +252,32 @@ MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
 SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
-def other_positions(prior: WaveScheme, judge: Judge) -> Iterator[Explanation]:
-    """The prior at other positions: whole ones, which its own frequencies tell row by row."""
-    one, *_ = judge.samples.values()
-    expected = prior.offset + np.arange(one.shape[-2] if len(one.shape) > 1 else 0)
-    if not all(each.whole for each in judge.samples.values()) or not 0 < len(expected) <= MAX_ROWS:
+def other_positions(prior: WaveScheme, judge: Judge, *, named: bool = False) -> Iterator[Explanation]:
+    """The prior at other whole positions, which its own frequencies tell row by row: those with a name, or any few."""
+    length = (0, 0, *next(iter(judge.samples.values())).shape)[-2]
+    if not length or not all(one.whole for one in judge.samples.values()) or not (named or length <= MAX_ROWS):
         return
-    for reading in _plain_readings(judge.samples):
-        if not MIN_PAIRS <= reading.channels == prior.law.count or len(reading.rows) != len(expected):
-            continue
-        waves = np.asarray(reading.values(prior.cos_first), np.complex128)
-        places = solve(waves, prior.law.frequencies(), expected)
-        if places.min() < 0 or places.max() > MAX_OFFSET:
+    for step in (1 + length // LOOKED_AT, 1):  # a few rows rule most tables out
+        some = {name: replace(one, values=one.values[..., ::step, :]) for name, one in judge.samples.items()}
+        fitting = (each for each in _plain_readings(some) if MIN_PAIRS <= each.channels == prior.law.count)
+        if (reading := next(fitting, None)) is None:
             return
-        more, edits = {"offset": int(places[0])}, [Parameter("offset", prior.offset, int(places[0]))]
-        edits = edits if (places != expected).any() else []
-        if (np.diff(places) != 1).any():
-            if not np.ptp(places) or {*places} == {*expected}:
-                return  # one row of a range, or all in another order
-            more, edits = {"positions": places.tolist(), "offset": 0}, [Parameter("positions", None, "others")]
-        for scheme in constructed(partial(replace, prior.scheme), **more):
-            yield from judge.accepted([by_scheme(edits, scheme, judge.samples)])
+        waves, expected = np.asarray(reading.values(prior.cos_first), np.complex128), prior.offset + step * reading.rows
+        if UNKNOWN in (places := solve(waves, prior.law.frequencies(), expected)):
+            return
+        if named and step == 1:
+            yield from judge.accepted(named_positions(prior, reading, waves, places))
+            return
+    if places.min() < 0 or places.max() > MAX_OFFSET:
         return
+    more, edits = {"offset": int(places[0])}, [Parameter("offset", prior.offset, int(places[0]))]
+    edits = edits if (places != expected).any() else []
+    if (np.diff(places) != 1).any():
+        if not np.ptp(places) or {*places} == {*expected}:
+            return  # one row of a range, or all in another order
+        more, edits = {"positions": places.tolist(), "offset": 0}, [Parameter("positions", None, "others")]
+    for scheme in constructed(partial(replace, prior.scheme), **more):
+        yield from judge.accepted([by_scheme(edits, scheme, judge.samples)])
 
 
 def _at_positions(samples: Samples) -> Iterator[Scheme]:

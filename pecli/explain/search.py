@@ -5,6 +5,7 @@ judge of some tensors, and yields what the judge accepts.
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, dtype_name, holds, numpy_dtype
+from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import edits as kinds
@@ -24,7 +26,7 @@ from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.forms import from_integers, halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
-from pecli.explain.frequency_laws import wave_scheme
+from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
 from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
@@ -199,6 +201,14 @@ def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
             yield Explanation((kinds.Channels(words),), prior, tuple(waves), errors)
 
 
+def _by_places(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
+    """The waves of the prior at other positions, which takes little time."""
+    expected, samples = wave_scheme(prior, tuple(judge.samples)), judge.samples
+    if any(not one.whole and math.prod(one.shape) <= MAX_TRANSFORMED for one in samples.values()):
+        samples = samples_of({name: judge.arrays[name] for name in samples}, whole=True)
+    return other_positions(expected, replace(judge, samples=samples), named=True) if expected else ()
+
+
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     """The waves of other parameters or another layout; then those of other positions."""
     expected = wave_scheme(prior, tuple(judge.samples))
@@ -227,7 +237,8 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
             yield from same
             return
     skipped = ("seq_len", "offset")[: 1 + (scheme.positions is not None)] if is_range else ()
-    edits = parameter_edits(prior, scheme, skipped)
+    of_none = [name for name in PARAMETERS if getattr(scheme, name, None) is None]  # of a scaling that it lacks
+    edits = parameter_edits(prior, scheme, (*skipped, *of_none))
     named = [replace(each, found="others") if each.name == "positions" else each for each in edits]
     if named:
         yield replace(found, edits=(*named, *found.edits))
@@ -311,7 +322,11 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
     arrays = {each.one.name: each.one.values[..., first : last + 1, :].astype(each.one.dtype) for each in every if each}
     later = SEARCHES[SEARCHES.index((_by_range, _waves)) + 1 :]
-    found = next(_explained(part, samples_of(arrays), arrays, judge.atol, later), None)
+    samples, expected = samples_of(arrays), wave_scheme(prior, tuple(waves))
+    alone = law_edits(expected, wave_law(part.wave_table())) if expected else ()  # as a scaling has it by the length
+    proposals = [recipes.by_scheme(alone, part, waves)] if alone else []
+    own = Judge(samples, judge.atol, prior.dtype, arrays).accepted(proposals)
+    found = next(chain(own, _explained(part, samples, arrays, judge.atol, later)), None)
     if found is None or {*found.tensors} != {*waves}:
         return
     if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
@@ -324,6 +339,7 @@ SEARCHES: Searches = (
     (_stored, _waves),
     (_stored, _each),
     (partial(_by_part, surely=True), _each),
+    (_by_places, _waves),
     (_by_range, _waves),
     (_by_neighbour, _waves),
     (_by_waves, _waves),
@@ -332,6 +348,7 @@ SEARCHES: Searches = (
     (_by_parameter, lambda samples: [samples]),
     (_transformed, _each),
     (partial(_by_part, surely=False), _each),
+    (_by_waves, lambda samples: [{name: samples[name]} for name in ("cos", "sin") if name in samples]),
 )
 """Each with the tensors that it explains at once."""
 

@@ -15,17 +15,18 @@ import numpy as np
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
-from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms, has_outlier
+from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_WRONG, Form, forms, has_outlier
 from pecli.explain.sample import Sample, Samples, chosen, rms
 from pecli.explain.wave_measurement import Place
 
 SAME = 0.05  # root mean square of a difference, relative to the values, below which noisy copies are the same
-MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
 DOUBLED = ("alone", "stacked", "pairs")  # arrangements of rotary tables, whose columns may be doubled
 MIN_WRAPPED = 12  # rows of a table that is looked at for positions that start again
+SOME_ROWS = 512  # of a table, that tell whether parts go together
 CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, relative to it
 TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
+NO_ROWS = np.arange(0)
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ class Reading:
         """The last row that is not empty."""
         return self.length - 1 - int(np.argmin(empty_rows(self.parts)[::-1]))
 
-    def picked(self, most: int) -> Reading:
-        """Fewer rows: the longest run that is not empty, and some others."""
-        bad = empty_rows(self.parts)
+    def picked(self, most: int, wrong: Indices = NO_ROWS) -> Reading:
+        """Fewer rows: the longest run that is not empty, of numbers and not known to be wrong, and some others."""
+        bad = ~_good_rows(self.parts) | np.isin(np.arange(len(self.rows)), wrong)
         starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
         runs = [int(np.argmax(np.r_[bad[start:], True])) for start in starts] if bad.any() else [0]
         first = int(starts[int(np.argmax(runs))]) if len(starts) else 0
@@ -80,8 +81,13 @@ class Reading:
 
 def empty_rows(parts: Sequence[Floats]) -> Flags:
     """Rows of zeros, but for noise."""
-    size = np.max([np.abs(part).max(axis=1) for part in parts], axis=0)
-    return np.asarray(size <= EMPTY * float(size.max(initial=0.0)))
+    size = np.fmax.reduce([np.fmax.reduce(np.abs(part), axis=1) for part in parts])
+    return np.asarray(size <= EMPTY * float(np.fmax.reduce(size, initial=0.0)))
+
+
+def _good_rows(parts: Sequence[Floats]) -> Flags:
+    """Rows of numbers that are not empty."""
+    return np.asarray(~empty_rows(parts) & np.isfinite(parts).all(axis=(0, 2)))
 
 
 def _arrays(one: Sample) -> Iterator[tuple[AnyArray, tuple[Edit, ...]]]:
@@ -120,8 +126,8 @@ def readings(found: Samples, first: Form | None = None) -> Iterator[Reading]:
     one = samples[0]
     dtype = COMPLEX.get(one.dtype, one.float_dtype)
     for each in zip(*(list(_arrays(one)) for one in samples), strict=False):
-        values, edits = [array for array, _ in each], each[0][1]
-        if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
+        values, edits = [np.where(np.isfinite(array), array, np.nan) for array, _ in each], each[0][1]
+        if values[0].size < 8 or any(np.isnan(array).mean() > MAX_WRONG for array in values):
             continue
         for form, parts in _split(values, first):
             rows = one.rows if len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
@@ -157,10 +163,11 @@ def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
             continue
         off = 0.0
         if len(parts) == 2:
-            full = ~empty_rows(parts)
+            full = _good_rows(parts)
             power = parts[0][full] ** 2 + parts[1][full] ** 2
-            power = power[:, power.any(axis=0)]
-            off = float(np.quantile(power.std(axis=0) / power.mean(axis=0), 0.9)) if power.size else np.inf
+            power = power[:: max(1, len(power) // SOME_ROWS), power.any(axis=0)]
+            apart = np.abs(power / np.median(power, axis=0) - 1) if power.size else np.ones((1, 1))
+            off = float(np.quantile(np.minimum(apart, 1).mean(axis=0), 0.9))  # a few rows may be wrong
         if off <= CONSTANT:
             found.append((len(parts) == 1, round(off, 2), rank, form, parts))
     doubled = [each for each in found if each[3].doubled]  # beside those, no other reading means anything
@@ -169,14 +176,14 @@ def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
 
 def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
     """The same with positions that start again."""
-    if _same(table[1:5], table[:4]):
-        return
     gaps = np.append(np.flatnonzero(np.diff(reading.rows) != 1) + 1, len(table))  # between rows that follow each other
-    again = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * (rms(table) or 1.0)
-    for index in (np.flatnonzero(again) + 4).tolist()[:8]:
+    again = np.sqrt(np.mean((table - table[0]) ** 2, axis=1)) < SAME * (rms(table) or 1.0)
+    again[1:] &= ~again[:-1]  # slow waves stay near
+    for index in (np.flatnonzero(again[4:]) + 4).tolist()[:8]:
         at = int(reading.rows[index])
         count = min(at, int(gaps[0]), int(gaps[gaps > index][0]) - index)
-        if count >= 2 and _same(table[index : index + count], table[:count]):
+        apart = np.sqrt(np.mean((table[index : index + count] - table[:count]) ** 2, axis=1))
+        if count >= 2 and np.median(apart) < SAME * rms(table):  # a few may be wrong
             yield replace(reading, rows=reading.rows % at, edits=(*reading.edits, Rows("wrapped", at)))
             return
 
@@ -188,7 +195,7 @@ def all_readings(found: Samples, expected: Form | None, channels: int = 0) -> It
     plain = list(readings(found, expected))
     plain.sort(key=lambda reading: bool(channels) and reading.channels != channels)
     for reading in plain[:1]:
-        table = np.concatenate(reading.parts, axis=1)
+        table = np.nan_to_num(np.concatenate(reading.parts, axis=1))
         if len(table) >= MIN_WRAPPED:
             yield from _wrapped(reading, table)
         speeds = np.abs(np.diff(reading.parts[0][:MIN_WRAPPED], axis=0)).mean(axis=0)
@@ -230,7 +237,8 @@ def order_of_rows(
         return [Parameter("padding_idx", padding_idx, found)] if found != padding_idx else [], start
     if count > MAX_WRONG * length:
         return None, start
-    return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
+    names = wrong if length == whole.length else whole.rows[wrong]  # rows that wrap have other numbers
+    return [RowsWrong(tuple(names.tolist()))], start
 
 
 _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {

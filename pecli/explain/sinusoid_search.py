@@ -16,6 +16,7 @@ from pecli.explain import frequency_laws as laws
 from pecli.explain import sinusoid_readings
 from pecli.explain.acceptance import Judge, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Scaled, Swapped
+from pecli.explain.forms import MAX_WRONG
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
 from pecli.explain.frequency_laws import Curve, Fit, WaveScheme, scheme_of
 from pecli.explain.recipe_search import explain_reading, reading_samples
@@ -27,6 +28,7 @@ from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_
 ENOUGH = 2.0  # times the noise: what a proposal may leave of a channel that was measured
 MAX_LAWS, MAX_FAR_LAWS = 12, 4  # laws of a tier that are tried at likely starts, and at any
 FLOAT32_PHASE = 16 * 2.0**-24  # the relative error of a phase in float32 arithmetic, powers of other libraries included
+MAX_FITS = 3  # of waves, each without the rows that stick out of the last one
 MAX_DIGITS = 3  # significant digits of a number that somebody wrote, and nobody fitted
 RECIPE_MATTERS = 4.0  # times the noise: what is left where the way of computing may explain it
 
@@ -64,9 +66,16 @@ class Measured:
 def _measured(reading: Reading, prior: WaveScheme | None, most: int, atol: float = 0.0) -> Iterator[Measured]:
     """The waves of a reading, by the directions in which they may turn: that of the slow half of the channels, or of
     most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards."""
-    picked = reading.picked(most)
-    values, rows = picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64)
-    waves, start = measure(values, rows), None
+    wrong, start = sinusoid_readings.NO_ROWS, None
+    for _ in range(MAX_FITS):  # then without the rows that stick out of the last fit
+        check_time()
+        picked = reading.picked(most, wrong)
+        values, rows = picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64)
+        waves = measure(values, rows)
+        outlying = rows[waves.outlying(values, rows)] if waves is not None else rows[:0]
+        if not 0 < len(outlying) <= MAX_WRONG * len(rows):
+            break
+        wrong = np.union1d(wrong, np.flatnonzero(np.isin(reading.rows, outlying)))
     if waves is None or not waves.clean:
         return
     if prior is None and waves.both:
@@ -248,7 +257,7 @@ class Proposal:
         drift = self.drift(reading.rows) * float(np.sqrt(np.mean(self.frequency**2)))
         level = float(np.sqrt(np.mean(self.measured.waves.noise**2)))
         rounding = 1e-6 * self.amplitude + self.measured.rounding * max(1.0, self.amplitude)
-        return np.flatnonzero(left > np.maximum(4 * level + drift + rounding, atol))
+        return np.flatnonzero(~(left <= np.maximum(4 * level + drift + rounding, atol)))
 
     def errors(self, samples: Samples, wrong: Indices, computed: Explanation | None, *, drifts: bool) -> Errors:
         """What is left of samples, but for rows that are known to be wrong."""
@@ -258,7 +267,8 @@ class Proposal:
             return Errors(np.full(1, math.inf), np.zeros(1))
         if computed is not None and callable(computed.errors):
             return computed.errors(reading_samples(reading, self.measured.prior, computed.scheme))
-        right = ~np.isin(reading.rows, own.rows[wrong]) if len(wrong) else slice(None)
+        names = np.arange(len(own.rows)) if whole else reading.rows  # rows that wrap have other numbers
+        right = ~np.isin(names, wrong if whole else own.rows[wrong]) if len(wrong) else slice(None)
         rows, values = reading.rows[right], reading.values(self.measured.cos_first)[right]
         phases = np.multiply.outer(np.abs(rows + self.place.start), np.abs(self.frequency)) if drifts else 0.0
         return Errors(values - self.expected(rows), values, abs(self.amplitude) * FLOAT32_PHASE * phases)
@@ -278,7 +288,7 @@ class Proposal:
         scheme, edits, extra = found
         wrong, computed = self.wrong_rows(judge.atol), None
         matters = residual > RECIPE_MATTERS * max(waves.level, 2.0**-24 * self.amplitude)
-        matters |= len(wrong) > sinusoid_readings.MAX_WRONG * len(reading.rows)
+        matters |= len(wrong) > 0
         made = scheme.wave_table() if scheme is not None and matters else None
         if made is not None and math.isclose(made.amplitude, self.amplitude, rel_tol=1e-6):
             computed = explain_reading(scheme, reading, prior)
@@ -288,7 +298,7 @@ class Proposal:
         rows, start = order_of_rows(reading, by, offset, start, wrong, reverse=known)
         if rows is None:
             return None
-        edits += [*rows, *([Parameter("offset", offset, start)] if start != offset else [])]
+        edits += [*([Parameter("offset", offset, start)] if start != offset else []), *rows]
         if not (prior or computed):  # an explanation that leaves more than the noise costs more
             extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * waves.level + 1e-9)))
         every: list[Explanation] = []

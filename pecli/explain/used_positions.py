@@ -11,17 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Indices, widened
+from pecli.engine.arrays import Array, Complex, Indices, widened
 from pecli.engine.schemes.rope import Rope
-from pecli.explain.edits import Edit, Explanation, Parameter, Positions
+from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Positions
+from pecli.explain.frequency_laws import WaveScheme
 from pecli.explain.recipe_search import constructed
 from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, quotient, solve
 from pecli.explain.sample import rms
+from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import limited
 
 MIN_ERROR = 0.02  # of the values, by which a head is rotated wrongly
 SAMPLED_ROWS, MAX_HEADS = 128, 2  # that tell which heads are wrong, and by which positions
 SHOWN_RUNS = 6
+NARROW = ("int8", "uint8", "int16", "uint16")  # dtypes that positions overflow
 
 
 def runs(places: Indices) -> str:
@@ -60,7 +63,10 @@ def situation(expected: Indices, used: Indices, padding: int = 0, *, rotated: bo
     several, counts = len(used) > 1, (used_steps == 1).all()
     restarts = (used_steps < 0).any() and ((used_steps == 1) | (used[1:] == 0)).all()
     repeats = int((used == used[0]).sum())
+    differs = several and np.ptp(used) and (used != expected).any()
     reasons = {
+        **{f"they overflow {dtype}": differs and (expected.astype(dtype) == used).all() for dtype in NARROW},
+        f"they are clamped at {used.max():,}": differs and (np.minimum(expected, used.max()) == used).all(),
         "left padding is ignored": padding > 0 and counts and used[0] - expected[0] == padding,
         "nothing is rotated": rotated and not used.any(),
         "every row is at one position": several and not np.ptp(used) and np.ptp(expected),
@@ -72,6 +78,17 @@ def situation(expected: Indices, used: Indices, padding: int = 0, *, rotated: bo
         f"all {abs(by):,} too {'far' if by > 0 else 'low'}": by and (used - expected == by).all(),
     }
     return next((text for text, holds in reasons.items() if holds), "")
+
+
+def named_positions(prior: WaveScheme, reading: Reading, waves: Complex, used: Indices) -> Iterator[Explanation]:
+    """A prior's waves at positions that have a name, unless they step evenly, or wrap: rows tell that as well."""
+    expected, steps = prior.offset + reading.rows, np.diff(used)
+    period = 1 + int(np.append(np.flatnonzero(used[1:] == used[0]), len(steps))[0])
+    reason = situation(expected, used, rotated=False)
+    if reason and (steps != steps[:1]).any() and (used != used[0] + reading.rows % period).any():
+        left = waves - prior.amplitude * np.exp(1j * np.multiply.outer(used, prior.law.frequencies()))
+        edit = Positions(runs(expected), runs(used), reason)
+        yield Explanation((edit,), None, reading.tensors, Errors(left, waves))
 
 
 def explain_positions(

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Complex, Floats, Indices
+from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
 
 QUANTUM = 12**0.5  # steps of rounding in standard deviations of what rounding leaves
 FEW_STEPS = 30  # a channel that moves by fewer steps of rounding than this is not known better than to a step
 USUAL = 0.75
 """The quantile of the channels' noise that all have at least: rounding leaves none where a channel does not move."""
 MAX_NOISE = 0.025  # of the amplitude: beyond it nothing is a wave
+MAX_SIGMAS, MAX_OFF = 12.0, 0.1  # of the usual error of a channel, and of the amplitude: more sticks out
 TRIED_CHANNELS = 24  # measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)
 DRIFT = 4e-6  # relative error of frequencies that float32 arithmetic makes, over hundreds of real tables
 MAX_OFFSET = 1 << 24  # positions that a table is taken to start at
@@ -62,6 +63,13 @@ class Waves:
         """Whether the channels are waves at all: most of them with little noise."""
         usual = np.median(self.amplitude)
         return bool(usual > 0 and np.isfinite(self.noise).all() and np.median(self.noise) < MAX_NOISE * usual)
+
+    def outlying(self, values: Complex | Floats, rows: Floats) -> Flags:
+        """Which rows of those that were measured have an element that is no part of the waves."""
+        angles = np.multiply.outer(rows - rows[0] - self.centre, self.frequency) + self.phase
+        off = np.abs(values - self.amplitude * (np.exp(1j * angles) if self.both else np.cos(angles)))
+        usual = np.maximum(MAX_SIGMAS * np.median(off, axis=0), MAX_OFF * float(np.median(self.amplitude)))
+        return np.asarray((off > usual).any(axis=1))
 
 
 def wrap(angle: AnyArray) -> Floats:

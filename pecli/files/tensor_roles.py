@@ -7,6 +7,7 @@ from functools import cache
 from pecli.engine import schemes
 from pecli.files.npy import ARRAY_NAME
 
+LAYER = re.compile(r"(?:layers?|blocks?|blk|\bh|\bl)[._-]?(\d{1,6})", re.IGNORECASE)
 ANYTHING = "anything"  #: the role of a tensor whose name says that it belongs to the encoding, and not what it is
 
 

@@ -216,9 +216,13 @@ def read_csv(contents: Contents) -> LoadedFile:
     contents.refuse_if(not text, "is blank")
     if not contents.path.lower().endswith(".csv") and b"," not in text:
         text = b"\n".join(b",".join(line.split()) for line in text.split(b"\n"))
+    lines = [line.rstrip() for line in text.split(b"\n")]
+    if all(line.endswith(b",") for line in lines):  # as a loop over printf("%g,", x) leaves them
+        text = b"\n".join(line[:-1] for line in lines)
     counts = [line.count(b",") + bool(line) for line in text.split(b"\n")]
     if uneven := next((number for number, count in enumerate(counts) if count != counts[0]), 0):
-        raise contents.error(f"line {uneven + 1} has {counts[uneven]} numbers, and the first has {counts[0]}")
+        count = f"{counts[uneven]} number{'s' * (counts[uneven] != 1)}"
+        raise contents.error(f"line {uneven + 1} has {count}, and the first has {counts[0]}")
     dtype = np.float64 if re.search(rb"[.eEnN]", text) else np.int64
     no_table = "is not a table of numbers with commas between them"
     contents.refuse_if(not text.isascii(), no_table)

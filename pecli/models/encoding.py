@@ -10,6 +10,7 @@ from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
+from pecli.files.tensor_roles import LAYER, layer_named
 from pecli.models.keys import Value
 
 
@@ -169,6 +170,7 @@ class ModelEncodings(Printed):
     warnings: tuple[str, ...] = ()
     context: int | None = None  #: The longest context that the model says it takes
     window: int | None = None  #: That of its sliding layers
+    layers: tuple[str, ...] = ()  #: The type of each layer, where that is known
 
     def __repr__(self) -> str:
         kinds = [f"{encoding.layer_type} {encoding.scheme}".strip() for encoding in self.encodings]
@@ -184,6 +186,13 @@ class ModelEncodings(Printed):
         """The rotary encodings of the language model; of the other parts where it has none."""
         found = tuple(encoding for encoding in self.encodings if encoding.is_rotary)
         return tuple(encoding for encoding in found if not encoding.part) or found
+
+    def layer_named(self, tensor: str, *, by_number: bool = True) -> str | None:
+        """The layer type that a tensor's name says, by a word or by the number of its layer."""
+        name, types = tensor.replace("visual", "vision"), [encoding.layer_type for encoding in self.encodings]
+        number = LAYER.search(name) if by_number and "vision" not in name and "audio" not in name else None
+        numbered = self.layers[int(number[1]) : int(number[1]) + 1] if number else ()
+        return layer_named(name, types) or next((each for each in numbered if each in types), None)
 
     def one(self, layer_type: str | None = None) -> Encoding:
         """The encoding of a layer type; without a name, the only rotary one of the language model."""

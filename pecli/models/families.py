@@ -31,6 +31,7 @@ class Family:
     name: str = ""
     theta: float | None = None
     local_theta: float | None = None  #: Base of the sliding layers, where it differs without layer types being named
+    pattern: str = ""  #: Which layers are full (F) and which slide (S), over and over, where no key lists them
     partial: float | None = None  #: The fraction of a head that rotates; above 1 where several heads share frequencies
     layout: str = HALVES
     tables_in_halves: bool = False  #: Tables are doubled as halves, and interleaved only when they are used

@@ -77,7 +77,11 @@ def show_difference(result: Difference) -> None:
     exact = all(tensor.worst_index is None for tensor in result.tensors)
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
     verdict = "same model" if result.passed and result.forms else verdict
-    screen.say_labelled(verdict, "bold green" if result.passed else "bold red", f"  A: {result.a}  B: {result.b}")
+    screen.say_labelled(
+        verdict,
+        "bold green" if result.passed else "bold red",
+        f"  A: {result.a or 'arrays'}  B: {result.b or 'arrays'}",
+    )
     if result.forms:
         screen.say_wrapped(f"  {result.forms}")
         result = replace(result, tensors=())  # whose lines are joined by layers
@@ -117,7 +121,7 @@ def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[lis
     lines = [[line] for line in _passed_tensors(result.tensors, readings)] if verified and passed else []
     said = {""}  # how cos was read is not said again of sin
     for tensor in failed:
-        head, *rest = parts_of(tensor, sides, same)
+        head, *rest = parts_of(tensor, sides, same, with_place=not result.explanations)
         reading = readings[tensor.name]
         lines.append([head if reading in said else f"{head}, {reading}", *rest])
         said.add(reading)
@@ -153,7 +157,9 @@ def failures(result: Verification | PecliError) -> list[str]:
     return [*reasons(result), *map("  ".join, tensor_lines(result, passed=False))]
 
 
-def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact") -> list[str]:
+def parts_of(
+    tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact", *, with_place: bool = False
+) -> list[str]:
     """A tensor's name and shape, then its errors; the words are for the two sides, and for no error."""
     parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
     if tensor.problem:
@@ -162,7 +168,7 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
         return [*parts, "the values themselves are equal" if tensor.problem else f"every element is {same}"]
-    parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance")
+    parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance{_place(tensor) if with_place else ''}")
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {[*(tensor.first_index or ())]}"
     if tensor.worst_index is not None:
@@ -173,6 +179,18 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
         if count:
             parts.append(f"{count:,} not finite ({side})")
     return parts
+
+
+def _place(tensor: Comparison) -> str:
+    """The part of each axis that is out of tolerance, where that is half of it at most."""
+    words = []
+    for name, size in zip(("columns", "rows", "heads", "batch"), reversed(tensor.shape), strict=False):
+        runs = [*tensor.where.get(name, ())]
+        if 0 < 2 * sum(last - first + 1 for first, last in runs) <= size:
+            spelt = [f"{first}–{last}" if last > first else f"{first}" for first, last in runs]
+            several = len(runs) > 1 or runs[0][1] > runs[0][0]
+            words.append(f"{name if several else name.removesuffix('s')} {listed(spelt, MAX_LISTED)}")
+    return f", all in {', '.join(reversed(words))}" if words else ""
 
 
 def worst_element(tensor: Comparison, sides: tuple[str, str]) -> str:

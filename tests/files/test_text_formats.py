@@ -195,7 +195,7 @@ _NUMBERS = [
 ]  # fmt: skip
 _ONE = '{"data":[1],"dtype":"int8","shape":[1]}'
 BROKEN = [
-    *(("csv", each) for each in (*_CSV.split(" / "), "1,\n2,", "1,\xa02\n3,4.5")),
+    *(("csv", each) for each in (*_CSV.split(" / "), "1,\n2", "1,\xa02\n3,4.5")),
     *(("txt", each) for each in ("1 2\n3\n", "1 x\n")),
     *(("json", _TENSOR % each) for each in _NUMBERS),
     ("json", f'{{"tensors":{{"a":{_ONE},"a":{_ONE}}}}}'),

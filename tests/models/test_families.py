@@ -24,7 +24,7 @@ def test_configurations_are_explained(name: str) -> None:
 
 SECTIONS = {
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "paddleocr_vl"), ([16, 24, 24], False)),
-    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe_text"), ([24, 20, 20], True)),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe_text", "cohere_compass_text"), ([24, 20, 20], True)),
 }
 
 

@@ -138,6 +138,7 @@ def defaults() -> dict[str, list[Any]]:
 
     found: dict[str, list[Any]] = {}
     rotary = rotary_modules()
+    rotary["IQuestCoderConfig"] = rotary["LlamaConfig"]  # whose models it has
     for config in classes("configuration"):
         if not (inspect.isclass(config) and issubclass(config, PretrainedConfig)):
             continue

@@ -22,7 +22,7 @@ from pecli.explain.forms import joined
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
+from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, config_file, load_model
 
@@ -162,7 +162,9 @@ class _Search:
         if not self.encodings:
             rule = "it has no positional encoding to check"
             raise ParameterError("model", repr(model.file), rule, "see pecli config")
-        self.layer_types = [encoding.layer_type for encoding in model.encodings]
+        if "grid" in place.own and layer_type is None:  # which the text beside a vision tower may not have
+            self.encodings = tuple(each for each in self.encodings if "style" in each.extra) or self.encodings
+        self.model, self.by_number = model, layer_type is None
         self.tensors = _with_frequencies(file.read_as("float32"))
         rotary = (array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both"))
         ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
@@ -190,7 +192,9 @@ class _Search:
         shape = self.tensors[name].shape
         if reading is None:
             shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
-            return Checked(name, Comparison.of_shape(name, shape, shapes), *self._likeliest(name))
+            result, turned = Comparison.of_shape(name, shape, shapes), self._best(name, self._role(name), turned=True)
+            result.problem += "; transposed, it fits" if turned and (turned.is_learned or turned.is_near) else ""
+            return Checked(name, result, *self._likeliest(name))
         label = reading.name if name == ARRAY_NAME else name
         several = len({encoding.layer_type for encoding in self.encodings}) > 1
         layers = reading.target.encoding.layer_type if several and reading.target.encoding else ""
@@ -260,15 +264,19 @@ class _Search:
         if (named := self._named(tensor)) is not None:
             return all(each.layer_type != named for each in self.encodings)
         name = tensor.replace("visual", "vision")
-        return any(part in name and not any(part in each for each in self.layer_types) for part in ("vision", "audio"))
+        known = " ".join(each.layer_type for each in self.model)
+        return any(part in name and part not in known for part in ("vision", "audio"))
 
     def _role(self, name: str) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
         return role_of(os.path.splitext(os.path.basename(self.file.path))[0] if name == ARRAY_NAME else name)
 
-    def _best(self, name: str, role: str | None, encodings: Sequence[Encoding] | None = None) -> Reading | None:
+    def _best(
+        self, name: str, role: str | None, encodings: Sequence[Encoding] | None = None, *, turned: bool = False
+    ) -> Reading | None:
         """The reading that comes nearest, of the layer type that the name says if it does."""
         array, place = np.atleast_1d(self.tensors[name]), self._place(name)
+        array = array.T if turned else array
         role = None if role == ANYTHING else role
         if dtype_name(array.dtype) in COMPLEX:
             role = "both"
@@ -286,7 +294,7 @@ class _Search:
         return [each for each in self.encodings if each.layer_type == self._named(name)] or self.encodings
 
     def _named(self, name: str) -> str | None:
-        return layer_named(name.replace("visual", "vision"), self.layer_types)
+        return self.model.layer_named(name, by_number=self.by_number)
 
 
 def _is_number(array: Array) -> bool:

@@ -61,7 +61,9 @@ def verify_rotated(
     for sides in pairs:
         shape = sides.after.shape
         axis = _position_axis(shape, model, layer_type, tokens) if seq_axis is None else seq_axis
-        likely = [each for each in encodings if shape[-1] in (each.head_dim, each.rotary_dim)] or encodings[:1]
+        named = found.layer_named(sides.name, by_number=layer_type is None)
+        likely = [each for each in encodings if named in (None, each.layer_type)] or encodings
+        likely = [each for each in likely if shape[-1] in (each.head_dim, each.rotary_dim)] or likely[:1]
         every = [_RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
@@ -152,8 +154,8 @@ class _RotatedCheck:
         tensor, ndim = Input(sides.after, sides.label), sides.after.ndim
         tensor.check_sequence(axis)
         axis = axis - ndim if axis >= 0 else axis
-        rows, shift = row_positions(**tokens, offset=place.offset), tokens.get("shift")
-        fields = {"seq_axis": axis, "shift": shift, **({"layout": place.layout} if place.layout else {})}
+        rows, self.shift = row_positions(**tokens, offset=place.offset), tokens.get("shift")
+        fields = {"seq_axis": axis, "shift": self.shift, **({"layout": place.layout} if place.layout else {})}
         how = {"length": place.length, "recipe": place.recipe, "runtime": place.runtime, "dtype": "float64"}
         rotation = model_rotation([tensor], file, encoding, rows, (), fields, offset=place.offset or 0, **how)
         rope, self.layout = rotation.rope, rotation.layout
@@ -163,8 +165,8 @@ class _RotatedCheck:
         self.before, self.after = (np.moveaxis(each, axis, -2) for each in (sides.before, sides.after))
         self.tokens = any(value is not None for value in tokens.values())
         self.places, self.seen = rows.places(tensor, axis, rope.position_axes)
-        if shift is not None:
-            self.places = np.full_like(self.places, shift)
+        if self.shift is not None:
+            self.places = np.full_like(self.places, self.shift)
             once = replace(rope, attention_factor=1.0) if rope.attention_factor_value() != 1 else rope
             self.plan = replace(self.plan, rope=once, layouts=self.plan.layouts[1:] * 2)
         expected = rotation.apply(Input(sides.before, sides.label))
@@ -270,15 +272,16 @@ class _RotatedCheck:
     def weak(self) -> Iterator[str]:
         """Known mistakes that the same data would have passed, too."""
         count = self.after.shape[-2]
-        if self.tokens and self._compared(self.sides.before, self.sides.after).passed:
-            yield "nothing shows any rotation: the values before would have passed, too"
+        label = f"{self.sides.name}: " * self.sides.several
+        if self.tokens and self.shift != 0 and self._compared(self.sides.before, self.sides.after).passed:
+            yield f"{label}nothing shows any rotation: the values before would have passed, too"
         for k, (x, *_) in enumerate(() if self.tokens else self._sequences()):
             as_first = (x == x[:, :1]).all(axis=(0, 2))
             if 1 < (equal := count if as_first.all() else int(as_first.argmin())) < count:
                 which = f"sequence {k} begins" if self.before.ndim > 3 else "it begins"
                 advice = "positions of padding were not checked: give --attention-mask"
                 yield f"{which} with {equal} equal rows, which look like padding; {advice}"
-        rows = f"{self.sides.name}: " * self.sides.several + (f"{count:,} rows do" if count != 1 else "1 row does")
+        rows = label + (f"{count:,} rows do" if count != 1 else "1 row does")
         every = np.arange(count)
         for mistake in () if self.tokens else mistakes(self.plan, self.after.shape):
             for some in (every[:: max(1, count // 16)], every):

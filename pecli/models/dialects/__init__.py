@@ -7,11 +7,12 @@ from importlib import import_module
 from typing import Any
 
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import TEXTS
+from pecli.models.families import TEXTS, Family, family_of
 from pecli.models.keys import Keys, plain_name, stored, synonyms, unread_keys
+from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.rope import LENGTHS, ORIGINAL
 
-CONTEXTS = (*LENGTHS, *synonyms("context"))
+CONTEXTS = (*LENGTHS, *synonyms("context"), ORIGINAL)
 """Keys that say how long a context is, in all dialects."""
 INSIDE = ("model", "MODEL_ARGS", "pretrained_config", "model_config")  #: What may hold the keys of other dialects
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
@@ -36,7 +37,20 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
         warnings = [each.replace("no key names one", "no key that is read here names one") for each in warnings]
     warnings += unread
     window = _first_positive(parts, windows)
-    return ModelEncodings(label, model_type, tuple(found), tuple(dict.fromkeys(warnings)), context, window)
+    told = tuple(dict.fromkeys(warnings))
+    return ModelEncodings(label, model_type, tuple(found), told, context, window, _layer_types(parts, model_type))
+
+
+def _layer_types(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
+    """The type of each layer, by number: those that are listed, or a pattern of letters, over and over."""
+    for listed in (part.data.get("layer_types") for part in parts):
+        if isinstance(listed, list) and listed and all(isinstance(name, str) for name in listed):
+            return tuple(listed)
+    counts = (part.data.get("sliding_window_pattern") for part in parts)
+    every = next((each for each in counts if isinstance(each, int) and 0 < each < MAX_LAYERS), 0)
+    pattern = "S" * (every - 1) + "F" if every else (family_of(model_type) or Family()).pattern
+    kinds = {"F": "full_attention", "S": "sliding_attention"}
+    return tuple(kinds[letter] for letter in pattern) * (MAX_LAYERS // max(1, len(pattern)))
 
 
 def _is_written_in(row: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
@@ -55,7 +69,7 @@ def _is_written_in(row: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
 
 def _first_positive(parts: Sequence[Keys], names: Iterable[str]) -> int | None:
     """The first of the keys that is a number above 0; those that say the same count as read, too."""
-    values = [(part, name, part.data.get(name)) for part in parts for name in (*names, ORIGINAL)]
+    values = [(part, name, part.data.get(name)) for part in parts for name in names]
     found = next((each for _, _, each in values if isinstance(each, int) and each > 0), None)
     for part, name, value in values:
         if found is not None and value == found:
