@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 sys.dont_write_bytecode = False  # dozens of processes are started, each of which would compile the package again
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small, and threads that wait take time, too
 
 from pecli.cli.app import run  # noqa: E402
 from pecli.explain import time_limit  # noqa: E402

@@ -42,7 +42,7 @@ def test_text_on_a_terminal_is_styled(pecli_cli, monkeypatch) -> None:
     assert pecli_cli("inspect", path, "--stats", "--json").json["sha256_holds"] is True
     assert "sha256_holds" not in pecli_cli("inspect", f"{path}:pe", "--stats", "--json").json
     data = bytearray(Path(path).read_bytes())
-    data[-1] ^= 1
+    data[-4] ^= 1
     Path(path).write_bytes(data)
     plain = pecli_cli("inspect", path, "--stats").out
     assert "\x1b" not in plain

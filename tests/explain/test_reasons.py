@@ -173,6 +173,7 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sample(20)
 def test_the_reason_of_a_mistake(name: str) -> None:
     tables, spec, words = CASES[name]
     result = pecli.verify(tables, spec, atol=1e-6)
@@ -356,6 +357,7 @@ NOTHING: dict[str, tuple[Tables, Any]] = {
 
 
 @pytest.mark.parametrize("name", NOTHING)
+@pytest.mark.sample(4)
 def test_no_reason_is_invented(name: str) -> None:
     tables, spec = NOTHING[name]
     result = pecli.verify(tables, spec, atol=1e-4)

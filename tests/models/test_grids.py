@@ -20,6 +20,7 @@ TABLES = {name: (row["config"], row["place"]) for name, row in INDEX.items() if 
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.sample(4)
 def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path) -> None:
     config, place = TABLES[name]
     (tmp_path / "config.json").write_text(json.dumps(config))

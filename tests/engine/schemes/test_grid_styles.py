@@ -75,7 +75,7 @@ def test_tables_of_other_projects(name: str, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     match, tables = pecli.identify(tmp_path / "theirs.npz").matches[0].scheme, scheme_of(name).tables()
@@ -205,7 +205,7 @@ def test_scalings_go_on_at_given_positions() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_a_wrong_theta_is_named(name: str) -> None:
     right = scheme_of(name)
     result = pecli.verify(tables_of(name), scheme_of(name, base=2.5 * right.base), atol=IN_FLOAT32.get(name, 1e-4))
@@ -214,7 +214,7 @@ def test_a_wrong_theta_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 def test_rows_where_columns_should_be_are_named(name: str) -> None:
     """Row (a, b) of the transposed grid has the values of row (b, a): what follows rows follows columns."""
     *time, height, width = scheme_of(name).grid
