@@ -160,11 +160,13 @@ def conclusion(
 def _failures(checked: Iterable[Checked]) -> Iterator[tuple[str, list[Checked]]]:
     """Which tensors failed, those of layers with the same tables together, and which layers that are."""
     kinds: dict[tuple[str, str], dict[str, list[Checked]]] = {}
+    every: dict[str, set[str]] = {}
     for each in checked:
+        layer = LAYER.search(each.tensor)
+        every.setdefault(each.layers, set()).add(layer[1] if layer else "")
         if each.result.mismatched != 0 and each.result.problem != COPIES_DIFFER and each.result.max_abs_error != 0:
-            layer = None if each.right_for else LAYER.search(each.tensor)
             by_number = kinds.setdefault((each.layers, each.right_for), {})
-            by_number.setdefault(layer[1] if layer else "", []).append(each)
+            by_number.setdefault(layer[1] if layer and not each.right_for else "", []).append(each)
     for (kind, _), by_number in kinds.items():
         groups: list[dict[str, list[Checked]]] = []
         for number, some in by_number.items():
@@ -172,7 +174,7 @@ def _failures(checked: Iterable[Checked]) -> Iterator[tuple[str, list[Checked]]]
             groups += [{}] if alike is None else []
             (groups[-1] if alike is None else alike)[number] = some
         for group in groups[:MAX_EXPLAINED]:
-            numbers = listed([*filter(None, group)], MAX_LISTED) if len(groups) > 1 else ""
+            numbers = listed([*filter(None, group)], MAX_LISTED) if len(group) < len(every[kind]) else ""
             of = f"layer{'s' * (len(group) > 1)} {numbers}" if numbers else ""
             yield " ".join(filter(None, (kind, of))), [each for some in group.values() for each in some]
 

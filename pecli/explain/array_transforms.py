@@ -228,7 +228,11 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
     """The same, negated, times a factor, or with a constant added to each row: a few rows first, then all."""
     for change in (lambda made, _: ((), made), scaled, _shifted):
         few = change(sides.some(made), sides.some(sides.found))
-        if few is not None and sides.is_near(few[1]) and (whole := change(made, sides.found)) is not None:
+        whole = change(made, sides.found) if few is not None and sides.is_near(few[1]) else None
+        beyond = whole is not None and (
+            change is not _shifted or rms(whole[1] - made) > sides.limit
+        )  # as noise may not
+        if whole is not None and beyond:
             yield (*edits, *whole[0]), whole[1]
 
 

@@ -60,7 +60,13 @@ def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
         if isinstance(edit, Parameter):
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
             before = edit.name == "offset" and scheme.first_position != edit.found  # positions below 0
-            return bool(factor or before or edit.name in ("position_axis", "inv_freq", "distance", "scheme", "slopes"))
+            padding = edit.name == "padding_idx" and scheme.padding_idx != edit.found
+            return bool(
+                factor
+                or before
+                or padding
+                or edit.name in ("position_axis", "inv_freq", "distance", "scheme", "slopes")
+            )
         if isinstance(edit, Recipe) and not any(isinstance(other, Runtime) for other in edits):  # which has its own
             return bool(getattr(scheme, "recipe", "exact") != edit.found)
         return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
