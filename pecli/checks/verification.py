@@ -180,12 +180,11 @@ def _failures(checked: Iterable[Checked]) -> Iterator[tuple[str, list[Checked]]]
 
 
 def _are_alike(some: Sequence[Checked], others: Sequence[Checked]) -> bool:
-    tables, known = (
-        [(each.scheme, name, each.found[name]) for each in of for name in each.found] for of in (some, others)
+    """Whether two layers have the same tables, of the same scheme."""
+    one, other = (
+        {(each.scheme, name): each.found[name] for each in of for name in each.found} for of in (some, others)
     )
-    return [each[:2] for each in tables] == [each[:2] for each in known] and all(
-        np.array_equal(one[2], other[2]) for one, other in zip(tables, known, strict=True)
-    )
+    return one.keys() == other.keys() and all(np.array_equal(one[key], other[key]) for key in one)
 
 
 def _is_table(array: Array) -> bool:

@@ -229,10 +229,8 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
     for change in (lambda made, _: ((), made), scaled, _shifted):
         few = change(sides.some(made), sides.some(sides.found))
         whole = change(made, sides.found) if few is not None and sides.is_near(few[1]) else None
-        beyond = whole is not None and (
-            change is not _shifted or rms(whole[1] - made) > sides.limit
-        )  # as noise may not
-        if whole is not None and beyond:
+        is_noise = change is _shifted and whole is not None and rms(whole[1] - made) <= sides.limit
+        if whole is not None and not is_noise:
             yield (*edits, *whole[0]), whole[1]
 
 

@@ -77,11 +77,8 @@ def show_difference(result: Difference) -> None:
     exact = all(tensor.worst_index is None for tensor in result.tensors)
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
     verdict = "same model" if result.passed and result.forms else verdict
-    screen.say_labelled(
-        verdict,
-        "bold green" if result.passed else "bold red",
-        f"  A: {result.a or 'arrays'}  B: {result.b or 'arrays'}",
-    )
+    sides = f"  A: {result.a or 'arrays'}  B: {result.b or 'arrays'}"
+    screen.say_labelled(verdict, "bold green" if result.passed else "bold red", sides)
     if result.forms:
         screen.say_wrapped(f"  {result.forms}")
         result = replace(result, tensors=())  # whose lines are joined by layers
