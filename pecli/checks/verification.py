@@ -245,6 +245,9 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
     """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
     lines = [line for scheme, found in tables.items() for line in _weak(scheme, found, tolerance)]
     every = {name for found in tables.values() for name in found}
+    lengths = {name: getattr(scheme, "seq_len", 0) for scheme, found in tables.items() for name in found}
+    if len(tables) == len(every) == 2 and {*lengths} == {"cos", "sin"} and lengths["cos"] != lengths["sin"]:
+        lines.append(f"cos has {lengths['cos']:,} rows, and sin has {lengths['sin']:,}")
     for scheme in tables:  # what no number of rows shows
         positions = getattr(scheme, "positions", None)
         sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None

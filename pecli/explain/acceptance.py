@@ -33,7 +33,7 @@ MAX_STEP = 0.11
 BLOCK_ELEMENTS = 1 << 18  # elements of a large tensor that are compared at once, so that they stay in the cache
 MAX_SIGMAS = 7.5  # standard deviations of the largest of some million elements, where they are noise
 EXTREME_SIGMAS = 2.0  # standard deviations that the largest of n may be beyond √(2·ln n)
-MAX_UNEVENNESS = 2.0  # times the standard deviation of noise: that of one row or column
+MAX_UNEVENNESS = 2.0  # times the standard deviation of noise: that of one row or column, or the other way round
 MAX_NOISE = 0.05  # of the values, root mean square by root mean square: more would explain any numbers
 MIN_NOISY = 512  # elements that may have as much: a few numbers show no lack of structure
 MAX_CORRELATION = 0.15  # of neighbours, where what is left is noise
@@ -216,8 +216,8 @@ def _is_noise(left: AnyArray, largest: float) -> bool:
             continue
         neighbours = lines[1:] * lines[:-1].conj()
         slack = MAX_SIGMAS / math.sqrt(max(1, neighbours.size))
-        largest_line = np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)).max()
-        is_uneven = largest_line > MAX_UNEVENNESS * noise * (1 + 4 / math.sqrt(len(lines)))
+        share, doubt = np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)) / noise, 4 / math.sqrt(len(lines))
+        is_uneven = share.max() > MAX_UNEVENNESS * (1 + doubt) or share.min() < (1 - doubt) / MAX_UNEVENNESS
         if is_uneven or abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
             return False
     return True

@@ -241,7 +241,12 @@ def _by_rule(
         alone: dict[str, Any] = {"form": bias.form, "seq_len": bias.length} if bias.form else {"slopes": True}
         scheme = Alibi(len(slopes), rule=rule, max_bias=max_bias, dtype=one.float_dtype, **alone)
         skipped = ("slopes",) if bias.form else ("slopes", "form", "seq_len")
-        differences = tuple(parameter_edits(prior, scheme, skipped)) if prior is not None else ()
+        named = {edit.name: edit for edit in parameter_edits(prior, scheme, skipped)} if prior is not None else {}
+        heads = 1 << (len(slopes) - 1).bit_length()  # slopes may be the first of as many
+        if {"rule", "max_bias"} <= {*named} and max_bias * heads == named["max_bias"].expected * len(slopes):
+            named["rule"] = kinds.Parameter("slopes of heads", len(slopes), heads)
+            del named["max_bias"]
+        differences = tuple(named.values())
         edits = (*bias.edits, *differences, *moved, *((kinds.Scaled(by),) if scaled else ()))
         extra = 0.0 if max_bias in (*own, 8.0) else 0.1 * digits(max_bias)
         extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))

@@ -25,6 +25,7 @@ MAX_MATCHED = 4096  # rows or channels that are matched with each other
 FEW_MATCHED = 64  # those that are matched before all are
 MATCHED_ELEMENTS = 2048  # of each row or channel, that are compared then
 PROJECTIONS = 24
+EVEN = 0.01  # of a constant that is added to each row: one that varies by less is none of a row
 MAX_COMPARED = 1 << 24  # elements of two tables that are compared with each other
 MAX_LAID_OUT = 1 << 22
 MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14  # what a transform is tried on before the whole array is made
@@ -221,7 +222,9 @@ def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
     use = (made != 0) | (found != 0)
     gap = np.where(use | ~use.any(axis=-1, keepdims=True), found - made, np.nan)
     shift = np.nanmedian(gap, axis=-1, keepdims=True) if np.isnan(gap).any() else np.median(gap, axis=-1, keepdims=True)
-    return ((kinds.RowShift(),), np.where(use, made + shift, made)) if np.ptp(shift) > 0 else None
+    return (
+        ((kinds.RowShift(),), np.where(use, made + shift, made)) if np.ptp(shift) > EVEN * np.abs(shift).max() else None
+    )
 
 
 def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:

@@ -37,7 +37,6 @@ class Edit:
 
     @property
     def clause(self) -> str:
-        """The edit in words."""
         words, fields = type(self).words, vars(self)
         if isinstance(words, Mapping):
             words = words[next(iter(fields.values()))]
@@ -78,6 +77,7 @@ _PARAMETERS: Mapping[Any, str] = {
     "exponent_dim": f"frequencies are over {{found}} channels {_SPEC}",
     ("exponent_dim", "same"): "frequencies are over {expected} channels, as the spec says",
     ("scheme", "sinusoidal"): "this is a sinusoidal table, not the cosines and sines of a rotary one",
+    "slopes of heads": "slopes are the first {expected} of those of {found} heads",
     "slopes": "slopes are rounded to {found} before they are multiplied",
     "distance": "distances are off by one: {found}, not {expected}",
 }
@@ -222,7 +222,7 @@ class Repeated(Edit, words="repeated {times}× along axis {axis}"):
 ROWS = {
     "reversed": "rows are in reverse order",
     "wrapped": "positions wrap at row {at:,}",
-    "padded": "the table starts after {at:,} rows of padding",
+    "padded": "the table starts at row {at:,}, after padding",
     "padded at the end": "the last {at:,} rows are padding",
     "cut": "truncated to the first {at:,} rows",
     "shifted": "rows are shifted by {at:,}",

@@ -63,6 +63,8 @@ def situation(expected: Indices, used: Indices, padding: int = 0, *, rotated: bo
     several, counts = len(used) > 1, (used_steps == 1).all()
     restarts = (used_steps < 0).any() and ((used_steps == 1) | (used[1:] == 0)).all()
     repeats = int((used == used[0]).sum())
+    first = int((used != expected).argmax())
+    since = f"from row {padding + first:,} on, " * (first > 0)
     differs = several and np.ptp(used) and (used != expected).any()
     reasons = {
         **{f"they overflow {dtype}": differs and (expected.astype(dtype) == used).all() for dtype in NARROW},
@@ -75,7 +77,7 @@ def situation(expected: Indices, used: Indices, padding: int = 0, *, rotated: bo
         "positions restart, as those of packed sequences": (steps == 1).all() and restarts,
         "each row has the position of the row before": several and np.array_equal(used, [expected[0], *expected[:-1]]),
         f"each position is given to {repeats:,} rows": repeats > 1 and (used == expected // repeats).all(),
-        f"all {abs(by):,} too {'far' if by > 0 else 'low'}": by and (used - expected == by).all(),
+        f"{since}all {abs(by):,} too {'far' if by > 0 else 'low'}": by and (used - expected == by)[first:].all(),
     }
     return next((text for text, holds in reasons.items() if holds), "")
 
