@@ -5,8 +5,6 @@ copies along a batch or head axis, doubled columns, the two cosines of a rotatio
 Most tables are equal, or differ in a few elements only: bits are compared first, and only what differs is measured.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,7 +56,7 @@ class Comparison:
     where: Mapping[str, Ranges] = field(default_factory=dict)
     """What is out of tolerance: `rows`, `columns`, `heads`, `batch`, each by its first and last numbers."""
     problem: str = ""
-    parts: Sequence[Part] = field(default=(), repr=False, compare=False)  #: what was compared, where it differs
+    parts: "Sequence[Part]" = field(default=(), repr=False, compare=False)  #: what was compared, where it differs
     allowed: Tolerance = EXACT  #: what was really applied
     sides_swapped: bool = False  #: whether `expected` is what the parts call found
 
@@ -67,11 +65,11 @@ class Comparison:
         return self.mismatched == 0 and not self.problem
 
     @classmethod
-    def impossible(cls, name: str, shape: tuple[int, ...], problem: str) -> Comparison:
+    def impossible(cls, name: str, shape: tuple[int, ...], problem: str) -> "Comparison":
         return cls(name, shape, math.prod(shape), "", "", None, None, None, None, problem=problem)
 
     @classmethod
-    def of_shape(cls, name: str, shape: tuple[int, ...], expected: str) -> Comparison:
+    def of_shape(cls, name: str, shape: tuple[int, ...], expected: str) -> "Comparison":
         """The result for a tensor of another shape than is expected."""
         return cls.impossible(name, shape, f"its shape is {bracketed(shape)} where {expected} is expected")
 

@@ -2,8 +2,6 @@
 into the other where they differ.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +43,7 @@ class Difference(Answer):
     b: str
     tensors: tuple[Comparison, ...]
     diagnosis: tuple[str, ...] = ()
-    explanations: tuple[Explanation, ...] = ()
+    explanations: "tuple[Explanation, ...]" = ()
     readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, how its axes were read where they differ
     weak: tuple[str, ...] = ()
     """Where the values agree within a tolerance, known mistakes in B that would have done so, too."""

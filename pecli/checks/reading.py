@@ -4,8 +4,6 @@ Axes of length 1, copies along a batch or head axis, doubled columns, cosines an
 transposed dumps, integers with a scale. Nothing is taken on trust: every element is compared.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -55,7 +53,7 @@ class Target:
     """Whether rows may be its frequencies: unnamed matrices that are transposed are another thing."""
     layout: str = ""  #: how columns are doubled for the rotation: halves, interleaved; nothing where either will do
     words: str = ""
-    encoding: Encoding | None = None
+    encoding: "Encoding | None" = None
     quantised: bool = False  #: whether integers may stand for its values
     masked: bool = False  #: whether the most negative number of a dtype may stand for −∞
 
@@ -70,7 +68,7 @@ class Target:
         return sorted(forms, key=lambda form: bool(self.layout and form.doubled) and form.doubled != self.layout)
 
 
-def fixed(expected: Mapping[str, Expected], scheme: Scheme | None = None, **others: Any) -> Target:
+def fixed(expected: Mapping[str, Expected], scheme: "Scheme | None" = None, **others: Any) -> Target:
     """One table, or cosines and sines, which have their shape."""
     return Target((*expected,), next(iter(expected.values())).shape, lambda rows: (scheme, expected), **others)
 
@@ -83,7 +81,7 @@ class Reading:
     target: Target
     form: Form
     parts: tuple[Part, ...]
-    scheme: Scheme | None
+    scheme: "Scheme | None"
     words: str = ""
     transposed: bool = False
 
@@ -121,7 +119,7 @@ class Reading:
         every = [(-one_copy[part.name] if part.negated else one_copy[part.name], part) for part in self.parts]
         return all(bool((widest(part.found) == one).all()) for one, part in every)
 
-    def explained(self) -> tuple[Scheme | None, dict[str, AnyArray]]:
+    def explained(self) -> "tuple[Scheme | None, dict[str, AnyArray]]":
         """One copy of what was found, by the names of a scheme that makes such tables, and the scheme."""
         scheme: Any = self.scheme
         tables = {name: found for name, (_, found) in self.pairs().items()}

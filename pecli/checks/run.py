@@ -1,7 +1,5 @@
 """Checks, and running them: each has a file and what compares it; whatever becomes of one, the others go on."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +54,7 @@ class Outcome:
             return "failed"
         return "weak" if self.strict and self.result.weak else "passed"
 
-    def forgotten(self) -> Outcome:
+    def forgotten(self) -> "Outcome":
         """The same without what was compared, which may take much memory."""
         for tensor in self.result.tensors if isinstance(self.result, Verification) else ():
             tensor.parts = ()

@@ -1,7 +1,5 @@
 """Tensors as the forms of a model keep them, in a dtype or quantised, and whether two are equal but for rounding."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -39,7 +37,7 @@ class Stored(NamedTuple):
     others: tuple[Array, ...] = ()  #: further shards
 
     @classmethod
-    def of(cls, array: Array, others: Sequence[Array] = ()) -> Stored:
+    def of(cls, array: Array, others: Sequence[Array] = ()) -> "Stored":
         return cls(dtype_name(array.dtype), array.shape, array, tuple(others))
 
     @property
@@ -52,7 +50,7 @@ class Stored(NamedTuple):
         rows: AnyArray = self.array.reshape(-1, 1 if alone else self.array.shape[-1])
         return rows
 
-    def by_expert(self, name: str) -> Iterator[tuple[str, Stored]]:
+    def by_expert(self, name: str) -> "Iterator[tuple[str, Stored]]":
         """Stacked experts one by one, each with its number in the name."""
         stem, stacked, suffix = name.partition("_exps.")
         if suffix not in ("weight", "bias") or len(self.shape) < 2:
@@ -62,7 +60,7 @@ class Stored(NamedTuple):
             others = tuple(each[number] for each in self.others)
             yield f"{stem}{stacked}{number}.{suffix}", Stored(self.kind, self.shape[1:], array, others)
 
-    def fitted(self, shape: tuple[int, ...]) -> Stored:
+    def fitted(self, shape: tuple[int, ...]) -> "Stored":
         """Shards as one tensor, along the axis that gives it the shape (those of a norm are all the same), and axes of
         length 1 left out, as in GGUF."""
         if self.shape == shape:

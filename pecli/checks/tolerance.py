@@ -1,7 +1,5 @@
 """How far a table may be off and still pass."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from pecli.engine.schemes import Real, Whole
@@ -34,11 +32,11 @@ class Tolerance:
             if name != "freq_rtol" or self.freq_rtol is not None:
                 object.__setattr__(self, name, rule.check(name, getattr(self, name)))
 
-    def against_model(self) -> Tolerance:
+    def against_model(self) -> "Tolerance":
         """The same where a model is the spec: its runtime computes frequencies in float32."""
         return self if self.freq_rtol is not None else replace(self, freq_rtol=self.rtol or FREQ_RTOL)
 
-    def for_tensor(self, *names: str) -> Tolerance:
+    def for_tensor(self, *names: str) -> "Tolerance":
         """What applies to a tensor that goes by these names.
 
         >>> Tolerance(atol=1e-3).for_tensor("rotary_emb.inv_freq")

@@ -1,7 +1,5 @@
 """The result of comparing a file with what it should be: the answer, why it is no, and what a yes does not prove."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,7 +46,7 @@ class Verification(Answer):
     diagnosis: tuple[str, ...] = ()
     readings: Mapping[str, str] = field(default_factory=dict)
     """By tensor, how it was read where that was to be found out: as which layout, of which layers."""
-    explanations: tuple[Explanation, ...] = ()
+    explanations: "tuple[Explanation, ...]" = ()
     weak: tuple[str, ...] = ()  #: after a pass, known mistakes that the same data would have passed, too
     unchecked: tuple[str, ...] = ()  #: tensors of the file that belong to no table
 
@@ -88,7 +86,7 @@ class Checked:
     doubtful: str = ""  #: why a pass proves less than it seems to
 
     @classmethod
-    def of(cls, tensor: str, label: str, reading: Reading, tolerance: Tolerance, **others: Any) -> Checked:
+    def of(cls, tensor: str, label: str, reading: Reading, tolerance: Tolerance, **others: Any) -> "Checked":
         scheme, found = reading.explained()
         result = compared(label, reading, tolerance, any_dtype=others.pop("any_dtype", True))
         doubtful = ""
@@ -207,7 +205,7 @@ def _by_scheme(checked: Iterable[Checked]) -> Tables:
     return found
 
 
-def _explained(tables: Tables, tolerance: Tolerance) -> list[Explanation]:
+def _explained(tables: Tables, tolerance: Tolerance) -> "list[Explanation]":
     from pecli.explain.edits import merged
     from pecli.explain.search import explain
     from pecli.explain.time_limit import time_limit
@@ -216,7 +214,7 @@ def _explained(tables: Tables, tolerance: Tolerance) -> list[Explanation]:
         return merged(why for scheme, found in tables.items() for why in explain(scheme, found, tolerance.atol))
 
 
-def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], tolerance: Tolerance) -> list[str]:
+def diagnosis(found: "Sequence[Explanation]", results: Sequence[Comparison], tolerance: Tolerance) -> list[str]:
     """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
     from pecli.explain.edits import Recipe, Runtime
     from pecli.explain.words import reproduction, sentence

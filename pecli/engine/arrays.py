@@ -4,8 +4,6 @@ libraries as NumPy's.
 NumPy has no bfloat16 of its own; `ml_dtypes` lends it one and is imported only when a bfloat16 array is made.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence
@@ -52,7 +50,7 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
     return np.dtype(kind)
 
 
-def dtype_name(dtype: DTypeLike) -> str:
+def dtype_name(dtype: "DTypeLike") -> str:
     """The name under which pecli speaks of a NumPy dtype."""
     return str(np.dtype(dtype).name)
 
@@ -76,7 +74,7 @@ def round_to(values: Floats, dtype: str) -> Array:
         return values.astype(numpy_dtype(dtype))
 
 
-def _odd_singles(values: Floats) -> NDArray[np.uint32]:
+def _odd_singles(values: Floats) -> "NDArray[np.uint32]":
     """The bits of float32 values, rounded to odd: another rounding, to fewer bits, cannot mistake them for a tie."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
@@ -86,7 +84,7 @@ def _odd_singles(values: Floats) -> NDArray[np.uint32]:
     return np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
 
 
-def _ordinary_bfloat16(values: Floats) -> NDArray[np.uint16]:
+def _ordinary_bfloat16(values: Floats) -> "NDArray[np.uint16]":
     """The bits of values that have 8 significant ones in bfloat16: rounded to those, which float32 holds exactly."""
     bits = values.view(np.uint64)
     rounded = bits >> np.uint64(45)

@@ -7,8 +7,6 @@ claimed only if it is accepted here. Where a small part is wrong and the rest is
 of the whole table is invented for it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,7 +51,7 @@ class Judge:
     dtype: str
     arrays: Mapping[str, Array] = field(default_factory=dict)  # the same tensors whole, where samples are not
     max_noise: float = MAX_NOISE
-    located: dict[str, Located | None] = field(default_factory=dict)  # by tensor, where it was found to be wrong
+    located: "dict[str, Located | None]" = field(default_factory=dict)  # by tensor, where it was found to be wrong
 
     def accepted(self, proposals: Iterable[Explanation]) -> Iterator[Explanation]:
         """Those of some proposals that are explanations."""

@@ -1,7 +1,5 @@
 """ALiBi: slopes measured head by head, in every form of a bias, and the rule that gives them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -45,7 +43,7 @@ class Bias:
     form: str = ""
     length: int | None = None
 
-    def once(self) -> Bias:
+    def once(self) -> "Bias":
         """Heads once, where a batch has them several times over."""
         heads = len(self.slopes)
         for times in (each for each in range(heads // 3, 1, -1) if heads % each == 0):

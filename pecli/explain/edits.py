@@ -3,8 +3,6 @@
 An explanation is a few edits, a scheme where one was found, and the residual beside the noise that was measured.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -93,7 +91,7 @@ def said(value: Any) -> str:
     return "none" if value is None else spelled(value)
 
 
-def _parameter(edit: Parameter) -> str:
+def _parameter(edit: "Parameter") -> str:
     name, expected, found = edit.name, edit.expected, edit.found
     if name == "offset" and expected != found:
         return f"positions start at {found:,} (the spec says {expected:,})"

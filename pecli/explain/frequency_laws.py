@@ -4,8 +4,6 @@ the schemes that have them.
 The engine's exact frequencies take a millisecond a time; a search asks thousands of times, and its data carry noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -77,12 +75,12 @@ class Curve:
         """The same of all together, for a law or for each of several: the root of the mean square, with a limit."""
         return np.sqrt(np.mean(np.minimum(self.misfits(frequencies), 1e15) ** 2, axis=-1))
 
-    def tight(self) -> Curve:
+    def tight(self) -> "Curve":
         """The same with the measured errors alone."""
         square = self.error**2 - (self.drift * self.frequency) ** 2
         return replace(self, error=np.sqrt(np.maximum(square, 1e-32)), drift=0.0)
 
-    def loosened(self, relative: float) -> Curve:
+    def loosened(self, relative: float) -> "Curve":
         return replace(self, error=np.hypot(self.error, relative * np.abs(self.frequency)))
 
 
@@ -103,7 +101,7 @@ class Law:
         """A parameter of the law, or of its scaling."""
         return getattr(self if name in Law.__dataclass_fields__ else self.scaling, name)
 
-    def having(self, **changes: Any) -> Law:
+    def having(self, **changes: Any) -> "Law":
         """The law with other values of some parameters: a search asks ten thousand times, hence not `replace`."""
         own = {name: changes.pop(name) for name in [*changes] if name in Law.__dataclass_fields__}
         if changes:
@@ -138,7 +136,7 @@ class Fit:
     cost: float
     open: tuple[str, ...] = ()
 
-    def costing(self, more: float, *said: str) -> Fit:
+    def costing(self, more: float, *said: str) -> "Fit":
         return replace(self, cost=self.cost + more, open=said or self.open)
 
 

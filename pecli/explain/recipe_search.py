@@ -3,8 +3,6 @@
 Nothing here knows what a parameter means: schemes make their tables, and those are compared.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -48,7 +46,7 @@ class Distance(NamedTuple):
     beyond_drift: float = math.inf  # the largest, float32 errors of phases taken off
     columns: tuple[float, ...] = ()  # the largest of each column
 
-    def exceeds(self, other: Distance) -> bool:
+    def exceeds(self, other: "Distance") -> bool:
         """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""
         more = self.root_mean_square**2 - other.root_mean_square**2
         loss = UNITS * precision("float32")

@@ -2,8 +2,6 @@
 table, and explained as one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -110,7 +108,7 @@ class HeadRotation:
         """What rotates x, at some rows: each a step further, or all at the offset."""
         return lambda x, rows: self.rotated(x, self.waves(step * rows), formula)
 
-    def at(self, offset: int) -> HeadRotation:
+    def at(self, offset: int) -> "HeadRotation":
         return replace(self, rope=replace(self.rope, offset=offset), places=None)
 
 
@@ -235,7 +233,7 @@ class Rotated:
         return Judge({"after": one}, self.atol, self.dtype, max_noise=noise)
 
     @cached_property
-    def few(self) -> Rotated:
+    def few(self) -> "Rotated":
         """Some rows and heads of a tensor that may be large."""
         rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
         which = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)

@@ -4,8 +4,6 @@ The cheapest reading comes first. A reading is right where the squares of the tw
 constant, and doubled columns are equal, whatever the parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -63,7 +61,7 @@ class Reading:
         """The last row that is not empty."""
         return self.length - 1 - int(np.argmin(empty_rows(self.parts)[::-1]))
 
-    def picked(self, most: int, wrong: Indices = NO_ROWS) -> Reading:
+    def picked(self, most: int, wrong: Indices = NO_ROWS) -> "Reading":
         """Fewer rows: the longest run that is not empty, of numbers and not known to be wrong, and some others."""
         bad = ~_good_rows(self.parts) | np.isin(np.arange(len(self.rows)), wrong)
         starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
@@ -74,7 +72,7 @@ class Reading:
         some = some[np.unique(self.rows[some], return_index=True)[1]]  # positions that start again are there once
         return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some])
 
-    def reversed(self) -> Reading:
+    def reversed(self) -> "Reading":
         """With the channels in reverse order."""
         return replace(self, parts=tuple(part[:, ::-1] for part in self.parts), edits=(*self.edits, REVERSED))
 

@@ -3,8 +3,6 @@
 A file that another program cuts short while it is mapped ends this process (SIGBUS); nothing is written then.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import math
@@ -63,7 +61,7 @@ class Contents:
         if wrong:
             raise self.error(problem, advice)
 
-    def tensor(self, name: str) -> Contents:
+    def tensor(self, name: str) -> "Contents":
         """The same, for errors about one of its tensors."""
         return replace(self, part=f"tensor {quoted(name)}")
 
@@ -155,10 +153,10 @@ class LoadedFile:
         """Arrays of the tensors' dtypes and shapes, for which nothing more is read; their elements mean nothing."""
         return self.tensors.data if isinstance(self.tensors, LazyTensors) else self.tensors
 
-    def only(self, name: str) -> LoadedFile:
+    def only(self, name: str) -> "LoadedFile":
         return replace(self, tensors=LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__), unread=())
 
-    def read_as(self, dtype: str) -> LoadedFile:
+    def read_as(self, dtype: str) -> "LoadedFile":
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
         if self.format != "csv":
             return self

@@ -2,8 +2,6 @@
 looks like positions and was read by nobody is named, with the nearest key that is known.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -197,11 +195,11 @@ class Keys:
             raise FileError(self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
         return found
 
-    def part(self, name: str) -> Keys | None:
+    def part(self, name: str) -> "Keys | None":
         """The same as `section`, of a key that may hold other things: they count as absent."""
         return self.section(name) if isinstance(self.data.get(name), Mapping) else None
 
-    def section(self, name: str) -> Keys | None:
+    def section(self, name: str) -> "Keys | None":
         """An object within; an empty one counts as absent, and so does one that the class ignores, unless by layer."""
         value = self.data.get(name)
         nested = isinstance(value, Mapping) and any(isinstance(inner, Mapping) for inner in value.values())
@@ -219,7 +217,7 @@ class Keys:
 
     def translated(
         self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None] | None = None
-    ) -> Keys:
+    ) -> "Keys":
         """The same, with what a dialect spells otherwise under Hugging Face's names: settings of `rope_scaling`, and
         other keys; None where there is none."""
         inner = {name: value for name, value in settings.items() if value is not None}

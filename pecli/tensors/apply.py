@@ -1,7 +1,5 @@
 """`pecli.apply`: an encoding applied to an array; rotations at any positions, as a model asks for them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -95,7 +93,9 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
 
-def _rotation(x: Any, applied: Any, rows: RowPositions, layer_type: str | None, fields: dict[str, Any]) -> RowRotation:
+def _rotation(
+    x: Any, applied: Any, rows: "RowPositions", layer_type: str | None, fields: dict[str, Any]
+) -> "RowRotation":
     """How a rotary scheme or a model rotates x; `fields` are those of a RowRotation that were given."""
     if getattr(applied, "applied_as", "") == "rotation":
         _refuse(given(layer_type=layer_type), "a scheme")

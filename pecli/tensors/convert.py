@@ -1,7 +1,5 @@
 """`pecli.convert`: pairs of a checkpoint or of tables moved to another layout, dtypes cast; all else stays as it is."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -100,7 +98,7 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
 def converted(
     arrays: Mapping[str, Array], label: str, source: str | None, target: str | None, model: Model | None = None, *,
     layer_type: str | None = None, include: str | Sequence[str] = (), dtype: str | None = None, **given: Any,
-) -> Converted:  # fmt: skip
+) -> "Converted":  # fmt: skip
     """What becomes of tensors, of which nothing is computed yet: the options of `convert`."""
     for name in given.keys() - HEAD_RULES.keys():
         raise ParameterError(name, "given", f"it must be one of {', '.join(HEAD_RULES)}")

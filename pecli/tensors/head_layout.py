@@ -3,8 +3,6 @@
 Families that keep q, k and v in one tensor, or whose number of key heads no key gives, are rows of qkv_layouts.json.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -121,7 +119,7 @@ class Heads:
             rule = f"heads share keys evenly, and {self.heads} heads are not a multiple of {self.kv_heads}"
             raise ParameterError("kv_heads", self.kv_heads, rule)
 
-    def completed(self, weights: Sequence[Input]) -> Heads:
+    def completed(self, weights: Sequence[Input]) -> "Heads":
         """With everything that was left open, as the projections have it: all heads are of one size."""
         measured = []
         for weight in weights:
@@ -201,7 +199,7 @@ class Heads:
         rows += ["rows q, gate of each head" if self.gated else "rows q or k of each head"] if kinds - {"qkv"} else []
         return f"{counted(self.heads, 'head')} of {dim}{some}, {shared}, {'; '.join(rows)}"
 
-    def move(self, weight: Input, source: str, target: str) -> Move:
+    def move(self, weight: Input, source: str, target: str) -> "Move":
         """The rotary rows of every query and key head of a projection's weight or bias, in another order."""
         rows = _rows(weight)
         if self.head_dim is None or self.kv_heads is None:

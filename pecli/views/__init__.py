@@ -1,7 +1,5 @@
 """Showing things to people. Here: the progress of tables as they are made, and the statistics of --json."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -40,7 +38,7 @@ def counting(label: str, total: int, values: Mapping[str, Any]) -> Iterator[Call
         yield advance
 
 
-def described(label: str, tables: Sequence[Table], values: Mapping[str, Any]) -> dict[str, Any]:
+def described(label: str, tables: "Sequence[Table]", values: Mapping[str, Any]) -> dict[str, Any]:
     """What --json says of tables, by their names; `values` are the command's options."""
     from pecli.checks import statistics
 

@@ -1,7 +1,5 @@
 """What is in a file, for people and for scripts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +19,7 @@ STATISTICS = ("min", "max", "mean", "std")
 
 
 def describe(
-    file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: Sequence[UnreadTensor] = ()
+    file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: "Sequence[UnreadTensor]" = ()
 ) -> dict[str, Any]:
     """Tensors of the file, those that are only named last, and its metadata as JSON data; a spec in it is unpacked."""
     metadata: dict[str, Any] = dict(file.metadata)

@@ -1,7 +1,5 @@
 """Pictures and results for notebooks: `pecli.plot`, and how schemes, models and results display themselves."""
 
-from __future__ import annotations
-
 import base64
 import os
 from collections.abc import Mapping, Sequence
@@ -47,7 +45,7 @@ def plot(
     dpi: float = 100,
     dark: bool = False,
     cmap: str | None = None,
-) -> Figure:
+) -> "Figure":
     """A matplotlib figure of schemes, models (as `load_model` gives them, or by name), files, or arrays.
 
     Kinds are those of `pecli plot --kind`; channels are channels, pairs or heads to draw; size is in inches.

@@ -1,7 +1,5 @@
 """Where output goes: a terminal in colour, or a pipe in plain text that nothing cuts."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -22,7 +20,7 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-def console() -> Console:
+def console() -> "Console":
     """rich's console on standard output; NO_COLOR is its business."""
     from rich.console import Console
 

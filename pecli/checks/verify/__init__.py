@@ -1,7 +1,5 @@
 """A file, or arrays, compared with what they should be: a scheme, a model, or the spec that the file carries."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -33,7 +31,7 @@ OWN_FACTORS = "the header cannot tell these factors from others: compare with --
 
 def verify(
     given: Given,
-    spec: Scheme | Model | Array | None = None,
+    spec: "Scheme | Model | Array | None" = None,
     tolerance: Tolerance | None = None,
     *,
     atol: float | None = None,

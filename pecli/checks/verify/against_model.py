@@ -1,7 +1,5 @@
 """A file, or arrays, compared with what a model's configuration asks for."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -78,7 +76,7 @@ def verify_tables(
     return replace(answer, diagnosis=solved.diagnosis, explanations=solved.explanations)
 
 
-def _counted(tables: Mapping[str, Array]) -> RowPositions | None:
+def _counted(tables: Mapping[str, Array]) -> "RowPositions | None":
     """The rows of every sequence from 0 on, where tables (batch, L, D) differ from each other; of more sequences than
     rows, the first axis may be that of positions."""
     for array in (tables[name] for name in tables if role_of(name) == "cos"):
@@ -91,7 +89,7 @@ def _counted(tables: Mapping[str, Array]) -> RowPositions | None:
 
 
 def _by_token(
-    label: str, tables: Mapping[str, Array], rows: RowPositions, axes: int
+    label: str, tables: Mapping[str, Array], rows: "RowPositions", axes: int
 ) -> tuple[dict[str, Array], Any, dict[str, str]]:
     """Tables with a row for each token that is no padding, where they are given per batch, (batch, L, …); the positions
     of those rows; and a note on each such table."""
@@ -111,7 +109,7 @@ def _by_token(
 
 
 def _solved_positions(
-    tables: Mapping[str, Array], rows: RowPositions, model: Model, encoding: Encoding, tolerance: Tolerance
+    tables: Mapping[str, Array], rows: "RowPositions", model: Model, encoding: Encoding, tolerance: Tolerance
 ) -> Verification | None:
     """The positions that tables per batch were made at: tables are what a rotation makes of (1, 0)."""
     waves = [tables[name] for role in ("cos", "sin") for name in tables if role_of(name) == role]

@@ -3,8 +3,6 @@
 A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out in `reading`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -56,7 +54,7 @@ class Place:
     """Positions that are no range: `positions`, or `grid` and what belongs to it."""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Place:
+    def of(cls, given: Mapping[str, Any]) -> "Place":
         for name in given:
             if name not in PLACES or name == "seq_axis":
                 raise KindError(name, "given", "a model has no such option", "leave it out")

@@ -7,8 +7,6 @@ Where a rounding is in doubt, more digits are computed until there is none (Ziv,
 cosines of algebraic numbers, never halfway between two floats, so that ends; sin 0 = 0 and cos 0 = 1 are exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -54,7 +52,7 @@ class Waves:
     def of(
         cls, frequencies: Frequencies, *, scale: float | Fraction = 1.0, in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
-    ) -> Waves:  # fmt: skip
+    ) -> "Waves":  # fmt: skip
         """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`.
 
         An amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer.

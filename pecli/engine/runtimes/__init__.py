@@ -1,7 +1,5 @@
 """The runtimes by name, imported when they are asked for: a file each, or one for those that only read configs."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,7 @@ _READERS = ("sglang", "exllamav3", "onnxruntime-genai", "candle", "mlc", "tensor
 RUNTIMES = {**EMULATED, **dict.fromkeys(_READERS, "config_readers")}
 
 
-def runtime_named(name: str) -> Runtime:
+def runtime_named(name: str) -> "Runtime":
     """The runtime of that name."""
     module = import_module(f"pecli.engine.runtimes.{RUNTIMES[name]}")
     found: Runtime = module.READERS[name] if name in _READERS else module.RUNTIME

@@ -3,8 +3,6 @@
 b is the base, d the rotary dim, f the factor, O the original length, M the max_position_embeddings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -34,11 +32,11 @@ class Given(NamedTuple):
     def kind(self) -> str:
         return name_of(self.scaling)
 
-    def as_defined(self) -> Reading:
+    def as_defined(self) -> "Reading":
         """As transformers, which models are defined by, takes it."""
         return Reading(self.scaling)
 
-    def rounded_limits(self) -> Reading:
+    def rounded_limits(self) -> "Reading":
         """YaRN's limits rounded to whole frequencies, whatever `truncate` says; with the cause, if another."""
         yarn: Yarn = self.scaling
         if yarn.truncate is not False:
@@ -47,7 +45,7 @@ class Given(NamedTuple):
         low, high = (value / (1 << _BITS) for value in rounded.limits(self.base, self.dim, _BITS))
         return Reading(rounded, (f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false",))
 
-    def extension_attention(self) -> Reading:
+    def extension_attention(self) -> "Reading":
         """LongRoPE's attention factor from M/O, whatever `factor` or `attention_factor` say."""
         scaling: LongRope = self.scaling
         if scaling.max_position_embeddings is None:
@@ -96,7 +94,7 @@ class Reading:
     notes: tuple[str, ...] = ()  #: what it does otherwise with the same result
     by_position: bool = False  #: whether no single scaling is that of all positions
 
-    def with_attention(self, given: Given, why: str) -> Reading:
+    def with_attention(self, given: Given, why: str) -> "Reading":
         """The same, its attention factor given as a cause where it is another than the model's."""
         own, defined = self.scaling.attention_value, given.scaling.attention_value
         if abs(own - defined) <= 1e-9 * defined:

@@ -1,7 +1,5 @@
 """LongRoPE (Ding et al., 2024): a divisor for every frequency, one list up to the original length, one beyond it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
@@ -47,13 +45,13 @@ class LongRope(Scaling):
             return np.full_like(plain, np.nan)
         return plain / np.array(self.divisors)
 
-    def known_mistakes(self) -> tuple[LongRope, ...]:
+    def known_mistakes(self) -> "tuple[LongRope, ...]":
         """Divisors in reverse order, multiplied by, and the other list of them, for any length."""
         other = self.short_factor if self.divisors is self.long_factor else self.long_factor
         lists = (self.divisors[::-1], tuple(1 / each for each in self.divisors), other)
         return tuple(self.having(each) for each in dict.fromkeys(lists) if each != self.divisors)
 
-    def having(self, divisors: tuple[float, ...]) -> LongRope:
+    def having(self, divisors: tuple[float, ...]) -> "LongRope":
         """The same with other divisors, for any length."""
         return replace(self, short_factor=divisors, long_factor=divisors)
 

@@ -3,8 +3,6 @@
 b is the base, d the rotary dim, f the factor, O the original length, M the max_position_embeddings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from fractions import Fraction
@@ -85,7 +83,7 @@ class Scaling:
     def attention_value(self) -> float:
         return self.attention(200) / (1 << 200)
 
-    def known_mistakes(self) -> tuple[Scaling, ...]:
+    def known_mistakes(self) -> "tuple[Scaling, ...]":
         """The same scaling read otherwise, where no single number tells the difference."""
         return ()
 

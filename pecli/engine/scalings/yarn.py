@@ -1,7 +1,5 @@
 """YaRN (Peng et al., 2023): which frequencies are interpolated, and by how much attention is sharpened for it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -86,7 +84,7 @@ class Yarn(Scaling):
         """The rotations above which frequencies are unchanged, and below which all is scaled."""
         return self.beta_fast or DEFAULTS["beta_fast"], self.beta_slow or DEFAULTS["beta_slow"]
 
-    def known_mistakes(self) -> tuple[Yarn, ...]:
+    def known_mistakes(self) -> "tuple[Yarn, ...]":
         """Limits rounded or not, and the two betas swapped."""
         fast, slow = self.betas()
         return replace(self, truncate=self.truncate is False), replace(self, beta_fast=slow, beta_slow=fast)

@@ -3,8 +3,6 @@
 They are exact: a float is the number it is, and a decimal that was typed is that decimal, not the float nearest to it.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re
@@ -115,7 +113,7 @@ def _position(name: str, value: Any) -> int | float | str:
     return kept_number(exact, str(value))
 
 
-def whole_positions(name: str, given: Any) -> NDArray[np.int64]:
+def whole_positions(name: str, given: Any) -> "NDArray[np.int64]":
     """Positions as an array of integers, of any shape."""
     ids = as_numpy(name, given)
     if ids.dtype.kind not in "iu":

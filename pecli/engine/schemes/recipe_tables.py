@@ -4,8 +4,6 @@ Scalings of RoPE take their own steps in float32; in the recurrence the phases a
 slows each frequency, as ggml does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
@@ -106,7 +104,7 @@ class RecipeFiller:
         return bands
 
     @cached_property
-    def _rotation(self) -> RoundedRotation | None:
+    def _rotation(self) -> "RoundedRotation | None":
         """What makes many rows at once, where phases are float32 products of positions and frequencies."""
         match self._bands:
             case [Band(Products(inv_freq), picked=picked)] if self._scale == 1:

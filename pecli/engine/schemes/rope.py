@@ -1,7 +1,5 @@
 """Rotary tables: the cosines and sines by which pairs of channels are rotated, and their inverse frequencies."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -97,13 +95,13 @@ class Rope(RotaryParameters):
         base = scaling.float32_base(self.base, d)
         yield geometric_phases(recipe, base, Fraction(d, 2), len(every), steps, scaled), every
 
-    def computed_as(self, way: str) -> Rope:
+    def computed_as(self, way: str) -> "Rope":
         if way in self.runtime_names():
             return replace(self, recipe="exact", runtime=way)
         length = self.length if "length" in SCALINGS[self.scaling].names() else None
         return replace(self, recipe=way, runtime="none", length=length)
 
-    def as_read(self) -> Rope:
+    def as_read(self) -> "Rope":
         """What the runtime makes of the parameters, computed exactly where a scaling can say it."""
         if self.runtime != "none" and self.runtime_reading.by_position:
             return self

@@ -1,7 +1,5 @@
 """What a scheme is: parameters, checked when it is made, from which its tables follow."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
@@ -46,7 +44,7 @@ class Neighbour(NamedTuple):
     makes of the right one."""
 
     edits: tuple[Mapping[str, Any], ...]
-    scheme: Scheme
+    scheme: "Scheme"
 
 
 class WaveTable(NamedTuple):
@@ -59,7 +57,7 @@ class WaveTable(NamedTuple):
     exponent: float
     base: float
     scale: float
-    scaling: Scaling
+    scaling: "Scaling"
     rotating: int
     amplitude: float
     offset: int
@@ -268,7 +266,7 @@ class Scheme(Displayed, ABC):
         """The same scheme with tables of another dtype."""
         return self if self.dtype == dtype else replace(self, dtype=dtype)
 
-    def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
+    def named_parts(self) -> "tuple[tuple[str, Scheme], ...]":
         """The schemes that it holds, by name; itself, without one, where it is a single scheme."""
         return (("", self),)
 

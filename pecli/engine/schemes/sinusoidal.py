@@ -4,8 +4,6 @@ angle = position · scale · base^(−i / (D/2 − freq_shift)), one sine and on
 axis has a share of the channels and its own angles.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -128,7 +126,7 @@ class Sinusoidal(Positioned):
         check_base(self.recipe, self.base)
 
     @property
-    def grid_style(self) -> GridStyle | None:
+    def grid_style(self) -> "GridStyle | None":
         if self.style not in GRID_STYLES:
             return None
         from pecli.engine.schemes.grid_styles import ADDED
@@ -171,7 +169,7 @@ class Sinusoidal(Positioned):
         frequencies, scale = self.block_frequencies(self.scale), unit * Fraction(self.scale)
         return Waves.of(frequencies, scale=scale, amplitude=self.amplitude, in_turns=self.in_turns)
 
-    def coordinates(self) -> Coordinates:
+    def coordinates(self) -> "Coordinates":
         if not self.relative:
             return super().coordinates()
         from pecli.engine.numerics.axis_tables import listed_coordinates

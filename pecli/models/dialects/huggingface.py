@@ -2,8 +2,6 @@
 towers for images and sound beside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -44,7 +42,7 @@ class Part:
     vision: bool
 
     @classmethod
-    def of(cls, keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> Part:
+    def of(cls, keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> "Part":
         """A part whose class, if it is a known one, says what its keys leave out. Whether it reads images is told by
         names; `granite4_vision_text` is the language model of one that does."""
         name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""

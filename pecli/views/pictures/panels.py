@@ -1,7 +1,5 @@
 """What a picture shows, whatever draws it: heatmaps and charts, the words and the round numbers of their axes."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap
@@ -84,7 +82,7 @@ class HeatmapPanel:
         height, width = self.shape
         return self.rows == "row" or (height == width and self.rows in (self.columns, "query"))
 
-    def has_rows_of(self, other: HeatmapPanel) -> bool:
+    def has_rows_of(self, other: "HeatmapPanel") -> bool:
         """Whether the names and numbers of its rows are those of another."""
         return (self.shape, self.first_row, self.reduce) == (other.shape, other.first_row, other.reduce)
 

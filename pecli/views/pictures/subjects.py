@@ -1,7 +1,5 @@
 """What is to be drawn: schemes and files, each under a name that tells it from the others, and how much of it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +107,7 @@ def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len
     return [subject for subject in found if kind in subject.picture_kinds] or found
 
 
-def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
+def of_file(text: str, file: "LoadedFile", label: str = "") -> list[Subject]:
     """A file, or a tensor of it; where it carries a spec, also as the scheme that made it."""
     from pecli.files.contents import carried_spec
 

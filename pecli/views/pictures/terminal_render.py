@@ -5,8 +5,6 @@ with letters where there are none. They are drawn by hand, since a rich table of
 long.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -155,7 +153,7 @@ def _whole_ticks(first: int, last: int, most: int) -> list[int]:
     return sorted({int(value) - first for value in values if value == int(value) and 0 <= value - first <= last})
 
 
-def _levels(pixels: Floats, panel: HeatmapPanel) -> NDArray[np.int16]:
+def _levels(pixels: Floats, panel: HeatmapPanel) -> "NDArray[np.int16]":
     """Every pixel as a number from 0 to 255; −1 where it is not finite, −2 where zero has no logarithm."""
     low, high = panel.ends
     none = (pixels == 0) & panel.log
@@ -166,7 +164,7 @@ def _levels(pixels: Floats, panel: HeatmapPanel) -> NDArray[np.int16]:
     return np.where(none, BLANK, np.where(finite, np.rint(share * 255), UNKNOWN)).astype(np.int16)
 
 
-def _cells(levels: NDArray[np.int16], terminal: Terminal, panel: HeatmapPanel) -> list[str]:
+def _cells(levels: "NDArray[np.int16]", terminal: Terminal, panel: HeatmapPanel) -> list[str]:
     if not terminal.colours:
         shades = _SHADES[terminal.unicode][panel.log :]
         picked = [*(shades[level * len(shades) // 256] for level in range(256)), " ", "x"]

@@ -3,8 +3,6 @@
 The page needs no network and no scripts, follows the reader's light or dark, and prints.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -125,7 +123,7 @@ class _Draft:
         """What a view says of something."""
         self.parts.append(html_of(partial(view, *what)))
 
-    def picture(self, drawn: Figure, caption: str) -> None:
+    def picture(self, drawn: "Figure", caption: str) -> None:
         """A drawing, whose ids no other has, and what is to be seen in it."""
         drawing = svg(drawn, f"f{len(self.parts)}-")
         self.parts.append(f'<figure role="img" aria-label="{text(caption)}">\n{drawing}\n</figure>')
@@ -211,7 +209,7 @@ def _span(words: str, style: str) -> str:
     return f"<b>{text(words)}</b>" if style else text(words)
 
 
-def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> tuple[str, Figure]:
+def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> "tuple[str, Figure]":
     """A picture of that kind, or of the one that fits, as large as it likes; its title first."""
     picture = kinds.titled(labelled(subjects), PlotRequest(1000, 1000), kind)
     return " ".join(filter(None, [picture.title, picture.subtitle])), render(picture)
