@@ -244,7 +244,7 @@ def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
 
 MIN_ROWS, MIN_PAIRS = 8, 8
 """Rows that tell several axes from other frequencies, and pairs that tell where fewer rows are."""
-MAX_ROWS = 512  # positions that a command lists
+MAX_ROWS = 4096  # that are at positions of their own, which a command lists
 SLOW = 1.2  # radians that the channels stay below from which the base is measured
 ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small
 MIN_ANGLE = 1e-9
