@@ -201,7 +201,7 @@ class Proposal:
         spec = prior.amplitude if prior else 1.0
         every = (self.usual, spec, 1.0, *roots, self.usual**2, math.sqrt(self.usual))
         for slack, known in product((error, self.measured.atol), every):
-            if abs(measured - known) <= slack or (measured < known and self._is_truncated(known)):
+            if abs(measured - known) <= slack or self._is_truncated(known):
                 return float(known)
         error = min(error, max(level, 2e-9 * abs(measured)))
         times, value = plainest(measured / self.usual, error / self.usual), plainest(measured, error)
@@ -210,7 +210,8 @@ class Proposal:
     def _is_truncated(self, amplitude: float) -> bool:
         """Whether values have the amplitude, and were rounded toward zero."""
         picked = self.measured.picked
-        if not self.measured.rounding:
+        lost = amplitude - self.measured.waves.shared_amplitude
+        if not 0 < lost <= self.measured.rounding * max(1.0, amplitude):
             return False
         values = picked.values(self.measured.cos_first)
         waves = self.place.waves(self.frequency, picked.rows)
