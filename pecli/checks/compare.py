@@ -6,14 +6,15 @@ Most tables are equal, or differ in a few elements only: bits are compared first
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from pecli.checks import plain, plain_fields
+from pecli.checks import plain_fields
+from pecli.checks.error_places import Ranges, ranges
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine import arrays
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name, numpy_dtype, round_to, widened, widest
@@ -26,11 +27,9 @@ PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arra
 MIN_DENSE = 1 / 8  #: of a piece's elements differ before they are screened for those that matter
 LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}  #: what only a mask is below
 FLOAT32_SLACK = 2.0**-24  #: of a value, that float32 arithmetic may have changed it by
-MAX_RANGES = 64  #: ranges of rows or columns out of tolerance that are listed
 
 Value = float | complex
 Index = tuple[int, ...]
-Ranges = list[tuple[int, int]]
 
 
 @dataclass
@@ -81,15 +80,6 @@ class Comparison:
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
     """Why tensors cannot be compared, or differ in more than their values."""
     return tuple(f"{tensor.name}: {tensor.problem}" for tensor in tensors if tensor.problem)
-
-
-def where_json(tensors: Iterable[Comparison]) -> dict[str, list[list[int]] | None]:
-    """What is out of tolerance in any of the tensors."""
-    found: dict[str, list[list[int]] | None] = {}
-    for name in ("rows", "columns", "heads", "batch"):
-        numbers = [np.arange(low, high + 1) for each in tensors for low, high in each.where.get(name, ())]
-        found[name] = plain(_ranges(np.unique(np.concatenate(numbers)))) if numbers else None
-    return found
 
 
 @dataclass(frozen=True)
@@ -172,7 +162,7 @@ def compare(
         result.problem = f"its dtype is {given} where {wanted} is expected"
     shape = first.expected.shape
     errors = _Errors(result, result.allowed, shape)
-    width, size = errors.columns.size, first.found.size
+    width, size = errors.width, first.found.size
     itemsize = 8 if first.step else max(dtype.itemsize for dtype in first.dtypes)
     step = max(1, READ_BYTES // max(1, width * itemsize))
 
@@ -216,7 +206,8 @@ class _Errors:
     def __init__(self, result: Comparison, tolerance: Tolerance, shape: tuple[int, ...]) -> None:
         self.result, self.tolerance, self.shape, self.lock = result, tolerance, shape, Lock()
         self.rows = np.zeros(math.prod(shape[:-1] or shape), bool)
-        self.columns = np.zeros(shape[-1] if len(shape) > 1 else 1, bool)
+        self.width = shape[-1] if len(shape) > 1 else 1
+        self.columns: dict[int, arrays.Flags] = {}  # by copy, those out of tolerance
         self.firsts: dict[int, int] = {}  # by copy, the first place out of tolerance
         self.worst: int | None = None
         result.max_ulp_error = None if result.dtype and numpy_dtype(result.dtype).kind in "iub" else 0
@@ -312,14 +303,15 @@ class _Errors:
 
     def _fail(self, off: Array, start: int) -> None:
         """Note what is out of tolerance in rows, or in a part of one, that begin at the place `start`."""
-        copy, within = divmod(start, self.rows.size * self.columns.size)
-        row, column = divmod(within, self.columns.size)
+        copy, within = divmod(start, self.rows.size * self.width)
+        row, column = divmod(within, self.width)
         first = start + int(off.argmax())
         with self.lock:
             self.result.mismatched = (self.result.mismatched or 0) + int(np.count_nonzero(off))
             self.firsts[copy] = min(first, self.firsts.get(copy, first))
             self.rows[row : row + len(off)] |= off.any(axis=1)
-            self.columns[column : column + off.shape[1]] |= off.any(axis=0)
+            columns = self.columns.setdefault(copy, np.zeros(self.width, bool))
+            columns[column : column + off.shape[1]] |= off.any(axis=0)
 
     def conclude(self, parts: Sequence[Part], array: Array) -> None:
 
@@ -340,16 +332,20 @@ class _Errors:
         firsts = [index_of(place) for place in self.firsts.values()]
         result.first_index = min(firsts)
         if len(self.shape) < 2:
-            where = {"columns": _ranges(np.flatnonzero(self.rows))}
+            where = {"columns": ranges(np.flatnonzero(self.rows))}
         else:
-            rows = self.rows.reshape(-1, self.shape[-2])
-            where = {"rows": _ranges(np.flatnonzero(rows.any(axis=0)))}
-            where["columns"] = _ranges(np.flatnonzero(self.columns))
-            if len(self.shape) > 2:
-                where["heads"] = _ranges(np.flatnonzero(rows.any(axis=1)))
-        names = ("batch",) if "heads" in where else ("batch", "heads")
+            rows = self.rows.reshape(-1, (1, *self.shape)[-3], self.shape[-2])
+            flags = {"rows": rows.any(axis=(0, 1)), "heads": rows.any(axis=(0, 2)), "batch": rows.any(axis=(1, 2))}
+            where = {name: ranges(np.flatnonzero(each)) for name, each in [*flags.items()][: len(self.shape) - 1]}
+            step = parts[0].found.strides[-1]
+            columns = [np.flatnonzero(each) for each in self.columns.values()]
+            if array.ndim > 1 and step < array.strides[-2]:  # else frequencies have an axis of their own, and are told
+                starts = [index_of(copy * self.rows.size * self.width)[-1] for copy in self.columns]
+                columns = [start + each * step // array.itemsize for start, each in zip(starts, columns, strict=True)]
+            where["columns"] = ranges(np.unique(np.concatenate(columns)))
+        names = [name for name in ("batch", "heads") if name not in where]
         for name, axis in zip(names, copy_axes(parts[0], array), strict=False):
-            where[name] = _ranges(np.unique([index[axis] for index in firsts]))
+            where[name] = ranges(np.unique([index[axis] for index in firsts]))
         result.where = where
 
 
@@ -357,12 +353,6 @@ def copy_axes(part: Part, array: Array) -> list[int]:
     """The axes of a tensor along which a table is repeated."""
     copies = [(size, step) for size, step in zip(part.copies, part.found.strides, strict=False) if size > 1]
     return [axis for axis, pair in enumerate(zip(array.shape, array.strides, strict=True)) if pair in copies]
-
-
-def _ranges(numbers: AnyArray) -> Ranges:
-    """The first and the last of those that follow each other, of numbers that rise; of too many, the last holds all."""
-    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1)[: MAX_RANGES - 1] + 1)
-    return [(int(run[0]), int(run[-1])) for run in runs]
 
 
 def _differing(ours: Array, theirs: Array, word: int = 0) -> AnyArray:

@@ -142,7 +142,10 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
     usual = {"attention_factor": plan.rope.attention_factor_value()}  # by the scaling's own rule
     for each in plan.rope.neighbours():
         same_dim = getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim
-        if same_dim and each.edits and all(edit["edit"] == "parameter" for edit in each.edits):
+        is_known = all(
+            edit["edit"] == "parameter" and (plan.places is None or edit["name"] != "offset") for edit in each.edits
+        )
+        if same_dim and each.edits and is_known:
             known = [(edit["name"], edit["expected"], edit["found"]) for edit in each.edits]
             named = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in known]
             others = tuple(kinds.Parameter(*one) for one in named)

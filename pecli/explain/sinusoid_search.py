@@ -318,7 +318,8 @@ class Proposal:
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
         changes, layout = laws.law_edits(prior, law), self._layout(prior)
         if prior.rotary and layout and reading.is_sinusoidal and signs == (Swapped(),):
-            layout, signs = (Parameter("scheme", prior.scheme.name, "sinusoidal"),), ()
+            own = self._scheme(max(0, start), rotary=False, cos_first=False)
+            return own, [*reading.edits, Parameter("scheme", prior.scheme.name, "sinusoidal"), *order], self.fit.cost
         edits = [*reading.edits, *layout, *signs, *changes, *order]
         if reading.length != prior.length and not reading.edits:
             edits.append(Parameter("seq_len", prior.length, reading.length))

@@ -61,12 +61,7 @@ def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
             before = edit.name == "offset" and scheme.first_position != edit.found  # positions below 0
             padding = edit.name == "padding_idx" and scheme.padding_idx != edit.found
-            return bool(
-                factor
-                or before
-                or padding
-                or edit.name in ("position_axis", "inv_freq", "distance", "scheme", "slopes")
-            )
+            return bool(factor or before or padding or edit.name in ("position_axis", "inv_freq", "distance", "slopes"))
         if isinstance(edit, Recipe) and not any(isinstance(other, Runtime) for other in edits):  # which has its own
             return bool(getattr(scheme, "recipe", "exact") != edit.found)
         return not (edit.storage or isinstance(edit, (Rotation, Runtime)))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, ParameterError, bracketed, listed
 from pecli.explain.forms import joined
+from pecli.explain.time_limit import time_limit
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -167,8 +169,24 @@ class _Search:
         rotary = (array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both"))
         ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
         self.place = replace(place, ends=tuple(sorted(ends)[:MAX_UNNAMED]))
+        self.every, self.several = self.encodings, len({encoding.layer_type for encoding in self.encodings}) > 1
 
     def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
+        """The answer; where no name says of which kind of layers tables are, they are of one: which explains most."""
+        kinds = [each for each in self.encodings if each.is_rotary and not each.part]
+        if len(kinds) < 2 or any(map(self._named, self.tensors)):
+            return self._answer(tolerance, reasons)
+        others = [each for each in self.encodings if each not in kinds]
+        searches = [copy(self) for _ in kinds]
+        for search, kind in zip(searches, kinds, strict=True):
+            search.encodings = (kind, *others)
+        answers = [search._answer(tolerance, reasons=False) for search in searches]
+        if reasons and not any(answers):
+            with time_limit():
+                answers = [search._answer(tolerance, reasons) for search in searches]
+        return min(answers, key=_doubts)
+
+    def _answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
         read, tolerance = self._found(), tolerance.against_model()
         lost = [] if read else self._lost_scalings()
         checked = [self._checked(name, reading, tolerance) for name, reading in read]
@@ -194,15 +212,14 @@ class _Search:
             result.problem += "; transposed, it fits" if turned and (turned.is_learned or turned.is_near) else ""
             return Checked(name, result, *self._likeliest(name))
         label = reading.name if name == ARRAY_NAME else name
-        several = len({encoding.layer_type for encoding in self.encodings}) > 1
-        layers = reading.target.encoding.layer_type if several and reading.target.encoding else ""
+        layers = reading.target.encoding.layer_type if self.several and reading.target.encoding else ""
         named = self._named(name)
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
         fits = f"{layers} layers{'' if named else ', which it fits best'}" if layers else ""
         words = ", ".join(filter(None, ("" if known else reading.name, fits, reading.words, self.notes.get(name))))
         checked = Checked.of(name, label, reading, tolerance, words=words, layers=layers)
-        for other in self.encodings if named and not checked.result.passed else ():
-            found = self._best(name, role_of(reading.name), [other]) if other.layer_type != named else None
+        for other in self.every if layers and not checked.result.passed else ():
+            found = self._best(name, role_of(reading.name), [other]) if other.layer_type != layers else None
             if found is not None and compared(name, found, tolerance).passed:
                 return replace(checked, right_for=other.layer_type)
         return checked
@@ -293,6 +310,14 @@ class _Search:
 
     def _named(self, name: str) -> str | None:
         return self.model.layer_named(name, by_number=self.by_number)
+
+
+def _doubts(answer: Verification) -> tuple[float, ...]:
+    """What speaks against it: tensors that fail without a reason, mistakes, tensors that fail, and their errors."""
+    failed = [tensor for tensor in answer.tensors if not tensor.passed]
+    explained = {name for each in answer.explanations for name in each.tensors}
+    mistakes = sum(len(each.mistakes) for each in answer.explanations)
+    return len(failed) - len(explained), mistakes, len(failed), sum(tensor.mismatched or 0 for tensor in failed)
 
 
 def _is_number(array: Array) -> bool:

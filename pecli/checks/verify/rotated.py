@@ -271,30 +271,36 @@ class _RotatedCheck:
 
     def weak(self) -> Iterator[str]:
         """Known mistakes that the same data would have passed, too."""
-        count = self.after.shape[-2]
-        label = f"{self.sides.name}: " * self.sides.several
-        if self.tokens and self.shift != 0 and self._compared(self.sides.before, self.sides.after).passed:
-            yield f"{label}nothing shows any rotation: the values before would have passed, too"
+        if self.shift == 0:
+            return
+        count, shape = self.after.shape[-2], self.after.shape
+        sequences = [(self.before, self.after, self.plan, np.ones(count, bool))]
+        if self.tokens:
+            sequences, shape = [*self._sequences()], shape[-2:]
         for k, (x, *_) in enumerate(() if self.tokens else self._sequences()):
             as_first = (x == x[:, :1]).all(axis=(0, 2))
             if 1 < (equal := count if as_first.all() else int(as_first.argmin())) < count:
                 which = f"sequence {k} begins" if self.before.ndim > 3 else "it begins"
                 advice = "positions of padding were not checked: give --attention-mask"
                 yield f"{which} with {equal} equal rows, which look like padding; {advice}"
-        rows = label + (f"{count:,} rows do" if count != 1 else "1 row does")
-        every = np.arange(count)
-        for mistake in () if self.tokens else mistakes(self.plan, self.after.shape):
-            for some in (every[:: max(1, count // 16)], every):
-                wrong = mistake.render(widened(self.before[..., some, :]), some)
-                if not (would_pass := self._compared(wrong, self.after[..., some, :]).passed):
-                    break
-            if not would_pass or self._harmless(mistake):
+        rows = f"{self.sides.name}: " * self.sides.several + (f"{count:,} rows" if count != 1 else "1 row")
+        for alike in zip(*(mistakes(plan, shape) for _, _, plan, _ in sequences), strict=True):  # of all sequences
+            would_pass = (self._passes(*each) for each in zip(alike, sequences, strict=True))
+            if not all(would_pass) or self._harmless(alike[0]):
                 continue
-            if mistake.edits in STILL:  # and hence no other mistake shows
-                yield f"{rows} not show any rotation: the values before would have passed, too"
+            if alike[0].edits in STILL:  # and hence no other mistake shows
+                yield f"{rows} cannot detect a missing rotation"
                 return
-            unseen = " and ".join(edit.clause for edit in mistake.edits)
-            yield f"{rows} not show whether {unseen}; compare more positions"
+            unseen = " and ".join(edit.clause for edit in alike[0].edits)
+            yield f"{rows} cannot tell whether {unseen}; compare more positions"
+
+    def _passes(self, mistake: Mistake, sequence: tuple[Array, Array, HeadRotation, Array]) -> bool:
+        """Whether a sequence would have passed, had it been rotated so; some rows tell most."""
+        x, y, _, seen = sequence
+        every = np.flatnonzero(seen)
+        some = (every[:: max(1, len(every) // 16)], every)
+        made = ((mistake.render(widened(x[..., rows, :]), rows), y[..., rows, :]) for rows in some)
+        return all(self._compared(*pair).passed for pair in made)
 
     def _harmless(self, mistake: Mistake) -> bool:
         """Whether another scheme has the same frequencies, positions and factor."""

@@ -137,8 +137,8 @@ def test_positions_taken_from_few_heads() -> None:
 @pytest.mark.parametrize(
     ("x", "after", "atol", "weak"),
     [
-        (X[:1], halves(X[:1], COS[:1], SIN[:1]), 0, "1 row does not show any rotation"),
-        (0 * X, 0 * X, 0, "64 rows do not show any rotation"),
+        (X[:1], halves(X[:1], COS[:1], SIN[:1]), 0, "1 row cannot detect a missing rotation"),
+        (0 * X, 0 * X, 0, "64 rows cannot detect a missing rotation"),
         (X[:3], halves(X[:3], *turns(3, powers(5e5, 128))), 1e-2, "whether the llama3 scaling is missing"),
         (X, halves(X, COS, SIN), 1e-3, ""),
     ],
