@@ -298,7 +298,7 @@ def _arranged(expected: AnyArray, array: AnyArray, lines: bool) -> Reading | Non
     """An array as cosines and sines that another holds, both in one array each, however arranged."""
     for both in wave_readings(expected):
         parts = {part.name: part.found[(0,) * len(part.copies)] for part in both.parts if not part.negated}
-        reading = best_reading(array, _both(parts), lines=lines) if both.has_equal_copies else None
+        reading = best_reading(array, _both(parts), lines=lines) if both.has_equal_copies() else None
         if reading is not None and reading.is_near:
             return reading
     return None

@@ -177,7 +177,7 @@ def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
     if (dtype_name(array.dtype) not in SIGNIFICAND_BITS and not is_complex) or array.ndim < 2 or len(array) < 2:
         return
     for reading in wave_readings(array) if array.size <= MAX_FULL_READ else ():
-        if reading.has_equal_copies:
+        if reading.has_equal_copies():
             (_, cos), (_, sin) = reading.pairs().values()
             yield Layout("compact", "complex" if is_complex else reading.form.name), (cos, sin)
     angles = [sample(name, array, whole=True) for name in ("cos", "sin") if array.ndim == 2]  # of lines, row to row

@@ -112,12 +112,16 @@ class Reading:
             pairs.setdefault(part.name, (part.expected, part.found[(0,) * len(part.copies)]))
         return pairs
 
-    @property
-    def has_equal_copies(self) -> bool:
-        """Whether all that stands for one table is the same."""
-        one_copy = {name: widest(found) for name, (_, found) in self.pairs().items()}
-        every = [(-one_copy[part.name] if part.negated else one_copy[part.name], part) for part in self.parts]
-        return all(bool((widest(part.found) == one).all()) for one, part in every)
+    def has_equal_copies(self, atol: float = 0.0, *, doubled: bool = True) -> bool:
+        """Whether all that stands for one table is the same, or all but the two columns of a frequency."""
+        firsts: dict[str, AnyArray] = {}
+        for part in self.parts:
+            values = -widest(part.found) if part.negated else widest(part.found)
+            own = slice(None if self.form.doubled and not doubled else 1)
+            first = firsts.setdefault(part.name, values[(own, *[slice(1)] * len(part.copies[1:]))[: len(part.copies)]])
+            if not np.isclose(values, first, rtol=0, atol=atol, equal_nan=True).all():
+                return False
+        return True
 
     def explained(self) -> "tuple[Scheme | None, dict[str, AnyArray]]":
         """One copy of what was found, by the names of a scheme that makes such tables, and the scheme."""
@@ -149,7 +153,8 @@ class Reading:
         if self.form.doubled or (self.form.arrangement == "alone" and any(part.copies for part in self.parts)):
             copies = len(self.parts[0].copies)
             firsts = [np.broadcast_to(sample[(slice(1),) * copies], sample.shape) for sample in samples]
-            return all(np.array_equal(*pair, equal_nan=True) for pair in zip(firsts, samples, strict=True))
+            if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(firsts, samples, strict=True)):
+                return False
         return len(self.target.names) < 2 or self.has_constant_power
 
     @property
@@ -231,7 +236,7 @@ def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = Fa
     def doubts(each: Reading) -> tuple[Any, ...]:
         step = each.parts[0].step
         is_other_scale = bool(step) and round(1 / step) != one
-        return not each.is_plausible, each.transposed, not each.form.doubled, is_other_scale, each.distance
+        return not each.is_plausible, each.transposed, is_other_scale, math.prod(each.parts[0].copies), each.distance
 
     return min(found, key=doubts, default=None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.compare import Comparison, compare_arrays, copy_axes, problems_of
+from pecli.checks.compare import Comparison, compare_arrays, problems_of
 from pecli.checks.error_places import where_json
 from pecli.checks.reading import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
 
 COPIES_DIFFER = "its copies differ"
 ADVICE = ("reproduce with", "apart from", "verify with", "the last place")  #: how lines begin that name no tensor
+MAX_COPY_ERROR = 1e-5  #: by which copies of a table may differ that have one reason
 MAX_WAVE = 2.0  #: the largest value of cosines and sines, attention factors included
 MAX_PROBED = 256  #: rows that are looked at for waves
 MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
@@ -101,11 +102,9 @@ def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: b
     if reading.is_learned:
         return replace(Comparison.impossible(label, reading.array.shape, _learned_problem(reading.array)), mismatched=0)
     result = reading.compared(tolerance, name=label, any_dtype=any_dtype)
-    if result.mismatched and not result.problem:  # perhaps in some copies along a batch or head axis alone
-        names = [name for name in ("batch", "heads") if name in result.where]
-        for name, axis in zip(names, copy_axes(reading.parts[0], reading.array), strict=False):
-            if sum(high - low + 1 for low, high in result.where[name]) < reading.array.shape[axis]:
-                result.problem = COPIES_DIFFER
+    limit = max(tolerance.atol, MAX_COPY_ERROR)
+    if result.mismatched and not result.problem and not reading.has_equal_copies(limit, doubled=False):
+        result.problem = COPIES_DIFFER
     return result
 
 

@@ -222,9 +222,9 @@ def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
     use = (made != 0) | (found != 0)
     gap = np.where(use | ~use.any(axis=-1, keepdims=True), found - made, np.nan)
     shift = np.nanmedian(gap, axis=-1, keepdims=True) if np.isnan(gap).any() else np.median(gap, axis=-1, keepdims=True)
-    return (
-        ((kinds.RowShift(),), np.where(use, made + shift, made)) if np.ptp(shift) > EVEN * np.abs(shift).max() else None
-    )
+    least = EVEN * np.abs(shift).max()
+    is_many = np.ptp(shift) > least and np.mean(np.abs(shift) > least) > MAX_SHARE  # a few rows are the wrong ones
+    return ((kinds.RowShift(),), np.where(use, made + shift, made)) if is_many else None
 
 
 def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:

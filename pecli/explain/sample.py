@@ -188,6 +188,8 @@ def quantised_storage(values: AnyArray, dtype: str, noise: float, expected_dtype
     found = FixedPoint(1.0) if (some == np.rint(some)).all() else grain(values)
     if found == Dtype(dtype):
         return ()
+    if found is None and dtype == "float64" and holds("float32", some):
+        found = Dtype("float32")
     if isinstance(found, Dtype) and precision(found.found) <= precision(expected_dtype):
         found = None
     if found is None and noise > 8 * usual and math.isfinite(noise):

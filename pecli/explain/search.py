@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, dtype_name, holds, numpy_dtype
+from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype
 from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -29,7 +29,7 @@ from pecli.explain.frequency_fit import explain_frequencies, recognise_frequenci
 from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
-from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
+from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of, wide
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -40,6 +40,7 @@ MAX_LOCATED = 1 << 23  # elements of such a table: more take longer than other r
 MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
 MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, where both are in one
 MIN_ANGLE = 2.0
+NINE_DIGITS = 5e-9  # of a value: what is lost where float32 is written with as many digits as tell it
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
@@ -68,7 +69,12 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
         out.extend(_completed(prior, samples, found, atol))  # those before the time is up stay
         samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
         out.extend(_explained(prior, samples, found, atol))
-    return merged(out)
+    out = merged(out)
+    for k, each in enumerate(out):
+        if each.tensors == ("sin",) and "cos" in found:  # which is elsewhere
+            zeros = (kinds.Rows("zeros") if edit == kinds.Rows("constant", 0) else edit for edit in each.edits)
+            out[k] = replace(each, edits=tuple(zeros))
+    return out
 
 
 def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
@@ -159,7 +165,7 @@ def _computed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
 
 def _stored(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """The tables of the prior, rounded."""
-    if any(any(rounding(one.values)) for one in judge.samples.values()):
+    if any(any(rounding(one.values)) or one.dtype == "float64" for one in judge.samples.values()):
         found = judge.accepted([recipes.by_scheme((), prior, judge.samples)])
         yield from (each for each in found if each.edits and not isinstance(each.edits[0], kinds.Noise))
 
@@ -358,9 +364,10 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     with limited():
         check_time()
         samples = samples_of(arrays)
-        for name, one in samples.items():  # float32 numbers in a float64 file are what they are
-            if one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values):
-                samples[name] = replace(one, dtype="float32")
+        for name, one in samples.items():  # float32 numbers in a float64 file, or with nine digits, are what they are
+            single = wide(one.values.astype(np.float32)) if one.dtype == "float64" else np.full(1, math.inf)
+            if (np.abs(single - one.values) <= NINE_DIGITS * np.abs(one.values)).all():
+                samples[name] = replace(one, dtype="float32", values=single)
         one = next(iter(samples.values()))
         if one.is_vector and one.values.size > MAX_VECTOR:
             return []

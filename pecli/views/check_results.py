@@ -117,8 +117,10 @@ def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[lis
     failed = [tensor for tensor in result.tensors if not (verified and tensor.passed)]
     lines = [[line] for line in _passed_tensors(result.tensors, readings)] if verified and passed else []
     said = {""}  # how cos was read is not said again of sin
+    mistakes = [edit for each in result.explanations for edit in each.mistakes]
+    with_place = all(edit.kind.endswith("_wrong") for edit in mistakes)  # or nothing is known
     for tensor in failed:
-        head, *rest = parts_of(tensor, sides, same, with_place=not result.explanations)
+        head, *rest = parts_of(tensor, sides, same, with_place=with_place)
         reading = readings[tensor.name]
         lines.append([head if reading in said else f"{head}, {reading}", *rest])
         said.add(reading)
