@@ -22,7 +22,10 @@ def _constant_ntk(given: Given) -> Reading:
     factor = given.scaling.factor
     always = factor**2 - factor + 1
     cause = f"its dynamic NTK is not dynamic: the base is that of NTK with factor {always:g}, at any length"
-    return Reading(Ntk(always), (cause,) * (given.scaling.stretch() != always))
+    return Reading(Ntk(always), (cause,))
+    if given.scaling.stretch() == always:
+        short = "shorter prompts get the same base, too; that of the model follows their length"
+        return Reading(Ntk(always), short_prompts=short * (always != 1))
 
 
 def _yarn_to_the_context(given: Given) -> Reading:
