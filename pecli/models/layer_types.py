@@ -18,9 +18,9 @@ PARTIALS = synonyms("partial")
 SETTINGS = ("rope_parameters", "rope_scaling")
 EVIDENCE = (*THETAS, *LOCAL_THETAS, *PARTIALS, *SETTINGS, "rope_ratio", "rotary_dim", "qk_rope_head_dim")
 """Keys that only models with rotary encodings have."""
-MROPE = ("mrope_section", "xdrope_section")
+MROPE, MSCALES = ("mrope_section", "xdrope_section"), ("short_mscale", "long_mscale")
 _OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
-SHARED = frozenset((*_OWN, *PARTIALS, *MROPE, *PARAMETERS))  #: What settings may hold beside layer types
+SHARED = frozenset((*_OWN, *PARTIALS, *MROPE, *MSCALES, *PARAMETERS))  #: What settings may hold beside layer types
 MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
 
 
