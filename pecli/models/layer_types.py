@@ -252,6 +252,9 @@ def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:
     elif size is None:
         size = given if given is not None and given.value > latent.value else latent
     if family.head_dim_rotates and given is not None and "head_dim" in keys:
+        if given.value != latent.value:
+            said = f"{given.source} is {given.value}, for which transformers computes frequencies: they do not fit the"
+            layer.warnings.append(f"{said} {latent.value} channels of {latent.source}, which other runtimes go by")
         latent = given  # as DeepSeek-V3's class in transformers has it
     partial = _partial(keys, layer.own, scaled=scaled)
     if family.partial_of_head and partial is not None:
