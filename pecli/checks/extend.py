@@ -152,7 +152,7 @@ class Extension(Printed):
     def as_json(self) -> dict[str, Any]:
         return {
             **plain_fields(self, "model", "to", "method", "reason", "factor", "rope_scaling", "rope_parameters"),
-            **plain_fields(self, "commands", "gguf", "runtimes", "notes"),
+            **plain_fields(self, "config", "commands", "gguf", "runtimes", "notes"),
             "original_max_position_embeddings": self.original,
             "rope_theta": self.theta,
             "wavelengths": self.wavelengths(),
@@ -214,11 +214,12 @@ def extend(model: Model, to: int, method: str | None = None, *, layer_type: str 
     notes = [SHORT_PROMPTS[chosen].format(original=original)]
     if own != "none":
         notes.insert(0, f"this replaces the model's own {own} scaling, which starts at {original:,} positions")
-    lengths = {"max_position_embeddings": original} if chosen == "dynamic" and found.context != original else {}
-    if chosen == "ntk" or (chosen != "dynamic" and "gemma3" in (found.model_type or "")):
-        lengths = {"max_position_embeddings": length}  # which vLLM multiplies by no factor
+    is_kept = chosen == "linear" and "gemma3" not in (found.model_type or "")  # since vLLM multiplies it by the factor
+    context = found.context if is_kept else original if chosen == "dynamic" else length
+    lengths = {"max_position_embeddings": context} if context and context != found.context else {}
     after = _stretched(encoding, chosen, original, length / original)
-    measured = runtimes(ModelEncodings(found.file, found.model_type, (after,)), length).layers[after.layer_type]
+    printed = ModelEncodings(found.file, found.model_type, (after,), context=context)
+    measured = runtimes(printed, length).layers[after.layer_type]
     if own in FACTOR_TENSORS:
         kept = f"a .gguf keeps the {own} factors in {FACTOR_TENSORS[own]}, whatever the flags of llama-server say"
         notes.append(f"{kept}: convert the model again, with this config.json in its folder")
@@ -260,5 +261,7 @@ def _stretched(encoding: Encoding, method: str, original: int, factor: float) ->
         "ntk": {"scaling": "none", "factor": None, "base": plain["base"] * factor ** (dim / (dim - 2))},
         "dynamic": {"max_position_embeddings": original},
     }
-    parameters = {**plain, "scaling": method, "factor": factor, **scalings[method]}
-    return replace(encoding, parameters={name: value for name, value in parameters.items() if value is not None})
+    stretched = {**plain, "scaling": method, "factor": factor, **scalings[method]}
+    parameters = {name: value for name, value in stretched.items() if value is not None}
+    sources = {**encoding.sources, **dict.fromkeys(scalings[method], "printed")}
+    return replace(encoding, parameters=parameters, sources=sources)

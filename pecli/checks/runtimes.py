@@ -135,7 +135,7 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
     ends = reading.rows
     if ends is None and runtime.limits_to_context and context is not None:
         ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
-    notes, short = reading.notes, ""
+    notes, short = reading.notes, reading.short_prompts
     if runtime.text_only and "mrope_section" in encoding.extra:
         notes += ("as defined for text; no M-RoPE for images",)
     original = encoding.parameters.get("original_max_position_embeddings") or length

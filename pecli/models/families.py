@@ -51,6 +51,7 @@ class Family:
     partial_of_head: bool = False  #: With latent attention, a partial factor is one of the whole head
     scales_all_layers: bool = False  #: Flat settings scale the sliding layers, too, which have a base of their own
     reads_alpha: bool = False  #: Dynamic scaling with an `alpha` is a fixed NTK one
+    reads_type: bool = False  #: `position_embedding_type` counts; other rotary classes of transformers ignore it
     no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what the model uses
     note: str = ""  #: A warning about what the keys do not say
 

@@ -236,14 +236,14 @@ WIDTH = re.compile(r"([nd]_|num_)?(embedd?(ing)?s?|embd|emb|hidden|model|width|c
 POSITIONS = re.compile(
     r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
     r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
-    r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation"
+    r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation|original_seq|(^|_)rot_"
 )
 """What names of keys about positions have in them."""
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 """Names of keys that look like positions and are about something else, or about how a kernel computes."""
 OPAQUE = frozenset(("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer"))
 """Objects whose keys are about something else."""
-SWITCH = re.compile(r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|position|positional))?(_?emb\w*)?")
+SWITCH = re.compile(r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|position|positional))?(_?emb[a-z]*)?")
 """Keys that turn an encoding on or off: false is a statement of theirs."""
 MAX_NAMED, MAX_DEPTH = 16, 8
 
@@ -275,7 +275,7 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     for section, name, value in found[:MAX_NAMED]:
         if reader := keys.account.ignored.get(section + name):
             warnings.append(f"{section}{name} is {quoted(value)}, which the code of {reader} ignores")
-        elif advice := nearest(name, [other for other in known if other != name]):
+        elif name not in keys.account.asked and (advice := nearest(name, known)):
             warnings.append(f"{section}{name[:60]} is {quoted(value)}, and nothing here reads it: {advice}")
         else:
             plain.setdefault(section, []).append(f"{name[:60]} ({quoted(value)})")

@@ -18,9 +18,9 @@ PARTIALS = synonyms("partial")
 SETTINGS = ("rope_parameters", "rope_scaling")
 EVIDENCE = (*THETAS, *LOCAL_THETAS, *PARTIALS, *SETTINGS, "rope_ratio", "rotary_dim", "qk_rope_head_dim")
 """Keys that only models with rotary encodings have."""
-MROPE = ("mrope_section", "xdrope_section")
+MROPE, MSCALES = ("mrope_section", "xdrope_section"), ("short_mscale", "long_mscale")
 _OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
-SHARED = frozenset((*_OWN, *PARTIALS, *MROPE, *PARAMETERS))  #: What settings may hold beside layer types
+SHARED = frozenset((*_OWN, *PARTIALS, *MROPE, *MSCALES, *PARAMETERS))  #: What settings may hold beside layer types
 MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
 
 
@@ -252,6 +252,9 @@ def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:
     elif size is None:
         size = given if given is not None and given.value > latent.value else latent
     if family.head_dim_rotates and given is not None and "head_dim" in keys:
+        if given.value != latent.value:
+            said = f"{given.source} is {given.value}, for which transformers computes frequencies: they do not fit the"
+            layer.warnings.append(f"{said} {latent.value} channels of {latent.source}, which other runtimes go by")
         latent = given  # as DeepSeek-V3's class in transformers has it
     partial = _partial(keys, layer.own, scaled=scaled)
     if family.partial_of_head and partial is not None:

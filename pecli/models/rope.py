@@ -15,7 +15,7 @@ from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
 from pecli.models.keys import Keys, Value, default, stored, synonyms
-from pecli.models.layer_types import MROPE, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
+from pecli.models.layer_types import MROPE, MSCALES, SHARED, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
 
 KINDS = {
     **{name: name for name in SCALINGS},
@@ -35,6 +35,7 @@ WARNED_KEYS: dict[str, str] = stored("warned_keys.json")
 def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: bool = False) -> list[Encoding]:
     """All rotary encodings that the keys and the family ask for."""
     layers = layers_of(keys, family, warnings)
+    keys.account.asked.update(SHARED)  # which are known names, wherever they stand
     if keys.prefix:  # a part, whose length no table depends on
         keys.mark(LENGTH)
     unrotated = unrotated_layers(keys, warnings)
@@ -191,8 +192,8 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
     beta = own.number("llama_4_scaling_beta")
     if beta is not None and beta.value:
         extra["llama_4_scaling_beta"] = beta
-    short, long = own.number("short_mscale"), own.number("long_mscale")
-    if scaling == "longrope" and short and long and "attention_factor" not in own:
+    is_read = scaling == "longrope" and all(map(own.any, MSCALES)) and "attention_factor" not in own
+    if is_read and (short := own.number(MSCALES[0])) and (long := own.number(MSCALES[1])):
         extra["mscales"] = Value([short.value, long.value], f"{short.source}, {long.source}")
     return extra
 

@@ -95,7 +95,7 @@ def test_extend_vllm_overrides_hold_all_that_they_replace(name: str, method: str
     layers = settings["rope_parameters"] if len(expected) > 1 else {"": settings["rope_parameters"]}
     read = {key: (own["rope_type"], own["rope_theta"], own.get("partial_rotary_factor")) for key, own in layers.items()}
     assert read == {key: (kind, pytest.approx(base), part) for key, (kind, base, part) in expected.items()}
-    assert settings.get("max_position_embeddings") == (None if method == "yarn" else LENGTH)
+    assert settings["max_position_embeddings"] == LENGTH
     config = pasted({**presets()[name].config, "rope_scaling": None}, found.newer_config)
     assert len(pecli.load_config(config)) == len(expected)
 

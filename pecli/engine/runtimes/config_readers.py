@@ -16,13 +16,18 @@ from pecli.engine.scalings.scaling import Scaling, unscaled
 from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import UnsupportedError
 
+_ORIGINAL = "original_max_position_embeddings"
+
 
 def _constant_ntk(given: Given) -> Reading:
     """Dynamic NTK as at f times M, at any length."""
     factor = given.scaling.factor
     always = factor**2 - factor + 1
+    if given.scaling.stretch() == always:
+        short = "shorter prompts get the same base, too; that of the model follows their length"
+        return Reading(Ntk(always), short_prompts=short * (always != 1))
     cause = f"its dynamic NTK is not dynamic: the base is that of NTK with factor {always:g}, at any length"
-    return Reading(Ntk(always), (cause,) * (given.scaling.stretch() != always))
+    return Reading(Ntk(always), (cause,))
 
 
 def _yarn_to_the_context(given: Given) -> Reading:
@@ -114,16 +119,27 @@ def _alpha_and_fope(encoding: Any) -> Adapted:
     return ntk, f"reads alpha, {encoding.alpha:g}, as NTK's factor; the model's own code does not"
 
 
+def _lacks_original(encoding: Any) -> bool:
+    return encoding.parameters["scaling"] == "yarn" and "for want of" in encoding.sources.get(_ORIGINAL, "")
+
+
 def _ratio_of_deepseek(encoding: Any) -> Adapted:
-    both = encoding.parameters.get("mscale") and encoding.parameters.get("mscale_all_dim")
-    changes = {"mscale": None, "mscale_all_dim": None}, "takes the ratio of both mscales in DeepSeek-V3 alone"
-    return changes if both and encoding.family != "deepseek_v3" else UNCHANGED
+    """And a factor that is given counts where the original length is not."""
+    own = encoding.parameters
+    changes = {"max_position_embeddings": None} if "factor" in own and _lacks_original(encoding) else {}
+    if own.get("mscale") and own.get("mscale_all_dim") and encoding.family != "deepseek_v3":
+        ratio = "takes the ratio of both mscales in DeepSeek-V3 alone"
+        return {**changes, "mscale": None, "mscale_all_dim": None}, ratio
+    return changes, ""
+
+
+def _known_by_beta_fast(encoding: Any) -> Adapted:
+    return ({"beta_fast": None}, "") if encoding.sources.get("beta_fast") == "default" else UNCHANGED
 
 
 def _short_original(encoding: Any) -> Adapted:
-    name = "original_max_position_embeddings"
-    missing = encoding.parameters["scaling"] == "yarn" and "for want of" in encoding.sources.get(name, "")
-    return ({name: 1024}, f"takes 1,024 for {name}, which is missing") if missing else UNCHANGED
+    said = f"takes 1,024 for {_ORIGINAL}, which is missing"
+    return ({_ORIGINAL: 1024}, said) if _lacks_original(encoding) else UNCHANGED
 
 
 def _reader(name: str, readings: Mapping[str, Read | str], **more: Any) -> Runtime:
@@ -142,7 +158,7 @@ READERS = {
     for each in (
         _reader("sglang", {"dynamic": _constant_ntk, "ntk": Given.as_defined}, adapted=_alpha_and_fope),
         _reader("exllamav3", _EXLLAMA, ignores_prompt=True, adapted=_ratio_of_deepseek),
-        _reader("onnxruntime-genai", {"yarn": _yarn_by_beta_fast}),
+        _reader("onnxruntime-genai", {"yarn": _yarn_by_beta_fast}, adapted=_known_by_beta_fast),
         _reader(
             "candle",
             {"longrope": _multiplied},

@@ -93,6 +93,7 @@ class Reading:
     rows: int | None = None  #: positions for which the runtime has values, where they are limited
     notes: tuple[str, ...] = ()  #: what it does otherwise with the same result
     by_position: bool = False  #: whether no single scaling is that of all positions
+    short_prompts: str = ""  #: what prompts get otherwise that are shorter than the context
 
     def with_attention(self, given: Given, why: str) -> "Reading":
         """The same, its attention factor given as a cause where it is another than the model's."""

@@ -49,9 +49,11 @@ class Part:
         vision = _reads_images(label) or _reads_images(name)
         defaults = class_defaults(model_type, vision=vision)
         is_bare = not any(map(keys.data.get, SETTINGS))  # which replace the class's
-        if is_bare and "rope_theta alone" in defaults.ignores:
-            defaults = replace(defaults, ignores=defaults.ignores | {"rope_theta"})
-        keys = replace(keys, defaults=defaults)
+        ignores = defaults.ignores | ({"rope_theta"} if is_bare and "rope_theta alone" in defaults.ignores else set())
+        family = family_of(model_type, vision=vision)
+        if family and defaults.name and not family.reads_type:
+            ignores |= {name for name in _SAYS if str(keys.data.get(name)).lower() not in _ROTARY}
+        keys = replace(keys, defaults=replace(defaults, ignores=ignores))
         return cls(keys, label, model_type, is_text, vision)
 
 
