@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from inspect import Parameter, Signature, cleandoc  # by name: a command is called inspect, too
 from typing import Any
 
@@ -23,6 +24,7 @@ MAX_NAME = 27  #: Letters of an option's name that help has room for on a termin
 
 OUTPUT = "Output"  #: The heading of options that most commands have
 Run = Callable[..., int | None]  #: What a command does with its options; the exit code, None where it is 0
+_is_quiet = ContextVar("is_quiet", default=False)
 
 
 class Command(typer.core.TyperCommand):
@@ -76,7 +78,10 @@ def command_of(name: str, run: Run, options: Iterable[Parameter], shown: Sequenc
     """The command that runs a function with these options, and shows examples at the end of its help."""
 
     def call(**values: Any) -> int | None:
-        return run(**values)
+        context = copy_context()
+        if values.get("quiet"):
+            context.run(_is_quiet.set, True)
+        return context.run(run, **values)
 
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
     call.__annotations__ = {}
@@ -176,7 +181,9 @@ def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
 
 
 def print_note(text: str, kind: str = "note") -> None:
-    """One line on standard error, where something is worth knowing."""
+    """One line on standard error, where something is worth knowing; with `--quiet`, errors alone."""
+    if _is_quiet.get() and kind == "note":
+        return
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
         print(screen.printable(f"pecli: {kind}: {text}", sys.stderr), file=sys.stderr, flush=True)
 

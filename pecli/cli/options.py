@@ -251,7 +251,7 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
     kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
     command = command_of(name, lambda **given: values.update(given), options_of(kind), (), add_help_option=False)
-    with command.make_context(f"pecli {name}", list(words)) as context:
+    with command.make_context("pecli plot", list(words)) as context:
         command.invoke(context)
     instead = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
     for label, text in defaults.items():

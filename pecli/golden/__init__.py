@@ -26,7 +26,7 @@ from pecli.engine.arrays import dtype_name, round_to, widened
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, listed, nearest, quoted
+from pecli.errors import FileError, ParameterError, listed, nearest, quoted
 from pecli.files import save
 from pecli.files.load import load
 from pecli.files.output import open_output
@@ -136,7 +136,10 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
         yield _case(row["name"], row["tests"], scheme)
     for name in named or (name for name in DATA["presets"] if name in presets()):
         model = load_model(name)
-        for encoding in (each for each in model.ropes() if not each.no_table):
+        ropes = [each for each in model.ropes() if not each.no_table]
+        if not ropes:
+            raise ParameterError("model", quoted(name), "it has no rotary table, of which golden vectors are made")
+        for encoding in ropes:
             label = "-".join(filter(None, (os.path.basename(name), encoding.layer_type.replace("/", "-"))))
             tests = f"frequencies of {model.file} before any call"
             yield _case(f"frequencies-{label}", tests, encoding.frequency_rope())
@@ -257,9 +260,12 @@ def _entries(folder: str) -> dict[str, Entry]:
     path = os.path.join(folder, INDEX)
     try:
         with open(path, encoding="utf-8") as file:
-            return {entry["name"]: entry for entry in json.load(file)["cases"]}
+            entries = {entry["name"]: entry for entry in json.load(file)["cases"]}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileError(path, "is not the index of a golden suite", "pecli golden -o FOLDER writes one") from None
+    if not entries:
+        raise FileError(path, "lists no cases", "pecli golden -o FOLDER writes a suite")
+    return entries
 
 
 def _tensors(folder: str, entry: Entry) -> dict[str, Array]:

@@ -84,7 +84,7 @@ def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) 
 
 
 def _grid(name: str, given: Any) -> Grid:
-    sides = _GRID.parse(name, given) if isinstance(given, str) else _GRID.check(name, given)
+    sides = _GRID.check(name, given)
     if len(sides) != 2:
         raise ParameterError(name, spelled(sides), "it must be rows x columns, such as 14x14")
     return sides[0], sides[1]

@@ -166,6 +166,8 @@ def parts_of(
     if tensor.mismatched is None:
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
+        if tensor.max_abs_error is None or "nothing can be told" in tensor.problem:  # learned, or not finite
+            return parts
         return [*parts, "the values themselves are equal" if tensor.problem else f"every element is {same}"]
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance{_place(tensor) if with_place else ''}")
     if tensor.first_index not in (None, tensor.worst_index):

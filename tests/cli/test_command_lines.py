@@ -51,8 +51,8 @@ def write_files() -> None:
     np.savez("lone.npz", **{key: np.ones((8, 4))})
     np.savez("uneven.npz", **{query: np.ones((16, 4)), key: np.ones((12, 4))})
     Path("pecli.toml").write_text("[[check]]\nfile = 'x.npy'\n")
-    configs = {"llama": LLAMA, "dinov3": {"model_type": "dinov3_vit"}, "dynamic": {**LLAMA, **DYNAMIC}}
-    configs |= {"wibble": {**LLAMA, "model_type": "wibble"}, "mamba": {"model_type": "mamba"}}
+    configs = {"llama": LLAMA, "dinov3": {"model_type": "dinov3_vit"}, "other/index": {"cases": []}}
+    configs |= {name: {**LLAMA, "model_type": name} for name in ("wibble", "mamba")} | {"dynamic": {**LLAMA, **DYNAMIC}}
     configs |= {"phimoe": {**LLAMA, "max_position_embeddings": 128, "rope_scaling": PHIMOE}}
     for name, config in configs.items():
         Path(f"{name}.json").write_text(json.dumps(config))

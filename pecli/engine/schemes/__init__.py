@@ -17,9 +17,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
-from typing import Any, NamedTuple
+from inspect import Parameter as SignatureParameter
+from inspect import signature
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from pecli.errors import KindError, ParameterError, nearest, quoted, shown, spelled
 
@@ -262,6 +264,31 @@ def options(scheme: Any) -> Iterator[str]:
             yield long if value else long.replace("--", "--no-", 1)
         else:
             yield from (long, spelled(value))
+
+
+SchemeType = TypeVar("SchemeType", bound=type[Any])
+
+
+def with_aliases(kind: SchemeType) -> SchemeType:
+    """Let the parameters of a scheme be given by their options' other names, too, such as `theta` for `base`; its
+    signature has plain types, and the defaults that count."""
+    plain = kind.__init__
+    names = [*kind.parameter_of_alias()]
+
+    @wraps(plain)
+    def init(self: Any, *args: Any, **values: Any) -> None:
+        plain(self, *args, **kind.by_own_names(values))
+
+    own, types = signature(plain), get_type_hints(kind)
+    defaults = {name: default for name in kind.parameters() if (default := kind.default_of(name)) is not MISSING}
+    parameters = [
+        each.replace(annotation=types.get(name, each.annotation), default=defaults.get(name, each.default))
+        for name, each in own.parameters.items()
+    ]
+    parameters += [SignatureParameter(name, SignatureParameter.KEYWORD_ONLY, default=None) for name in names]
+    init.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    kind.__init__ = init
+    return kind
 
 
 class Recipe(NamedTuple):

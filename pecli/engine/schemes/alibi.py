@@ -12,7 +12,7 @@ from pecli.engine import numerics
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import Array, ArrayLike, as_dtype, numpy_dtype
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
-from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named
+from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named, with_aliases
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
 from pecli.engine.table import ByPosition, Table
 
@@ -29,6 +29,7 @@ _FORM = Choice(
 _RELATIVE_ERROR = 2.0**-100  #: of a slope times a distance in 106 bits, with a margin
 
 
+@with_aliases
 @dataclass(frozen=True, repr=False)
 class Alibi(Scheme):
     """Attention with linear biases (Press et al., 2022).

@@ -25,7 +25,7 @@ class Parts(Parameter):
         return tuple(parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bundle(Scheme):
     """Schemes by name; their tensors are called NAME.TENSOR."""
 

@@ -144,8 +144,8 @@ class GridParameter(Parameter):
         return self.check(name, [int(part) for part in parts])
 
     def check(self, name: str, value: Any) -> GridSize:
-        if isinstance(value, GridSize):
-            return value
+        if isinstance(value, (GridSize, str)):
+            return self.parse(name, value) if isinstance(value, str) else value
         try:
             sizes = [operator.index(each) for each in value]
         except TypeError:

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 
 from pecli.engine.arrays import Array, Floats, round_to
-from pecli.engine.schemes import Choice, Real, Whole
+from pecli.engine.schemes import Choice, Real, Whole, with_aliases
 from pecli.engine.schemes.scheme import Neighbour, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import ByPosition, Table
@@ -29,6 +29,7 @@ _INIT = Choice(
 _SLICE = 1 << 14  #: elements drawn at once, so that intermediate arrays stay in the cache
 
 
+@with_aliases
 @dataclass(frozen=True, repr=False)
 class LearnedInit(Scheme):
     """The initial weights of a learned positional embedding.

@@ -15,7 +15,7 @@ import numpy as np
 
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import Array, ArrayLike, Indices, as_dtype
-from pecli.engine.schemes import Choice, Flag, Whole
+from pecli.engine.schemes import Choice, Flag, Whole, with_aliases
 from pecli.engine.schemes.given_positions import GivenPositions, GridParameter, GridSize, PositionList
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import Table
@@ -75,7 +75,8 @@ class Weights(GivenPositions):
 _WEIGHTS = Weights("the learned table (buckets, heads): make the bias that a model adds", omitted_default=None)
 
 
-@dataclass(frozen=True)
+@with_aliases
+@dataclass(frozen=True, repr=False)
 class Relative(Scheme):
     """Relative positions as integers, a row for each query and a column for each key.
 

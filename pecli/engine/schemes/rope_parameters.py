@@ -3,10 +3,8 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import cache, cached_property, partial, wraps
-from inspect import Parameter as SignatureParameter
-from inspect import signature
-from typing import Annotated, Any, TypeVar, get_type_hints
+from functools import cache, cached_property, partial
+from typing import Annotated, Any
 
 from pecli.engine import numerics
 from pecli.engine.runtimes import RUNTIMES, runtime_named
@@ -17,7 +15,7 @@ from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Who
 from pecli.engine.schemes.given_positions import PLACED
 from pecli.engine.schemes.grid_styles import PLAIN, ROTARY, GridStyle
 from pecli.engine.schemes.positions import Positioned
-from pecli.engine.schemes.scheme import UNSET, AxisBlock, Scheme
+from pecli.engine.schemes.scheme import UNSET, AxisBlock
 from pecli.errors import ParameterError, UnsupportedError, spelled
 
 _PANEL = "Scaling"  #: all parameters of this panel belong to scalings
@@ -49,24 +47,6 @@ RUNTIME = Choice(
     "the table that this runtime computes, length being its served context",
     options=("none", *RUNTIMES), default="none", omitted_default="none",
 )  # fmt: skip
-SchemeType = TypeVar("SchemeType", bound=Scheme)
-
-
-def with_aliases(kind: type[SchemeType]) -> type[SchemeType]:
-    """Let the parameters of a scheme be given by their options' other names, too, such as `theta` for `base`."""
-    plain = kind.__init__
-    names = [*kind.parameter_of_alias()]
-
-    @wraps(plain)
-    def init(self: Scheme, *args: Any, **values: Any) -> None:
-        plain(self, *args, **kind.by_own_names(values))
-
-    own, types = signature(plain), get_type_hints(kind)
-    parameters = [each.replace(annotation=types.get(each.name, each.annotation)) for each in own.parameters.values()]
-    parameters += [SignatureParameter(name, SignatureParameter.KEYWORD_ONLY, default=None) for name in names]
-    init.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    kind.__init__ = init  # type: ignore[method-assign]
-    return kind
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,7 +17,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base
+from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, with_aliases
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import UNSET, Axes, AxisBlock, Neighbour, WaveTable
 from pecli.engine.table import Table
@@ -62,6 +62,7 @@ STYLE = Choice(
 """Those on grids are part of the scheme; the others stand for other parameters, and leave no trace in the spec."""
 
 
+@with_aliases
 @dataclass(frozen=True, repr=False)
 class Sinusoidal(Positioned):
     """Sinusoidal positional encoding (Vaswani et al., 2017).

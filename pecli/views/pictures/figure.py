@@ -48,6 +48,7 @@ _STYLE = {
 
 LETTERS_PER_INCH = 13.0  #: Of text of 10 points, on average
 AXES_SHARE = 0.75  #: Of the room of a panel, what its axes take beside their numbers and names
+BAR_SHARE = 0.85  #: The same of the label of a colour bar, which may be a little longer than that
 PAD = 0.08  #: Inches between panels beside each other, on either side
 MIN_SCALE = 0.15  #: Of letters, below which nobody reads them
 MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns
@@ -108,7 +109,8 @@ def render(
     if alike and len(heats) == len(rows) * across:  # the outer axes speak for all
         for _, axes in drawn:
             axes.label_outer()
-    _add_colour_bars(made, [(panel, axes) for panel, axes in drawn if isinstance(panel, HeatmapPanel)])
+    room = BAR_SHARE * height / len(rows) / scale * LETTERS_PER_INCH
+    _add_colour_bars(made, [(panel, axes) for panel, axes in drawn if isinstance(panel, HeatmapPanel)], room)
     return made
 
 
@@ -222,8 +224,8 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
         axes.set_yticks([])
 
 
-def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]]) -> None:
-    """A colour bar beside all panels of one scale."""
+def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]], letters: float) -> None:
+    """A colour bar beside all panels of one scale; beside one panel, a line of its label has so many letters."""
     groups: dict[Any, list[tuple[HeatmapPanel, Any]]] = {}
     for panel, axes in heats:
         groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append((panel, axes))
@@ -238,7 +240,7 @@ def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]]) ->
         unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel, _ in group])
         grey = f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
         line = f"line: {first.marked[0]} {typeset(first.marked[1])}" if first.marked else ""
-        bar.set_label(", ".join(filter(None, [first.meaning, grey, line])))
+        bar.set_label(_fitted(", ".join(filter(None, [first.meaning, grey, line])), letters * down, 3))
         _set_numbers(bar.ax.yaxis, first.ends if first.log else None)
         if first.marked is not None:
             for colour, points in (("white", 2.5), ("black", 1.2)):

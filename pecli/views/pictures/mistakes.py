@@ -78,7 +78,9 @@ def _error_map(label: str, parts: list[Part], result: Comparison, most: tuple[in
                 _keep_worst(cells, lines, ours, theirs, relative)
     cells = cells.swapaxes(1, 2) if flat else cells
     expected, found, errors = cells if not result.sides_swapped else cells[[1, 0, 2]]
-    layers = len(parts) * math.prod(parts[0].copies + shape[:-2])
+    found_row = math.prod(result.shape[-1:]) * parts[0].found.itemsize  # within which columns are doubled
+    copies = [size for size, step in zip(parts[0].copies, parts[0].found.strides, strict=False) if step >= found_row]
+    layers = len(parts) * math.prod((*copies, *shape[:-2]))
     size = (1, height) if flat else (height, width)
     axes = _axes(label, expected, shape)
     return ErrorMap(label, size, expected, found, errors, result.allowed, relative, *axes, layers)
