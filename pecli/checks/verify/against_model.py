@@ -260,6 +260,7 @@ class _Search:
             names = f": {listed(list(tensors), 4)}" if tensors else ""
             problem = f"has no positional tables of {' or '.join(sorted(kinds))} ({count:,} tensors{names})"
             advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
+            advice += "; queries or keys after the rotation go with --before FILE" * ("rope" in kinds)
             raise NoTablesError(self.path or "arrays", problem, advice)
         return found
 
