@@ -64,7 +64,7 @@ class Outcome:
         name = {"name": self.check.label} if self.check.manifest else {}
         if isinstance(self.result, Verification):
             return {**name, **self.result.as_json(), "status": self.status}
-        found = Verification(self.check.file, "", (), diagnosis=(str(self.result),)).as_json()
+        found = Verification(self.check.file, "", (), problems=(str(self.result),)).as_json()
         return {**name, **found, "scheme": None, "passed": False, "status": self.status}
 
 

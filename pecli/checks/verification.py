@@ -45,7 +45,7 @@ class Verification(Answer):
     scheme: str
     tensors: tuple[Comparison, ...]
     problems: tuple[str, ...] = ()
-    diagnosis: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     readings: Mapping[str, str] = field(default_factory=dict)
     """By tensor, how it was read where that was to be found out: as which layout, of which layers."""
     explanations: "tuple[Explanation, ...]" = ()
@@ -57,18 +57,17 @@ class Verification(Answer):
         return not self.problems and all(tensor.passed for tensor in self.tensors)
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        return (*self.problems, *self.diagnosis)
+    def diagnosis(self) -> tuple[str, ...]:
+        return (*self.reasons, *self.problems)
 
     def words(self) -> tuple[str, ...]:
-        return (self.file, self.scheme, *self.sentences)
+        return (self.file, self.scheme, *self.diagnosis)
 
     def as_json(self) -> dict[str, Any]:
         if self.explanations:
             from pecli.explain.words import sentence
         return {
-            **plain_fields(self, "file", "scheme", "passed", "tensors", "readings", "weak", "unchecked"),
-            "diagnosis": list(self.sentences),
+            **plain_fields(self, "file", "scheme", "passed", "tensors", "readings", "weak", "unchecked", "diagnosis"),
             "explanations": [each.as_json(sentence(each)) for each in self.explanations],
             "where": where_json(tensor.where for tensor in self.tensors),
         }

@@ -103,8 +103,7 @@ def say_findings(result: Verification | Difference, indent: str = "  ", *, passe
 def reasons(result: Verification | Difference) -> list[str]:
     """What is known beside the shapes and numbers of the tensors."""
     said = problems_of(result.tensors)
-    known = result.sentences if isinstance(result, Verification) else result.diagnosis
-    return [line for line in known if line not in said]
+    return [line for line in result.diagnosis if line not in said]
 
 
 def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[list[str]]:

@@ -262,7 +262,7 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
 @pytest.mark.parametrize("rows", [SHORT - 12, SHORT + 12])
 def test_another_number_of_rows(rows: int) -> None:
     found = pecli.verify(pecli.Sinusoidal(rows, DIM).tables()["pe"], pecli.Sinusoidal(SHORT, DIM))
-    shape, reason, command = found.sentences
+    reason, command, shape = found.diagnosis
     assert shape.startswith("pe: its shape is")
     assert f"seq_len is {rows} (the spec says {SHORT})" in reason
     assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim {DIM}"

@@ -126,7 +126,7 @@ def test_zero_is_blank_in_the_terminal(colours: int) -> None:
 
 EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
 _DIFFERENT = Comparison("cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5)
-OFF = Verification("b", "rope", (_DIFFERENT,), diagnosis=("cos: matches if …",))
+OFF = Verification("b", "rope", (_DIFFERENT,), reasons=("cos: matches if …",))
 SHAPE = Verification("c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),))
 _NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
 UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))

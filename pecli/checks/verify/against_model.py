@@ -75,7 +75,7 @@ def verify_tables(
     solved = _solved_positions(tables, rows, model, rotary[0], tolerance)
     if solved is None:
         return answer
-    return replace(answer, diagnosis=solved.diagnosis, explanations=solved.explanations)
+    return replace(answer, reasons=solved.reasons, explanations=solved.explanations)
 
 
 def _counted(tables: Mapping[str, Array]) -> "RowPositions | None":
@@ -197,7 +197,7 @@ class _Search:
         answer = conclusion(self.path, scheme, checked, tolerance, [*lost, *problems], self.tensors, reasons=reasons)
         if answer.passed or answer.explanations or not any(map(self._may_be_rotated, self.tensors.values())):
             return answer
-        return replace(answer, diagnosis=(*answer.diagnosis, QUERIES))
+        return replace(answer, reasons=(*answer.reasons, QUERIES))
 
     def _may_be_rotated(self, array: Array) -> bool:
         """Whether it has the shape of queries or keys, and values that no table has."""

@@ -207,7 +207,7 @@ def test_vectors_of_zeros_or_ones_are_no_table_of_one_row(value: float, size: in
 
 @pytest.mark.parametrize("times", [2, 4])
 def test_frequencies_of_a_larger_head_are_no_flat_table(times: int) -> None:
-    shape, dim, _ = pecli.verify({"inv_freq": powers(5e5, times * DIM)}, LLAMA).sentences
+    dim, _, shape = pecli.verify({"inv_freq": powers(5e5, times * DIM)}, LLAMA).diagnosis
     assert shape.startswith(f"inv_freq: its shape is ({times * DIM // 2}) where ({DIM // 2}), ")
     assert dim.startswith(f"inv_freq: rotary dimension is {times * DIM} (the spec says {DIM})")
 
@@ -385,7 +385,7 @@ def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_ret
 
     for given in (places, np.repeat(places[:, None], batch, axis=1)):
         found = verified(1e6, given)
-        assert found.passed, found.sentences
+        assert found.passed, found.diagnosis
         assert found.readings["cos"].startswith("one table per axis of positions: sections do not show, ")
     assert not verified(1e6, places[[0, 2, 1]]).passed
     assert verified(1e5, places).diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")

@@ -182,7 +182,7 @@ def test_tables_per_batch(pecli_cli, tmp_path) -> None:
     assert uncounted[0].startswith("sequence 0: positions are 1 × 9, then 0 … 14; expected 0 … 23;")
     assert uncounted[1].startswith("sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;")
     narrow = {name: table[..., :10] for name, table in tables(ones).items()}
-    assert pecli.verify(narrow, config(), atol=1e-6).diagnosis == ()
+    assert pecli.verify(narrow, config(), atol=1e-6).reasons == ()
     assert pecli.verify(tables(ones), config(), attention_mask=MASK, atol=1e-6)
     assert pecli.verify(tables(COUNTED), config(), positions=COUNTED, atol=1e-6)
     assert not pecli.verify(tables(ones), config(), positions=COUNTED, atol=1e-6)
@@ -259,7 +259,7 @@ def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
 
 def test_rotated_tensors_without_those_before_get_a_hint() -> None:
     q = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
-    assert "give --before FILE" in pecli.verify(q, config(), atol=1e-3).diagnosis[-1]
+    assert "give --before FILE" in pecli.verify(q, config(), atol=1e-3).reasons[-1]
     cos = np.tile(np.cos(np.outer(PLAIN, 9000.0 ** (-np.arange(32) / 32))), 2)[None, None].astype(np.float32)
     assert "--before" not in " ".join(pecli.verify({"cos": cos}, config(), atol=1e-3).diagnosis)
 

@@ -26,7 +26,7 @@ def test_findings_fail_and_explanations_do_not() -> None:
     assert Verification("f", "rope", (), (), ("a remark",)).passed
     failed = Verification("f", "rope", (), ("sin: the tensor is missing",), ("a remark",))
     assert not failed.passed
-    assert failed.as_json()["diagnosis"] == ["sin: the tensor is missing", "a remark"]
+    assert failed.as_json()["diagnosis"] == ["a remark", "sin: the tensor is missing"]
     assert "cos: the tensor is missing; no tensor is there at all" in str(pecli.verify({}, pecli.Rope(4, 8)))
     with pytest.raises(pecli.PecliError, match=r"^arrays: has no positional tables of rope"):
         pecli.verify({}, "llama-2-7b")
