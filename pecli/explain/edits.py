@@ -95,7 +95,7 @@ def _parameter(edit: "Parameter") -> str:
     name, expected, found = edit.name, edit.expected, edit.found
     if name == "offset" and expected != found:
         return f"positions start at {found:,} (the spec says {expected:,})"
-    if name.startswith("positions along"):
+    if name.startswith(("positions along", "all positions")):
         return f"{name} are off by {said(found)}"
     keys = ((name, expected, found), (name, found), name)
     unknown = "{name} is {found}" if expected is None else f"{{name}} is {{found}} {_SPEC}"

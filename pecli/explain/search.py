@@ -180,6 +180,9 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
         edit = {"edit": "parameter", "name": "positions", "expected": "those given", "found": "0, 1, 2, …"}
         with contextlib.suppress(ParameterError):  # some go with positions alone
             known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
+        for by in (1, -1) if all(isinstance(place, int) for place in prior.positions) else ():
+            edit = {"edit": "parameter", "name": "all positions", "expected": 0, "found": by}
+            known.append(((edit,), replace(prior, positions=[place + by for place in prior.positions])))
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
     proposals = [recipes.by_scheme(map(_edit, edits), scheme, waves) for edits, scheme in nearest]
     every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
@@ -191,7 +194,14 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
 
 
 def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
-    """The frequencies of each axis, or all of them, in reverse order."""
+    """Sines for cosines; the frequencies of each axis, or all of them, in reverse order."""
+    if {*waves} == {"cos", "sin"}:
+
+        def exchanged(samples: Samples) -> Errors:
+            pairs = (("cos", "sin"), ("sin", "cos"))
+            return scheme_errors(prior)({name: replace(samples[other], name=name) for name, other in pairs})
+
+        yield Explanation((kinds.Swapped(),), prior, tuple(waves), exchanged)
     pairs = [block.pairs for block in prior.axis_blocks] if prior.applied_as == "rotation" else []
     axis, count = np.repeat(np.arange(len(pairs)), pairs), sum(pairs)
     for words, key in (("in reverse order along each axis", axis), ("reversed", 0 * axis)) if pairs else ():
