@@ -22,9 +22,10 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed
 from pecli.explain.acceptance import MAX_NOISE, Judge
 from pecli.explain.array_transforms import scaled
-from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows
+from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows, merged
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
-from pecli.explain.sample import Sample, rms
+from pecli.explain.sample import UNITS, Sample, precision, rms
+from pecli.explain.search import explain
 from pecli.explain.used_positions import explain_positions, runs, situation
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -343,7 +344,8 @@ def verify_added(
         if strange := np.count_nonzero(~np.isfinite(sums)[np.broadcast_to(seen, sums.shape[:-1])]):
             results[-1].problem = f"{strange:,} of the sums are no finite numbers, of which nothing can be told"
         elif reasons and not results[-1].passed:
-            why += _rows_added(sides, weight, places, seen, tolerance.atol)
+            found = [*_rows_added(sides, weight, places, seen, tolerance.atol)]
+            why += found or merged(_table_added(table, sides, places, seen, tolerance.atol))
     lines = diagnosis(why, results, tolerance)
     return Verification(label, name, tuple(results), problems_of(results), tuple(lines), {}, tuple(why), (), rest)
 
@@ -374,3 +376,15 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
         max_noise = MAX_NOISE * rms(added) / (rms(y) or 1.0)  # the values before may be far larger
         judge = Judge({name: one, "table": one}, atol, sides.dtype, max_noise=max_noise)
         yield from sorted((each for each in judge.accepted(every) if each.edits), key=lambda each: each.noise)[:1]
+
+
+def _table_added(scheme: Any, sides: Sides, places: Indices, seen: Array, atol: float) -> Iterator[Explanation]:
+    """Why rows that follow each other are not those of a scheme: what was added is a table."""
+    added = (widened(sides.after) - widened(sides.before)).reshape(-1, *sides.after.shape[-2:])
+    limit = max(atol, UNITS * precision(sides.dtype) * float(np.abs(widened(sides.after)).max()))
+    is_range = getattr(scheme, "is_range", False) and seen.all() and (np.diff(places) == 1).all()
+    for k, rows in enumerate(added) if is_range else ():
+        own = replace(scheme, seq_len=len(rows), offset=scheme.offset + int(places[min(k, len(places) - 1), 0]))
+        name = f"sequence {k}" if len(added) > 1 else "after"
+        found = explain(own, {own.single_array().name: rows}, limit)
+        yield from (replace(each, scheme=None, tensors=(name,)) for each in found if each.mistakes)
