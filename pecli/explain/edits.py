@@ -226,7 +226,6 @@ ROWS = {
     "shifted": "rows are shifted by {at:,}",
     "permuted": "rows are in another order",
     "constant": "all rows are at position {at:,}",
-    "zeros": "all values are 0",
 }
 
 

@@ -93,7 +93,8 @@ class Law:
     base: float = 10000.0
     scale: float = 1.0
     scaling: Any = NO_SCALING
-    times: int = 1  # how often the scaling is applied
+    times: int = 1  # how often the scaling is applied, or its ratios are
+    again: bool = False  # whether it is applied to what it made
     rotating: int | None = None
     ramp: float | None = None  # what the scaling takes for half of the dimension, where that is not `half`
 
@@ -112,10 +113,10 @@ class Law:
         """Radians per row. A parameter that is a column of numbers gives a row of frequencies for each of them."""
         with np.errstate(all="ignore"):
             index = np.arange(self.count)
-            plain = np.exp(-index / self.half * np.log(self.base))
-            found = self.scaling.approximate(plain, self.base, self.ramp or self.half)
-            if self.times != 1:
-                found = plain * (found / plain) ** self.times
+            plain = found = np.exp(-index / self.half * np.log(self.base))
+            for _ in range(1 + self.again):
+                found = self.scaling.approximate(found, self.base, self.ramp or self.half)
+            found = found if self.times == 1 else plain * (found / plain) ** self.times
             if self.rotating is not None:
                 found = np.where(index < self.rotating, found, 0.0)
             return np.asarray(found * self.scale)
@@ -293,7 +294,7 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
     law = prior.law
     if law.scaling != NO_SCALING:
         yield replace(law, scaling=NO_SCALING, rotating=None)
-        yield replace(law, times=2)
+        yield from (replace(law, times=2), replace(law, again=True))
     for each in map(wave_law, prior.scheme.wave_neighbours()):
         resized = replace(each, count=law.count, half=each.half * law.count / each.count)  # as the prior was
         yield resized
@@ -317,7 +318,7 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
     kept = law.count != expected.law.count and law.half == expected.law.half
     rows.append((name, round(2 * law.half), "same") if kept else (name, usual, found))
     kind, other = name_of(prior.scaling), name_of(law.scaling)
-    twice = "" if law.times == prior.times else ", applied twice"
+    twice = "" if (law.times, law.again) == (prior.times, prior.again) else ", applied twice"
     rows += [("scale", prior.scale, law.scale), ("scaling", kind, f"{other}{twice}")]
     for name in law.scaling.frequency_parameters():
         ours: Any = getattr(prior.scaling, name) if kind == other else None
@@ -354,7 +355,7 @@ def scheme_of(
 ) -> Scheme | None:
     """The scheme with that law; None where there is none. Of rotary ones, cosines and sines are separate tensors."""
     rotary = rotary or law.scaling != NO_SCALING
-    if law.times != 1:
+    if law.times != 1 or law.again:
         return None
     scaling = law.scaling.brief()
     lengths = [name for name in vars(scaling) if name.endswith("embeddings") and getattr(scaling, name) is not None]

@@ -69,12 +69,7 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
         out.extend(_completed(prior, samples, found, atol))  # those before the time is up stay
         samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
         out.extend(_explained(prior, samples, found, atol))
-    out = merged(out)
-    for k, each in enumerate(out):
-        if each.tensors == ("sin",) and "cos" in found:  # which is elsewhere
-            zeros = (kinds.Rows("zeros") if edit == kinds.Rows("constant", 0) else edit for edit in each.edits)
-            out[k] = replace(each, edits=tuple(zeros))
-    return out
+    return merged(out)
 
 
 def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
@@ -194,14 +189,7 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
 
 
 def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
-    """Sines for cosines; the frequencies of each axis, or all of them, in reverse order."""
-    if {*waves} == {"cos", "sin"}:
-
-        def exchanged(samples: Samples) -> Errors:
-            pairs = (("cos", "sin"), ("sin", "cos"))
-            return scheme_errors(prior)({name: replace(samples[other], name=name) for name, other in pairs})
-
-        yield Explanation((kinds.Swapped(),), prior, tuple(waves), exchanged)
+    """The frequencies of each axis, or all of them, in reverse order."""
     pairs = [block.pairs for block in prior.axis_blocks] if prior.applied_as == "rotation" else []
     axis, count = np.repeat(np.arange(len(pairs)), pairs), sum(pairs)
     for words, key in (("in reverse order along each axis", axis), ("reversed", 0 * axis)) if pairs else ():
@@ -215,6 +203,17 @@ def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
 
         if all(one.shape[-1] == len(columns) for one in waves.values()):
             yield Explanation((kinds.Channels(words),), prior, tuple(waves), errors)
+
+
+def _exchanged(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
+    """Sines for cosines, which no table is too short for."""
+
+    def errors(samples: Samples) -> Errors:
+        pairs = (("cos", "sin"), ("sin", "cos"))
+        return scheme_errors(prior)({name: replace(samples[other], name=name) for name, other in pairs})
+
+    if {*judge.samples} == {"cos", "sin"}:
+        yield from judge.accepted([Explanation((kinds.Swapped(),), prior, tuple(judge.samples), errors)])
 
 
 def _by_places(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
@@ -355,6 +354,7 @@ SEARCHES: Searches = (
     (_stored, _waves),
     (_stored, _each),
     (partial(_by_part, surely=True), _each),
+    (_exchanged, _waves),
     (_by_places, _waves),
     (_by_range, _waves),
     (_by_neighbour, _waves),

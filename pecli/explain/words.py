@@ -23,6 +23,8 @@ def sentence(explanation: Explanation) -> str:
     parts = ", and ".join(edit.clause for edit in explanation.mistakes)
     if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
         parts = parts.replace(NAMES["dim"], "dim")
+    if explanation.tensors == ("sin",):  # the cosines may be elsewhere
+        parts = parts.replace("all rows are at position 0", "all values are 0")
     named = any(isinstance(edit, Runtime) for edit in explanation.edits)  # whose recipe goes without saying
     storage = ", ".join(
         edit.clause for edit in explanation.edits if edit.storage and not (named and isinstance(edit, Recipe))

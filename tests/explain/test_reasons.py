@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
     "fewer pairs that turn": (rotary(INV_FREQ * (INDEX < 8)), pecli.Rope(LENGTH, DIM, scaling="proportional",
         partial_rotary_factor=0.5), "cos, sin: rotating_pairs is 8 (the spec says 16);"),
     "a row far down in draws": ({"weight": edited(drawn.tables()["weight"], (100, 0))}, drawn, "only row 100 differs"),
-    "zeros of the shape of sines": (np.zeros((200, 32), np.float32), pecli.Rope(200, 64), "all rows are at position 0"),
+    "zeros of the shape of sines": (np.zeros((200, 32), np.float32), pecli.Rope(200, 64), "all values are 0"),
     "a position that is not 0": (np.repeat(repeated.tables()["pe"][3:4], 33, axis=0), repeated,
         "all rows are at position 10;"),
     "another start": ({name: pecli.Rope(64, 4, 2.0, offset=5).tables()[name] for name in ("cos", "sin")},
