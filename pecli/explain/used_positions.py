@@ -17,11 +17,11 @@ from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Positions
 from pecli.explain.frequency_laws import WaveScheme
 from pecli.explain.recipe_search import constructed
 from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, quotient, solve
-from pecli.explain.sample import rms
+from pecli.explain.sample import grain, rms
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import limited
 
-MIN_ERROR = 0.02  # of the values, by which a head is rotated wrongly
+MIN_ERROR, MIN_COARSE_ERROR = 1e-3, 0.02  # of the values, by which a head is rotated wrongly; of 16 bits
 SAMPLED_ROWS, MAX_HEADS = 128, 2  # that tell which heads are wrong, and by which positions
 SHOWN_RUNS = 6
 NARROW = ("int8", "uint8", "int16", "uint16")  # dtypes that positions overflow
@@ -104,10 +104,11 @@ def explain_positions(
             return []
         some = shown[np.unique(np.linspace(0, len(shown) - 1, SAMPLED_ROWS).astype(np.intp))]
         x, y = widened(before[:, some]), widened(after[:, some])
+        least = MIN_ERROR if grain(y) is None else MIN_COARSE_ERROR
 
         def wrong(plan: HeadRotation) -> Indices:
             off = y - plan.rotated(x, plan.waves(some))
-            return np.flatnonzero([rms(one) > MIN_ERROR * rms(other) for one, other in zip(off, y, strict=True)])
+            return np.flatnonzero([rms(one) > least * rms(other) for one, other in zip(off, y, strict=True)])
 
         heads = wrong(plan)
         if not len(heads):
