@@ -196,9 +196,10 @@ def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats
 
 
 def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> float:
-    """The logarithm of the value that fits best within reach of one, by ever finer grids."""
+    """The logarithm of the value that fits best within reach of one, by ever finer grids; lengths up to M are all the same."""
+    least = math.log(law.scaling.max_position_embeddings) if name == "length" else -math.inf
     for _ in range(ROUNDS):
-        grid = log + reach * np.linspace(-1, 1, 2 * FINER + 1)
+        grid = np.maximum(log + reach * np.linspace(-1, 1, 2 * FINER + 1), least)
         misfits = _misfits(law, name, curve, np.exp(grid))
         if not np.isfinite(misfits).any():
             return log
