@@ -15,8 +15,8 @@ from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Re
 from pecli.explain.forms import from_integers
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
-from pecli.explain.search import finished, recognise
-from pecli.explain.sinusoid_readings import groups
+from pecli.explain.search import recognise
+from pecli.explain.sinusoid_readings import finished, groups
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import command_of, describe, lacking
 from pecli.files.load import Given, opened

@@ -196,8 +196,8 @@ def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats
 
 
 def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> float:
-    """The logarithm of the value that fits best within reach of one, by ever finer grids; lengths up to M are all the same."""
-    least = math.log(law.scaling.max_position_embeddings) if name == "length" else -math.inf
+    """The logarithm of the value that fits best within reach of one, by ever finer grids."""
+    least = math.log(law.scaling.max_position_embeddings) if name == "length" else -math.inf  # up to M, all are alike
     for _ in range(ROUNDS):
         grid = np.maximum(log + reach * np.linspace(-1, 1, 2 * FINER + 1), least)
         misfits = _misfits(law, name, curve, np.exp(grid))

@@ -24,12 +24,13 @@ from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
-from pecli.explain.forms import from_integers, halved, joined
+from pecli.explain.forms import from_integers
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
 from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of, wide
+from pecli.explain.sinusoid_readings import finished
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
@@ -39,9 +40,7 @@ MAX_WRONG_ROWS = 0.98  # of the rows of a sample, where the whole is looked at f
 MAX_LOCATED = 1 << 23  # elements of such a table: more take longer than other reasons may wait
 MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
 MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, where both are in one
-MIN_ANGLE = 2.0
 NINE_DIGITS = 5e-9  # of a value: what is lost where float32 is written with as many digits as tell it
-"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
@@ -102,22 +101,6 @@ def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], ato
         if found := [*Judge(done, limit, prior.dtype, tables).accepted([alone])] or [*with_others]:
             yield from found
             return
-
-
-def finished(step: str, one: Sample) -> Iterator[Sample]:
-    """The table after the step that is missing, if that is what it lacks."""
-    values = one.values
-    if values.ndim < 2 or np.iscomplexobj(values) or not np.isfinite(values).all():
-        return
-    if step == "angles":
-        rows, size = (one.rows - one.rows[0])[:, None], np.abs(values).max()
-        bent = values - values[..., :1, :] - rows * ((values[..., -1:, :] - values[..., :1, :]) / max(1, rows[-1, 0]))
-        if size > MIN_ANGLE and len(rows) > 2 and np.abs(bent).max() <= UNITS * precision(one.dtype) * size:
-            yield replace(one, values=(np.cos if one.name == "cos" else np.sin)(values))
-        return
-    first, second = halved(values, step)
-    if first.any() and not second.any():
-        yield replace(one, values=joined([first, first], step))
 
 
 def _explained(
@@ -262,6 +245,9 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
 def _by_kind(prior: Any, judge: Judge) -> Iterable[Explanation]:
     """By what a tensor of that name is: frequencies, slopes."""
     (name,) = judge.samples
+    if name == "inv_freq" and getattr(prior, "positions", None) is not None:  # of which frequencies know nothing
+        with contextlib.suppress(ParameterError):
+            prior = replace(prior, positions=None, seq_len=1)
     if name == "inv_freq" and (expected := wave_scheme(prior, ("inv_freq",))) is not None:
         return explain_frequencies(judge, expected)
     if name in ("slopes", "bias") and "max_bias" in prior.parameters():

@@ -13,8 +13,8 @@ import numpy as np
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
-from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_WRONG, Form, forms, has_outlier
-from pecli.explain.sample import Sample, Samples, chosen, rms
+from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_WRONG, Form, forms, halved, has_outlier, joined
+from pecli.explain.sample import UNITS, Sample, Samples, chosen, precision, rms
 from pecli.explain.wave_measurement import Place
 
 SAME = 0.05  # root mean square of a difference, relative to the values, below which noisy copies are the same
@@ -25,6 +25,8 @@ CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, re
 TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
 NO_ROWS = np.arange(0)
+MIN_ANGLE = 2.0
+"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 
 
 @dataclass(frozen=True)
@@ -268,3 +270,19 @@ def signs_and_order(place: Place, both: bool, last: int, expected_quarter: int) 
         return _SIGNS[direction, quarter], start, rows
     turn = (direction * quarter - expected_quarter) % 4
     return _ALONE[-turn % 4 if expected_quarter == 3 else turn], start, rows  # a quarter after sines are cosines
+
+
+def finished(step: str, one: Sample) -> Iterator[Sample]:
+    """The table after the step that is missing, if that is what it lacks."""
+    values = one.values
+    if values.ndim < 2 or np.iscomplexobj(values) or not np.isfinite(values).all():
+        return
+    if step == "angles":
+        rows, size = (one.rows - one.rows[0])[:, None], np.abs(values).max()
+        bent = values - values[..., :1, :] - rows * ((values[..., -1:, :] - values[..., :1, :]) / max(1, rows[-1, 0]))
+        if size > MIN_ANGLE and len(rows) > 2 and np.abs(bent).max() <= UNITS * precision(one.dtype) * size:
+            yield replace(one, values=(np.cos if one.name == "cos" else np.sin)(values))
+        return
+    first, second = halved(values, step)
+    if first.any() and not second.any():
+        yield replace(one, values=joined([first, first], step))
