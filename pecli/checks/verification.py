@@ -224,7 +224,9 @@ def diagnosis(found: "Sequence[Explanation]", results: Sequence[Comparison], tol
     for each in found:
         lines.append(sentence(each))
         alone = not each.beyond and all(isinstance(edit, Runtime) for edit in each.mistakes)  # else it would fail
-        lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe) and alone]
+        for recipe in (edit.found for edit in each.edits if isinstance(edit, Recipe) and alone):
+            decade = math.ceil(math.log10(each.residual)) if each.residual > tolerance.atol else 0
+            lines.append(f"verify with --recipe {recipe}" + f" --atol 1e{decade}" * bool(decade))
         lines += reproduction(each)
     failed = [result for result in results if not result.passed]
     steps = {result.dtype: 2.0 ** (1 - SIGNIFICAND_BITS.get(result.dtype, 53)) for result in failed}

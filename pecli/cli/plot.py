@@ -8,7 +8,7 @@ from pecli.cli import command, made_by, options
 from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
 from pecli.errors import FileError, ParameterError
 from pecli.files.load import SHARD_KINDS, open_tensors
-from pecli.models.find import NamedModel, config_file, find_model, named_model
+from pecli.models.find import NamedModel, config_file, find_model, is_config, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
 from pecli.views.pictures.figure_files import check_suffix, save
@@ -167,7 +167,7 @@ def _model_option(word: str) -> str:
     if os.path.isdir(word) and config_file(word) and not any(name.endswith(SHARD_KINDS) for name in os.listdir(word)):
         return "--config"
     if os.path.lexists(word):
-        return "--config" if os.path.basename(word).endswith(("config.json", "params.json")) else ""
+        return "--config" if is_config(word) and not word.endswith(".gguf") else ""
     return "" if named_model(word) is None else "--model"
 
 

@@ -56,6 +56,7 @@ _PARAMETERS: Mapping[Any, str] = {
     "scale": f"positions are multiplied by {{found}} {_SPEC}",
     ("scale", 1, 180 / math.pi): "angles are converted to degrees, and taken for radians",
     ("scale", 1, math.pi / 180): "angles are in degrees, not radians",
+    ("scale", 1, 2): f"positions are multiplied by 2 {_SPEC}, as by a second rotation",
     ("scaling", "none"): "the {expected} scaling is missing",
     "positions": "positions are not those given",
     ("positions", "0, 1, 2, …"): "positions are 0, 1, 2, …, not {expected}",

@@ -14,6 +14,7 @@ from pecli.models import presets
 from pecli.models.dialects import gguf, read_object
 from pecli.models.encoding import Encoding, ModelEncodings
 
+MAX_START = 1 << 16  #: bytes of a .json file that tell whether it holds tables
 CONFIGS = ("config.json", "params.json")
 _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
 """Endings of names that are meant as those of files."""
@@ -102,8 +103,7 @@ def named_model(given: Model) -> NamedModel | None:
     if not isinstance(given, (str, os.PathLike)):
         return NamedModel("config.json", "--config", describe(given).encodings(), given)
     name = os.fspath(given)
-    base, option = os.path.basename(name), "--config"
-    is_model = base in CONFIGS or base.endswith((".gguf", "config.json"))
+    is_model, option = is_config(name), "--config"
     if os.path.isdir(name):
         is_model = bool(config_file(name))
     elif not os.path.lexists(name) and (presets.find(name) or cached_snapshot(name)):
@@ -111,6 +111,18 @@ def named_model(given: Model) -> NamedModel | None:
     if not is_model:
         return None
     return NamedModel(name, option, describe(name).encodings(), name)
+
+
+def is_config(path: str) -> bool:
+    """Whether a file describes a model: by its name, or as a .json that begins with no table, and no list of shards."""
+    if path.endswith((*CONFIGS, ".gguf", "config.json")):
+        return True
+    if not path.endswith(".json") or path.endswith(".index.json") or not os.path.isfile(path):
+        return False
+    with suppress(OSError), open(path, "rb") as file:
+        start = file.read(MAX_START)
+        return start.lstrip().startswith(b"{") and not any(key in start for key in (b'"tensors"', b'"pecli"'))
+    return False
 
 
 def describe(given: Any, name: str = "model") -> Description:

@@ -55,7 +55,7 @@ def numbers(file: Path, name: str) -> np.ndarray:
     return np.asarray(tables.get(name, next(iter(tables.values()))), np.float64)
 
 
-@pytest.mark.parametrize(("step", "count"), [(24, 10), pytest.param(1, 100, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(("step", "count"), [(48, 4), pytest.param(1, 100, marks=pytest.mark.thorough)])
 def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkeypatch: Any, step, count) -> None:
     monkeypatch.chdir(tmp_path)
     run, wrong = [], []
