@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # comparing two files needs neither
     from pecli.engine.schemes.scheme import Scheme
     from pecli.models.encoding import Encoding
 
+SAME = 1e-3  #: the mean error of a table that is the one expected, but for rounding
 MAX_DISTANCE = 0.1  #: the largest mean error of a table that is recognised by its values
 MAX_ERROR = 2.0  #: what an element counts for that is further off than this, or is no number
 PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
@@ -229,7 +230,8 @@ def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = Fa
     found = [each for target in targets for each in readings(array, target, lines=lines)]
     near = [each for each in found if each.is_near]
     if near:
-        return min(near, key=lambda each: each.distance)
+        exact = [each for each in near if each.distance < SAME]
+        return min(exact or near, key=lambda each: (0 if exact else math.prod(each.parts[0].copies), each.distance))
     found = [each for each in found if not each.must_be_near]
     one = stands_for_one(array)
 

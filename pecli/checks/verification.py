@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -259,8 +260,11 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
     lengths = {name: getattr(scheme, "seq_len", 0) for scheme, found in tables.items() for name in found}
     if len(tables) == len(every) == 2 and {*lengths} == {"cos", "sin"} and lengths["cos"] != lengths["sin"]:
         lines.append(f"cos has {lengths['cos']:,} rows, and sin has {lengths['sin']:,}")
-    for scheme in tables:  # what no number of rows shows
+    for scheme, found in tables.items():  # what no number of rows shows
         positions = getattr(scheme, "positions", None)
+        places = {*positions} if positions else {scheme.first_position, getattr(scheme, "seq_len", None) or 0} - {1}
+        if places == {0} and scheme.applied_as == "rotation" and {*found} & {"cos", "sin", "cos_sin"}:
+            lines.append("position 0 alone cannot detect a missing rotation: compare others")
         sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None
         if every == {"inv_freq"}:
             if getattr(scheme, "attention_factor_value", lambda: 1.0)() != 1:
@@ -294,6 +298,10 @@ def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: To
     largest = _error(scheme, mistake, names, tolerance, few=True)
     if largest == math.inf or (largest := _error(scheme, mistake, names, tolerance, few=False)) == math.inf:
         return None
+    is_given = getattr(scheme, "positions", None) is not None
+    with suppress(PecliError):  # given positions may go with options of their own
+        pair: Any = (scheme, mistake)
+        scheme, mistake = (replace(each, positions=None, seq_len=2) for each in pair) if is_given else pair
     length = getattr(scheme, "seq_len", None) or 0
     while "seq_len" in scheme.parameters() and 0 < (length := 2 * length) <= MAX_ROWS:
         changes: dict[str, Any] = {"seq_len": length}
@@ -305,7 +313,7 @@ def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: To
             break
         largest = max(largest, _error(one, other, names, tolerance, few=True))
         if largest == math.inf:
-            return f": compare {length:,} or more"
+            return f": compare positions up to {length:,}" if is_given else f": compare {length:,} or more"
     return " within this tolerance, and no number of rows would" if largest > 1 else None
 
 

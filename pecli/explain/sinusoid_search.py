@@ -282,7 +282,8 @@ class Proposal:
         residual = self.residual(judge.atol)
         reading, prior, waves = self.measured.reading, self.measured.prior, self.measured.waves
         sines = prior.one == "sin" if prior else not waves.both and self.place.quarter % 2 == 1
-        place = _, start, order = signs_and_order(self.place, waves.both, reading.last, 3 if sines else 0)
+        last = reading.last + (sines and reading.last == reading.length - 2)  # sines at position 0 are a row of zeros
+        place = _, start, order = signs_and_order(self.place, waves.both, last, 3 if sines else 0)
         found = self._difference(prior, place) if prior else self._description(place, sines=sines)
         if residual is None or found is None:
             return None

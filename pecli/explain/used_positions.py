@@ -55,7 +55,7 @@ def situation(expected: Indices, used: Indices, padding: int = 0, *, rotated: bo
         return ""
     if not np.ptp(expected) and not np.ptp(used) and len(used) > 1:  # a cache that is moved
         by, should = int(used[0]), int(expected[0])
-        moved = {0: "it was not moved", 2 * should: "it was moved twice", -should: "it was moved back"}
+        moved = {0: "it was not moved", 2 * should: "it was moved twice", -should: "it was moved the other way"}
         other = f"it was moved by {by:,}, not {should:,}" if should else f"B is A moved by {by:,} positions"
         return (moved.get(by, other) if should else other) if by != should else ""
     by = int(used[-1] - expected[-1])

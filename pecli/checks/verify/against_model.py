@@ -63,7 +63,7 @@ def verify_tables(
     else:
         from pecli.tensors.apply import row_positions
 
-        tables = {name: array[None] if array.ndim < 3 else array for name, array in tables.items()}
+        tables = {name: _per_batch(array) for name, array in tables.items()}
         every = row_positions(places.pop("positions", None), attention_mask)
         tokens, positions, notes = _by_token(label, tables, every, axes)
         place = replace(Place.of(places), own={"positions": positions})
@@ -88,6 +88,12 @@ def _counted(tables: Mapping[str, Array]) -> "RowPositions | None":
 
             return row_positions(np.tile(np.arange(array.shape[1]), (len(array), 1)))
     return None
+
+
+def _per_batch(array: Array) -> Array:
+    """A table as (batch, L, …), without an axis of one head."""
+    single = [axis for axis in (1, 2) if array.ndim == 4 and array.shape[axis] == 1]
+    return array[None] if array.ndim < 3 else array.squeeze(tuple(single[:1]))
 
 
 def _by_token(
@@ -315,10 +321,11 @@ class _Search:
 
 def _doubts(answer: Verification) -> tuple[float, ...]:
     """What speaks against it: tensors that fail without a reason, mistakes, tensors that fail, and their errors."""
-    failed = [tensor for tensor in answer.tensors if not tensor.passed]
+    failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
     explained = {name for each in answer.explanations for name in each.tensors}
-    mistakes = sum(len(each.mistakes) for each in answer.explanations)
-    return len(failed) - len(explained), mistakes, len(failed), sum(tensor.mismatched or 0 for tensor in failed)
+    mistakes = len(answer.problems) + sum(len(each.mistakes) for each in answer.explanations)
+    wrong = sum(tensor.mismatched or 0 for tensor in failed)
+    return max(0, len(failed) - len(explained)), mistakes, len(failed), wrong
 
 
 def _is_number(array: Array) -> bool:

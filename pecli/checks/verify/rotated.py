@@ -36,6 +36,7 @@ from pecli.tensors.inputs import Input
 
 OF_A_ROTATION = ("nothing is rotated", "every row is at one position", "the direction is reversed", "all ")
 BLOCK_ELEMENTS = 1 << 22  #: distances between rows of a table that are in memory at once
+MIN_GAIN = 0.5  #: what a factor may leave of what is wrong without it
 STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
 
 
@@ -370,7 +371,7 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
         elif (used != own).any():
             edits = (Positions(runs(own), runs(used), situation(own, used, int(shown.argmax()), rotated=False)),)
         every = [Explanation(edits, None, (name,), Errors(added - rows, y))]
-        if times is not None:
+        if times is not None and rms(added - times[1]) < MIN_GAIN * rms(added - expected):
             every.append(Explanation(times[0], None, ("table", name)[: len(after)], Errors(added - times[1], y)))
         one = Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))
         max_noise = MAX_NOISE * rms(added) / (rms(y) or 1.0)  # the values before may be far larger

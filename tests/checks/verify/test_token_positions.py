@@ -60,7 +60,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
     "cache moved": (MOVED, 0 * PLAIN + 5, "", ""),
     "cache not moved": (MOVED, 0 * PLAIN, "expected 5 × 24: it was not moved", ""),
     "cache moved twice": (MOVED, 0 * PLAIN + 10, "it was moved twice", ""),
-    "cache moved back": (MOVED, 0 * PLAIN - 5, "it was moved back", ""),
+    "cache moved back": (MOVED, 0 * PLAIN - 5, "it was moved the other way", ""),
     "one head stale": ({}, STALE, "sequence 1, head 1: positions are 0, then 0 … 22; expected 0 … 23", ""),
     "M-RoPE right": (SEEN, IMAGE, "", "qwen2"),
     "M-RoPE fed 1-D": (SEEN, IMAGE[[0, 0, 0]], "1-D positions are given to M-RoPE", "qwen2"),
