@@ -228,17 +228,15 @@ def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = Fa
     """The nearest of all readings of a tensor. Where none is near, its values may be anything, and one whose copies are
     alike counts; the rows of a .csv (`lines`) have no other axes."""
     found = [each for target in targets for each in readings(array, target, lines=lines)]
-    near = [each for each in found if each.is_near]
-    if near:
-        exact = [each for each in near if each.distance < SAME]
-        return min(exact or near, key=lambda each: (0 if exact else math.prod(each.parts[0].copies), each.distance))
-    found = [each for each in found if not each.must_be_near]
+    if exact := [each for each in found if each.distance < SAME]:
+        return min(exact, key=lambda each: each.distance)
+    found = [each for each in found if each.is_near or not each.must_be_near]
     one = stands_for_one(array)
 
     def doubts(each: Reading) -> tuple[Any, ...]:
-        step = each.parts[0].step
+        step, copies = each.parts[0].step, math.prod(each.parts[0].copies)  # a table has rather rows than copies
         is_other_scale = bool(step) and round(1 / step) != one
-        return not each.is_plausible, each.transposed, is_other_scale, math.prod(each.parts[0].copies), each.distance
+        return not each.is_plausible, each.transposed, not each.is_near, is_other_scale, copies, each.distance
 
     return min(found, key=doubts, default=None)
 
