@@ -304,13 +304,13 @@ class RotaryPosEmbedding(_Layer):
         self.embed_dim: int | None = None if embed_dim is None else _ROTARY_DIM.check("embed_dim", embed_dim)
         self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
         self.interleaved: bool = Flag("which channels make a pair").check("interleaved", interleaved)
-        self._rope: Rope | None = None
+        self.rope: Rope | None = None
         self._trailing = False
         if rope is not None:
-            self._rope, dim, self.interleaved, self._trailing = _rope_of(rope, self.max_seq_len, self.interleaved)
+            self.rope, dim, self.interleaved, self._trailing = _rope_of(rope, self.max_seq_len, self.interleaved)
             if self.embed_dim not in (None, dim):
                 raise ParameterError("embed_dim", embed_dim, f"the rope is for D = {dim}", "leave it out")
-            self.embed_dim, base = dim, self._rope.base
+            self.embed_dim, base = dim, self.rope.base
         self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
         self._called: _Rotated = (None, range(0))
@@ -387,7 +387,7 @@ class RotaryPosEmbedding(_Layer):
     def _rotate(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
         if not x.size:
             return np.empty(x.shape, x.dtype)
-        rope = self._rope or Rope(1, x.shape[-1], self.base)
+        rope = self.rope or Rope(1, x.shape[-1], self.base)
         key = (rope, _compute_dtype(x.dtype))
         if key not in self._cache:
             self._cache[key] = RotationFactors(*key, exact=key[1] == "float64", limit=self.max_seq_len or 0)

@@ -37,5 +37,5 @@ def report(sources: list[str], output: str | None, runtime: str, quiet: bool, **
     made = page.report(*sources, output=output, tolerance=options.tolerance(allowed), runtime=runtime)
     if not quiet:
         screen.say_written(output)
-    failed = Exit.DONE if all(answer is True for answer in made.answers) else Exit.CHECK_FAILED
+    failed = Exit.DONE if made else Exit.CHECK_FAILED
     return max((print_error(answer) for answer in made.answers if isinstance(answer, PecliError)), default=failed)

@@ -62,8 +62,10 @@ class GivenPositions(Parameter):
     rule = "they must be numbers from −2^40 to 2^40, of shape (L,) or (axes, L)"
 
     def is_value(self, text: str) -> bool:
-        parts = re.split(_SEPARATOR, text)
-        return all(re.fullmatch(_DECIMAL, part) or re.fullmatch(_NO_NUMBER, part) for part in parts)
+        """Whether it is a list, and no name of a file: all parts are numbers, or the first two of three or more."""
+        kinds, parts = (_DECIMAL, _NO_NUMBER), re.split(_SEPARATOR, text)
+        are_numbers = [any(re.fullmatch(kind, part) for kind in kinds) for part in parts]
+        return all(are_numbers) or are_numbers[:2] == [True, True]
 
     def parse(self, name: str, text: str) -> PositionList:
         """`0,0.5,1`, or `0,1;2,3` for two axes."""

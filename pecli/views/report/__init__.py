@@ -48,6 +48,9 @@ class Page(str):
 
     answers: list[bool | PecliError]  #: Of its checks: whether they passed, or what kept them from being made
 
+    def __bool__(self) -> bool:
+        return all(answer is True for answer in self.answers)
+
     def __repr__(self) -> str:
         return f"<Page of {size(len(self))} of HTML>"
 
