@@ -234,7 +234,9 @@ def _by_rule(
         if abs(max_bias - value) > error + MAX_ROUNDED * value or not MIN_BIAS <= max_bias <= MAX_BIAS:
             continue
         factor = 2.0 ** -float(np.average(logs - max_bias * inside, weights=weights))
-        by = plainest(factor, factor * 5 / math.sqrt(weights.sum()) + 1e-9) if scaled else 1.0
+        doubt, root = factor * 5 / math.sqrt(weights.sum()) + 1e-9, 2.0 ** (round(2 * math.log2(factor)) / 2)
+        by = root if abs(root - factor) <= doubt else plainest(factor, doubt)  # where exponents are off by some steps
+        by = by if scaled else 1.0
         if scaled and by == 1:
             continue
         alone: dict[str, Any] = {"form": bias.form, "seq_len": bias.length} if bias.form else {"slopes": True}
