@@ -21,7 +21,7 @@ from pecli.explain.wave_measurement import FEW_STEPS, QUANTUM
 
 MAX_HEADS, MAX_SURE_HEADS = 4096, 512
 MASKED, NEGATED_MASK = -1e4, 1e8  # values below and above these are masks
-MASKS = {"-inf", "-3.4e+38", "-6.6e+04"}  # of which every check takes the place: the most negative numbers of dtypes
+MASKS = {kinds.Mask("-3.4e+38"), kinds.Mask("-6.6e+04")}  # the most negative numbers of dtypes, which every check takes
 MAX_NOISE = 0.05  # of the values: beyond it nothing is a bias of this kind
 MIN_EXPLAINED = 0.99  # of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured
 USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)  # values of max_bias
@@ -164,7 +164,7 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
             errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
-            masks = sorted({f"{sense * value:.2g}" for value in ends} - MASKS)
+            masks = sorted({f"{sense * value:.2g}" for value in ends} - {"-inf"})
             every = (*edits, *sign, *map(kinds.Mask, masks), *more, *extra)
             multiples = -steps if sign else steps
             yield Bias(slopes, errors, every, noise, unmasked, multiples, form, values.shape[2])
@@ -248,7 +248,8 @@ def _by_rule(
             named["rule"] = kinds.Parameter("slopes of heads", len(slopes), heads)
             del named["max_bias"]
         differences = tuple(named.values())
-        edits = (*bias.edits, *differences, *moved, *((kinds.Scaled(by),) if scaled else ()))
+        own_edits = bias.edits if prior is None else tuple(edit for edit in bias.edits if edit not in MASKS)
+        edits = (*own_edits, *differences, *moved, *((kinds.Scaled(by),) if scaled else ()))
         extra = 0.0 if max_bias in (*own, 8.0) else 0.1 * digits(max_bias)
         extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))
         exact = by * np.array(scheme.slope_values())[order]
