@@ -25,6 +25,7 @@ MASKS = {kinds.Mask("-3.4e+38"), kinds.Mask("-6.6e+04")}  # the most negative nu
 MAX_NOISE = 0.05  # of the values: beyond it nothing is a bias of this kind
 MIN_EXPLAINED = 0.99  # of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured
 USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)  # values of max_bias
+MIN_FACTOR = 1e-6  # of slopes that are a power of √2 times those of a rule
 MIN_BIAS, MAX_BIAS = 0.01, 256.0  # beyond them, slopes are all the same, or nearly all zero
 SIGMAS = 5.0
 MAX_ROUNDED = 2.0**-9  # of max_bias: what it seems to be off by where slopes are rounded to 16 bits
@@ -234,7 +235,8 @@ def _by_rule(
         if abs(max_bias - value) > error + MAX_ROUNDED * value or not MIN_BIAS <= max_bias <= MAX_BIAS:
             continue
         factor = 2.0 ** -float(np.average(logs - max_bias * inside, weights=weights))
-        doubt, root = factor * 5 / math.sqrt(weights.sum()) + 1e-9, 2.0 ** (round(2 * math.log2(factor)) / 2)
+        doubt = factor * 5 / math.sqrt(weights.sum()) + 1e-9
+        root = 2.0 ** (round(2 * math.log2(factor)) / 2) if MIN_FACTOR < factor < 1 / MIN_FACTOR else math.inf
         by = root if abs(root - factor) <= doubt else plainest(factor, doubt)  # where exponents are off by some steps
         by = by if scaled else 1.0
         if scaled and by == 1:
