@@ -250,6 +250,7 @@ def test_integers() -> None:
     assert "rounded to steps of 1/127" in match.form
 
 
+@pytest.mark.thorough
 def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
     """Of their turns up to the largest offset there are millions, which took minutes."""
     waves = np.sin(np.arange(528) * 0.3).reshape(1, 33, 16)
