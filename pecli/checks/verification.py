@@ -262,8 +262,9 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
         lines.append(f"cos has {lengths['cos']:,} rows, and sin has {lengths['sin']:,}")
     for scheme, found in tables.items():  # what no number of rows shows
         positions = getattr(scheme, "positions", None)
-        places = {*positions} if positions else {scheme.first_position, getattr(scheme, "seq_len", None) or 0} - {1}
-        if places == {0} and scheme.applied_as == "rotation" and {*found} & {"cos", "sin", "cos_sin"}:
+        is_first = getattr(scheme, "seq_len", None) == 1 and scheme.first_position == 0
+        is_first = {*positions} == {0} if positions else is_first
+        if is_first and scheme.applied_as == "rotation" and {*found} & {"cos", "sin", "cos_sin"}:
             lines.append("position 0 alone cannot detect a missing rotation: compare others")
         sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None
         if every == {"inv_freq"}:

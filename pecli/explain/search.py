@@ -160,7 +160,8 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
             known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
         for by in (1, -1) if all(isinstance(place, int) for place in prior.positions) else ():
             shift = {"edit": "parameter", "name": "all positions", "expected": 0, "found": by}
-            known.append(((shift,), replace(prior, positions=[place + by for place in prior.positions])))
+            with contextlib.suppress(ParameterError):  # beyond the last
+                known.append(((shift,), replace(prior, positions=[place + by for place in prior.positions])))
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
     proposals = [recipes.by_scheme(map(_edit, edits), scheme, waves) for edits, scheme in nearest]
     every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]

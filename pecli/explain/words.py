@@ -31,11 +31,8 @@ def sentence(explanation: Explanation) -> str:
     )
     partly = [words for words in explanation.open if words.endswith("rows were compared")]
     explains = f"explains what was compared, {partly[0].partition(' were')[0]}" if partly else "explains every element"
-    exact = (
-        "all others are exact"
-        if explanation.mistakes[-1:] and explanation.mistakes[-1].kind.endswith("_wrong")
-        else "exact"
-    )
+    is_part = any(edit.kind.endswith("_wrong") for edit in explanation.mistakes[-1:])
+    exact = "all others are exact" if is_part else "exact"
     residual = f"{explains} (to {number(explanation.residual, 2)})" if explanation.residual or partly else exact
     if beyond := explanation.beyond:
         explains = explains.replace("every element", "all") + f" but {beyond:,} element{'s' * (beyond > 1)}"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -183,14 +184,18 @@ class _Search:
         if len(kinds) < 2 or any(map(self._named, self.tensors)):
             return self._answer(tolerance, reasons)
         others = [each for each in self.encodings if each not in kinds]
-        searches = [copy(self) for _ in kinds]
-        for search, kind in zip(searches, kinds, strict=True):
+        answers: list[tuple[_Search, Verification]] = []
+        for kind in kinds:
+            search = copy(self)
             search.encodings = (kind, *others)
-        answers = [search._answer(tolerance, reasons=False) for search in searches]
-        if reasons and not any(answers):
+            with suppress(NoTablesError):  # of this kind
+                answers.append((search, search._answer(tolerance, reasons=False)))
+        if not answers:
+            return self._answer(tolerance, reasons)
+        if reasons and not any(answer for _, answer in answers):
             with time_limit():
-                answers = [search._answer(tolerance, reasons) for search in searches]
-        return min(answers, key=_doubts)
+                answers = [(search, search._answer(tolerance, reasons)) for search, _ in answers]
+        return min((answer for _, answer in answers), key=_doubts)
 
     def _answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
         read, tolerance = self._found(), tolerance.against_model()
