@@ -1,5 +1,6 @@
 """A file, or arrays, compared with what a model's configuration asks for."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from pecli.checks.verify.targets import PLACES, Place, model_targets
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import NoTablesError, ParameterError, bracketed, listed
+from pecli.errors import NoTablesError, ParameterError, bracketed, listed, spelled
 from pecli.explain.forms import joined
 from pecli.explain.time_limit import time_limit
 from pecli.files.contents import LoadedFile
@@ -344,5 +345,7 @@ def _shapes_of(encoding: Encoding) -> str:
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
     if "heads" in given:
         return f"({given['heads']}) or ({given['heads']}, …, positions)"
+    if "grid" in given:
+        return f"({math.prod(given['grid'])}, {given['dim']}) of the grid {spelled(given['grid'])} (or give --grid)"
     rows = given.get("max_len", "positions")
     return f"({rows}, {given.get('dim', rows)})"

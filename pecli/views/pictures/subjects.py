@@ -102,7 +102,8 @@ def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len
         if encoding.scheme in SCHEMES and not encoding.no_table:
             scheme = scheme_named(encoding.scheme)
             own = {name: value for name, value in encoding.parameters.items() if name in scheme.parameters()}
-            own |= {"seq_len": seq_len} if "seq_len" in scheme.parameters() and own.get("seq_len") is None else {}
+            has_rows = "seq_len" not in scheme.parameters() or own.get("seq_len", own.get("grid")) is not None
+            own |= {} if has_rows else {"seq_len": seq_len}
             found += of_scheme(scheme(**own), f"{label} {encoding.layer_type}".strip(), model.context, model.window)
     return [subject for subject in found if kind in subject.picture_kinds] or found
 
