@@ -21,7 +21,8 @@ ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_pos
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of encoding: what it makes of a configuration, and what there is to say about it."""
+    """A kind of encoding: what it makes of a configuration, and what there is to say about it. By itself it is none
+    that pecli has a scheme for, which the note describes; without one, no encoding at all."""
 
     note: str = field(default="", kw_only=True)
     """A warning about what the encoding cannot tell; `{rows}` and `{dim}` are patches and width."""
@@ -34,20 +35,12 @@ class Kind:
         return [self.note.format(**sizes)] if self.note else []
 
 
-@dataclass(frozen=True)
-class Unsupported(Kind):
-    """Something that pecli has no scheme for, which the note describes; without one, no encoding at all."""
-
-    note: str = ""
-
-
-NOTHING = Unsupported()
+NOTHING = Kind()
 
 
 def _patch_grid(keys: Keys) -> Value:
     image, patch = keys.pair("image_size"), keys.pair("patch_size")
-    sides = map(floordiv, image.value, patch.value)
-    return Value(GridSize(sides), f"{image.source} // {patch.source}")
+    return Value(GridSize(map(floordiv, image.value, patch.value)), f"{image.source} // {patch.source}")
 
 
 def _patches(keys: Keys) -> Value:
@@ -265,7 +258,7 @@ def _made(row: Any) -> Any:
     if not isinstance(row, dict):
         return row
     fields = {name: _made(value) for name, value in row.items() if name not in ("kind", "names")}
-    return _KINDS[row["kind"]](**fields)
+    return (_KINDS[row["kind"]] if "kind" in row else Kind)(**fields)
 
 
 def _families(rows: list[dict[str, Any]]) -> dict[str, Kind]:
@@ -299,7 +292,7 @@ def tables_of(model_type: str | None) -> Kind | None:
     named = ", ".join(f"{tensor} ({shape})" for tensor, shape in others)
     note = f"it has tables of positions that are none of pecli's schemes, at class defaults: {named}" if named else ""
     if not ruled:
-        return Unsupported(note) if note else None
+        return Kind(note=note) if note else None
     parts = tuple(
         Learned(rows=(key,) if key else (), more=more, dim=(dim,), name=tensor if len(ruled) > 1 else "", offset=0)
         for tensor, key, more, dim in ruled

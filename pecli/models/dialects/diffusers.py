@@ -62,9 +62,8 @@ def _axial_rope(keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVE
         "rope",
         {"dim": head, "base": base, "scaling": Value("none", "default")},
         extra,
-        sources={"head_dim": head.source, "layout": "family"},
-        layout=layout,
-        head_dim=head.value,
+        head_dim=head,
+        layout=Value(layout, "family"),
         no_table=reason,
     )
 
