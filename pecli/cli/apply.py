@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from pecli.cli import SchemeGroup, command_of, examples, options
 from pecli.engine.arrays import Array
@@ -71,16 +71,8 @@ SHARED_OPTIONS = (
 )
 
 
-class Applied(NamedTuple):
-    """The results, the parameters behind them, and the same in a few words."""
-
-    arrays: Sequence[Array]
-    parameters: Mapping[str, Any]
-    words: str
-
-
-Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]
-"""What one of the commands does with its inputs and its options."""
+Applied = tuple[Sequence[Array], Mapping[str, Any], str]  #: Results, the parameters behind them, and these in few words
+Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]  #: What a command does with its inputs and its options
 _DECIDED = {"seq_len", "dim", "heads", "slopes", "dtype", "relative"}
 _BY_THE_INPUT = {"seq_len", "layout", "dtype", "recipe", "positions"}
 _ROTARY = {name: rule for name, rule in Rope.parameters().items() if name not in _BY_THE_INPUT}
@@ -117,16 +109,16 @@ def _run(scheme: str, apply: Apply, **values: Any) -> None:
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
     options.check_output(path, json=values["json"])
-    applied = apply(inputs, values)
-    tables = [table_of(tensor.name, array) for tensor, array in zip(inputs, applied.arrays, strict=True)]
+    arrays, parameters, words = apply(inputs, values)
+    tables = [table_of(tensor.name, array) for tensor, array in zip(inputs, arrays, strict=True)]
     with counting(scheme, sum(table.nbytes for table in tables), values) as advance:
         save_tables(path, tables, None, metadata=metadata, on_block=advance)
     if values["json"]:
-        about = {"scheme": scheme, "parameters": dict(applied.parameters)}
+        about = {"scheme": scheme, "parameters": dict(parameters)}
         screen.say_json({**about, "tensors": described(scheme, tables, values), "output": path})
     elif not values["quiet"]:
         shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
-        screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {applied.words}")
+        screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {words}")
 
 
 def _span(low: int, high: int, first: Input, seq_axis: int = SEQ_AXIS, of: str = "") -> str:
@@ -156,7 +148,7 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, 
     spec = {name: getattr(scheme, name) for name in _own(kind)}
     first, longest = scheme.first_position, max(tensor.shape[-2] for tensor in inputs)
     layout = f"{spec['layout']}, " if "layout" in spec else ""
-    return Applied(arrays, spec, f"{layout}positions {_span(first, first + longest, inputs[0])}")
+    return arrays, spec, f"{layout}positions {_span(first, first + longest, inputs[0])}"
 
 
 def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
@@ -164,7 +156,7 @@ def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     arrays = [tensors.add_learned(tensor, table, offset) for tensor in inputs]
     longest = max(tensor.shape[-2] for tensor in inputs)
     words = f"rows {_span(offset, offset + longest, inputs[0], of=f' of {table.shape[0]}')}"
-    return Applied(arrays, {"table": values["table"], "offset": offset}, words)
+    return arrays, {"table": values["table"], "offset": offset}, words
 
 
 def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
@@ -182,7 +174,7 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
         arrays.append(scheme.applied_to(tensor.array) if tensor.array.size else tensor.array)
     spec = {name: getattr(scheme, name) for name in ("heads", *_own(Alibi))}
     last = f", queries are the last {queries} of {keys} positions" if queries < keys else ""
-    return Applied(arrays, spec, f"{scheme.form}, {scheme.rule} slopes of {count} heads{last}")
+    return arrays, spec, f"{scheme.form}, {scheme.rule} slopes of {count} heads{last}"
 
 
 def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
@@ -218,7 +210,7 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
     parameters |= {name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")}
     parameters["positions"] = values["positions"]
-    return Applied(arrays, parameters, ", ".join(words))
+    return arrays, parameters, ", ".join(words)
 
 
 def _positions(values: Mapping[str, Any], given: dict[str, Any]) -> RowPositions:

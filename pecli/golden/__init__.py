@@ -64,23 +64,15 @@ class Case:
         size = max(float(np.abs(array[np.isfinite(array)]).max(initial=1.0)) for array in self.tensors.values())
         scaled = {name: tolerance * size for name, tolerance in TOLERANCES.items()}
         scaled["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * size
-        arithmetic = scaled["float32"] + FLOAT32_ANGLE_ERROR * self.largest_position
-        return {**scaled, "float32_arithmetic": arithmetic}
+        return {**scaled, "float32_arithmetic": scaled["float32"] + FLOAT32_ANGLE_ERROR * self.largest_position}
 
     def entry(self, files: Mapping[str, str]) -> dict[str, Any]:
         """The entry of the index; `files` are their sha256."""
         spec = self.scheme.spec()
         spec["parameters"] = {name: value for name, value in spec["parameters"].items() if value is not None}
-        return {
-            "name": self.name,
-            "tests": self.tests,
-            **spec,
-            **({"settings": self.settings} if self.settings else {}),
-            **({"edits": self.edits} if self.edits else {}),
-            "tolerances": self.tolerances(),
-            "tensors": {name: list(array.shape) for name, array in self.tensors.items()},
-            "files": files,
-        }
+        about = {name: value for name in ("name", "tests", "settings", "edits") if (value := getattr(self, name))}
+        shapes = {name: list(array.shape) for name, array in self.tensors.items()}
+        return {**spec, **about, "tolerances": self.tolerances(), "tensors": shapes, "files": files}
 
 
 def _case(name: str, tests: str, scheme: Any) -> Case:
@@ -143,8 +135,7 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
             label = "-".join(filter(None, (os.path.basename(name), encoding.layer_type.replace("/", "-"))))
             tests = f"frequencies of {model.file} before any call"
             yield _case(f"frequencies-{label}", tests, encoding.frequency_rope())
-            rope = encoding.rope(None, positions=FAR_AND_NEAR)
-            yield _case(f"model-{label}", f"cos and sin of {model.file}", rope)
+            yield _case(f"model-{label}", f"cos and sin of {model.file}", encoding.rope(None, positions=FAR_AND_NEAR))
     for name, row in () if named else DATA["rotations"].items():
         scheme, settings = Rope(**row["parameters"], dtype="float64"), row["settings"]
         before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0  # exact in every dtype
@@ -296,8 +287,7 @@ def _verify_case(folder: str, entry: Entry) -> Verification:
     if "edits" in entry:
         return _verify_mistake(entry, scheme, tensors)
     if "settings" in entry:
-        rotated = apply(tensors["before"], scheme, **entry["settings"])
-        return _verify_answer(folder, entry, {"after": rotated}, None)
+        return _verify_answer(folder, entry, {"after": apply(tensors["before"], scheme, **entry["settings"])}, None)
     tensors.pop("attention_factor", None)
     return replace(_verified(tensors, scheme, Tolerance()), file=entry["name"], weak=())
 
