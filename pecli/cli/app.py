@@ -15,7 +15,7 @@ import typer.main
 from pecli.cli import Exit, examples, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.errors import ResourceError, nearest, quoted
+from pecli.errors import ResourceError, nearest, quoted, translated
 
 PANELS = {
     "Generate": {
@@ -154,8 +154,6 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
         return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
     except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
-        from pecli.errors import translated
-
         return print_error(translated(raised), arguments)
 
 

@@ -1,22 +1,17 @@
 """The .npy format: a short header that names dtype and shape, then the elements."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Container, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.files.contents import Contents, LoadedFile
 from pecli.files.output import OnBlock, Spec, Texts, open_output, write_blocks
-
-if TYPE_CHECKING:  # writing a file needs no reader
-    from pecli.files.contents import Contents, LoadedFile
 
 MAX_HEADER = 10_000  # bytes, as in numpy.load: more would keep Python's parser busy
 _PARSER = Lock()  # Python 3.11 has one count of depths for all threads that parse, and fails where they take turns
@@ -63,8 +58,6 @@ def header(code: str, shape: tuple[int, ...]) -> bytes:
 
 def read(contents: Contents) -> LoadedFile:
     """The one array of a .npy file."""
-    from pecli.files.contents import LoadedFile
-
     return LoadedFile(contents.path, "npy", {ARRAY_NAME: read_array(contents)})
 
 

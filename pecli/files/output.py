@@ -5,6 +5,7 @@ reader sees the old file whole or the new one whole. Whatever is not a regular f
 A table goes out block by block, to everything that wants its bytes: the file, a hash, a checksum.
 """
 
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -85,8 +86,7 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
     """Open `path`, for tables that fit on the disk; what it held before stays whole unless the block ends without an
     exception."""
     check_free_space(path, tables)
-    number = _open_descriptor(path)
-    if number is not None:
+    if (number := _open_descriptor(path)) is not None:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
         return
     if not path:
@@ -244,8 +244,6 @@ def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview],
 
 def compact(value: object) -> str:
     """JSON without spaces, dates or chance: keys sorted, no NaN."""
-    import json
-
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
