@@ -53,8 +53,7 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
         known = ("exact", *first.recipe_names(), *first.runtime_names())
         rule = ListOf(help="recipes", each=Choice(help="a recipe", options=known))
         recipes = tuple(rule.parse("recipes", values["recipes"]))
-    positions = sum(part.by_position().count for part in parts.values())
-    with counting("audit", positions, values) as advance:
+    with counting("audit", sum(part.by_position().count for part in parts.values()), values) as advance:
         audits = {name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()}
     if path is not None:
         ways = ("output", "details", "json", "quiet", "no_progress")

@@ -42,8 +42,7 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
     unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
     count = len(loaded.tensors) + len(loaded.unread)
     if count and not chosen and not unread:
-        advice = f"it has {count}; see them without --filter"
-        raise FileError(file, f"has no tensor that matches {filter!r}", advice)
+        raise FileError(file, f"has no tensor that matches {filter!r}", f"it has {count}; see them without --filter")
     found = file_summary.describe(loaded, file, chosen, unread)
     if stats or numbers:
         chosen = {name: loaded.tensors[name] for name in chosen}

@@ -105,19 +105,17 @@ def verify(
     checks = _checks(files, golden, places, allowed, reasons=json or not quiet or bool(junit or output))
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
-    watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
-    with counting("verify", len(checks), watched) as advance:
+    with counting("verify", len(checks), {"quiet": quiet or not as_table, "no_progress": no_progress}) as advance:
         for outcome in run_all(checks, strict=strict):
             outcomes.append(outcome if output is not None else outcome.forgotten())
             advance(1)
             if not as_table:
                 code = max(code, _told(outcome, json, quiet))
-    annotated = os.environ.get("GITHUB_ACTIONS") == "true" and not json
     if as_table and not quiet:
         check_results.show_outcomes(outcomes)
     for outcome in outcomes if as_table else ():
         code = max(code, _told(outcome, json, quiet=True))
-    if annotated:
+    if os.environ.get("GITHUB_ACTIONS") == "true" and not json:
         check_results.annotate(outcomes)
     if junit is not None:
         check_results.write_junit(junit, outcomes)

@@ -101,8 +101,7 @@ class Contents:
         """
         outside = not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/")
         path = os.path.join(os.path.dirname(self.path), name)
-        is_missing = not outside and not os.path.exists(path)
-        self.refuse_if(is_missing, f"names {quoted(name)}, which does not exist")
+        self.refuse_if(not outside and not os.path.exists(path), f"names {quoted(name)}, which does not exist")
         is_file = not outside and os.path.isfile(path)
         self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file in its own folder")
         return path

@@ -87,8 +87,7 @@ class Reader:
         self._refuse_if(self._kept < 0, f"has a header of more than {MAX_KEPT >> 20} MB")
 
     def take(self, count: int) -> memoryview:
-        left = len(self._contents.data) - self.at
-        self._refuse_if(count > left, "is truncated: its header goes on beyond its end")
+        self._refuse_if(count > len(self._contents.data) - self.at, "is truncated: its header goes on beyond its end")
         self.at += count
         return self._contents.data[self.at - count : self.at]
 

@@ -94,8 +94,7 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
         loaded = load_file(file)
         shard = {name_of(loaded, name): array for name, array in loaded.tensors.items()}
         if names is not None:
-            missing = {*names} - {*shard, *(tensor.name for tensor in loaded.unread)}
-            if missing:
+            if missing := {*names} - {*shard, *(tensor.name for tensor in loaded.unread)}:
                 raise FileError(path, f"index lists {quoted(min(missing))} in {quoted(file)}", "which lacks it")
             shard = {name: shard[name] for name in names if name in shard}
         parts.append((loaded, shard))
@@ -141,8 +140,7 @@ def _in_folder(folder: str) -> Shards:
 def _indexed(path: str) -> Shards:
     """The shards of an index, and the names that it has for each."""
     contents = read_contents(path)
-    too_large = f"is larger than {MAX_INDEX >> 20} MB, too large for an index"
-    contents.refuse_if(len(contents.data) > MAX_INDEX, too_large)
+    contents.refuse_if(len(contents.data) > MAX_INDEX, f"is larger than {MAX_INDEX >> 20} MB, too large for an index")
     match parsed_json(bytes(contents.data), contents.error):
         case {"weight_map": dict(weights)} if {*map(type, weights.values())} == {str}:
             by_file: dict[str, list[str]] = {}

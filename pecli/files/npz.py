@@ -152,8 +152,7 @@ def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
     """Where a member's bytes begin, which its own header decides; the two must agree."""
     start = entry.header_offset + LOCAL_BYTES
     own = bytes(contents.data[max(entry.header_offset, 0) : start])
-    lost = len(own) < LOCAL_BYTES or not own.startswith(b"PK\x03\x04")
-    contents.refuse_if(lost, "is not where the directory says")
+    contents.refuse_if(len(own) < LOCAL_BYTES or not own.startswith(b"PK\x03\x04"), "is not where the directory says")
     method, name_length, extra_length = struct.unpack_from("<H16xHH", own, 8)
     name = entry.orig_filename.encode("utf-8" if entry.flag_bits & 0x800 else "cp437", "replace")
     other = bytes(contents.data[start : start + name_length]) != name or method != entry.compress_type

@@ -64,8 +64,7 @@ def read(contents: Contents) -> LoadedFile:
 def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes:
     if (member := members.get(name)) is None:
         return b""
-    too_large = member.compressed or member.size > limit
-    member.contents.refuse_if(too_large, f"is compressed, or larger than {limit} bytes")
+    member.contents.refuse_if(member.compressed or member.size > limit, f"is compressed, or larger than {limit} bytes")
     return bytes(member.contents.data)
 
 
@@ -105,8 +104,7 @@ def check_opcodes(data: bytes) -> None:
         if number > MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
         if opcode.name not in OPCODES:
-            which = f"the opcode {opcode.name}, which no state dict needs"
-            raise PickleError(f"holds a pickle with {which}; it is not run")
+            raise PickleError(f"holds a pickle with the opcode {opcode.name}, which no state dict needs; it is not run")
 
 
 class _StandIn:
@@ -199,8 +197,7 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
                 dtype = STORAGES[kind]
             case _:
                 raise PickleError("names a storage in an unknown way")
-        member = self._storages.get(key)
-        if member is None:
+        if (member := self._storages.get(key)) is None:
             raise PickleError(f"has no member for the storage {quoted(key)}")
         if member.compressed or member.size != count * (1 if dtype == BYTES else numpy_dtype(dtype).itemsize):
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")

@@ -233,8 +233,7 @@ def cache_folder() -> str:
     """Where the local cache of Hugging Face is: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in ~/.cache/huggingface."""
     given = os.environ.get
     home = given("HF_HOME") or os.path.join(given("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    folder = given("HF_HUB_CACHE") or given("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
-    return os.path.expanduser(folder)
+    return os.path.expanduser(given("HF_HUB_CACHE") or given("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub"))
 
 
 def is_repository(name: str) -> bool:

@@ -68,8 +68,7 @@ class Account:
 def _whole(value: Any, low: int = 1) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_whole and low <= value <= MAX_WHOLE else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and low <= value <= MAX_WHOLE else None
 
 
 def _number(value: Any) -> float | None:
@@ -149,8 +148,7 @@ class Keys:
 
     def _read(self, names: tuple[str, ...], convert: Callable[[Any], Any], rule: str) -> Value | None:
         """The value as `convert` has it, which makes None of what breaks the rule."""
-        found = self._first(names)
-        if found is None:
+        if (found := self._first(names)) is None:
             return None
         name, value, source = found
         if (value := convert(value)) is None:

@@ -42,8 +42,7 @@ Parts = dict[str, tuple[Keys, Value | None]]  #: Settings and base by layer type
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
     """The layer types that rotate; one without a name where all layers share their settings."""
     settings = _settings(keys, warnings)
-    parts = _nested(keys, settings, family, warnings)
-    if parts is None:
+    if (parts := _nested(keys, settings, family, warnings)) is None:
         parts = _flat(keys, settings, family)
     return [Layer(name, own, keys, family, warnings, theta) for name, (own, theta) in parts.items()]
 
@@ -117,8 +116,7 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
     if local := _local_theta(keys, family):
         others = settings if family.scales_all_layers else bare
         return {"full_attention": (settings, None), "sliding_attention": (others, local)}
-    compressed = keys.number("compress_rope_theta")
-    if compressed is None:
+    if (compressed := keys.number("compress_rope_theta")) is None:
         return {"": (settings, None)}
     own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
     if "yarn" in (own.get("rope_type"), own.get("type")):
@@ -205,8 +203,7 @@ def head_size(keys: Keys, layer: str = "") -> Value:
 def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
     """The head of a layer type, and how much of it rotates."""
     keys, own, family = layer.keys, layer.own, layer.family
-    latent = keys.whole("qk_rope_head_dim", low=0)
-    if latent is not None and latent.value:
+    if (latent := keys.whole("qk_rope_head_dim", low=0)) and latent.value:
         return _latent_head(layer, latent, scaled=scaled)
     size = head_size(keys, layer.name)
     if axes == 3:

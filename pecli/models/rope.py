@@ -69,15 +69,13 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
     else:
         found |= {"scaling": Value(scaling, source), **_scaling_values(layer, scaling)}
         found = _filled(found, MAGNITUDES.get(kind))
-    layout = _layout(layer.keys, family)
     encoding = Encoding.of(
         "rope",
         found,
         {**_sections(own, head, family), **_extra(own, axes, family, scaling), **unrotated},
         layer_type=layer.name,
-        sources={"head_dim": head.size.source, "layout": layout.source},
-        layout=layout.value,
-        head_dim=head.size.value,
+        head_dim=head.size,
+        layout=_layout(layer.keys, family),
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
         tables_in_halves=family.tables_in_halves,
         family=family.name,
@@ -93,8 +91,7 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
 def _kind(layer: Layer) -> tuple[str, str]:
     """The rope type as the configuration spells it, and where from."""
     own, family = layer.own, layer.family
-    found = own.word("rope_type", "type")
-    if found is None:
+    if (found := own.word("rope_type", "type")) is None:
         return "default", "default: no scaling is asked for"
     kind, source = found.value.lower(), found.source
     if "rope_type" not in own and family.local_theta is not None:
@@ -158,8 +155,7 @@ def _original(layer: Layer) -> Value | None:
     if found is not None or length is None:
         return found
     if "yarn" not in layer.family.renamed:  # which is documented to leave it out
-        said = f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers"
-        layer.warnings.append(said)
+        layer.warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers")
     return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
 
 
@@ -189,8 +185,7 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
             extra["style"] = Value(family.style, family.source)
         if family.order == "axes":
             extra["axis_frequencies"] = Value("alternating", family.source)
-    beta = own.number("llama_4_scaling_beta")
-    if beta is not None and beta.value:
+    if (beta := own.number("llama_4_scaling_beta")) and beta.value:
         extra["llama_4_scaling_beta"] = beta
     is_read = scaling == "longrope" and all(map(own.any, MSCALES)) and "attention_factor" not in own
     if is_read and (short := own.number(MSCALES[0])) and (long := own.number(MSCALES[1])):
@@ -257,8 +252,7 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
             "mlx-lm, recomputed by llama.cpp"
         )
     if given.get("truncate") is False:
-        where = own.full_name("truncate")
-        warn(f"{where} is false, which ggml and mlx-lm do not know: their limits are rounded")
+        warn(f"{own.full_name('truncate')} is false, which ggml and mlx-lm do not know: their limits are rounded")
     section = encoding.extra.get("mrope_section")
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warn(f"{own.prefix}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")

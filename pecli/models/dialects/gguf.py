@@ -78,12 +78,9 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     keys = _keys(header, path)[1]
     theta, (size, rotary) = keys.number("rope.freq_base"), _head(keys)
     base, dim = theta.value if theta else 10000.0, keys.needed(rotary or size, "rope.dimension_count").value
-    made = {}
-    for name, factors in found.items():
-        with np.errstate(divide="ignore"):
-            values = base ** (-2.0 * np.arange(len(factors)) / dim) / np.array(factors)
-        made[name] = table_of(f"{name}/inv_freq", values)
-    return made
+    with np.errstate(divide="ignore"):
+        values = {name: base ** (-2.0 * np.arange(len(each)) / dim) / np.array(each) for name, each in found.items()}
+    return {name: table_of(f"{name}/inv_freq", array) for name, array in values.items()}
 
 
 def _head(keys: Keys) -> tuple[Value | None, Value | None]:
@@ -114,8 +111,7 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
         "rotary_dim": rotary,
         "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
     }
-    is_known = any(arch in names for names in ARCHITECTURES.values())
-    if not is_known:
+    if not (is_known := any(arch in names for names in ARCHITECTURES.values())):
         warnings.append(f"architecture {arch[:60]!r} is unknown: read by the general rules; check layout and defaults")
     is_normal = arch in ARCHITECTURES["neighbours"] and "mrope_section" not in settings
     family = Family(

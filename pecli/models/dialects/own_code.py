@@ -137,8 +137,7 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Meta's and Mistral's own params.json: `dim`, `n_heads`, pairs interleaved; Mistral's `yarn`, whose alpha and beta
     are the slow and the fast limit. Lingua's YAML has the same in `model`."""
     keys = keys if "dim" in keys else keys.part("model") or keys
-    names = "factor=rope_scale_factor,rope_scaling_factor high_freq_factor=rope_high_freq_factor"
-    settings = llama3(keys, names)
+    settings = llama3(keys, "factor=rope_scale_factor,rope_scaling_factor high_freq_factor=rope_high_freq_factor")
     if yarn := keys.section("yarn"):
         applies = yarn.flag("apply_scale")
         settings = {
@@ -153,8 +152,7 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     found = ropes(keys, reads, family, warnings, settings, others)
     tuned = keys.section("llama_4_scaling")
     if tuned and (beta := tuned.number("beta")):
-        length = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value
-        warnings.append(multiplied_queries(beta.value, length))
+        warnings.append(multiplied_queries(beta.value, tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value))
         found = [replace(each, extra={**each.extra, "llama_4_scaling_beta": beta.value}) for each in found]
     for name, model_type in TOWERS.items():
         if inner := keys.part(name):
@@ -206,8 +204,7 @@ def tensorrt(keys: Keys, warnings: list[str]) -> list[Encoding]:
         return others[kind].encodings(own)
     names = "rope_theta=rotary_base rope_scaling=rotary_scaling partial_rotary_factor=rotary_pct head_dim=head_size"
     reads = "hidden_size num_attention_heads max_position_embeddings qk_rope_head_dim qk_nope_head_dim rotary_dim "
-    family = Family("TensorRT-LLM", layout=TENSORRT[kind])
-    return ropes(own, reads + ORIGINAL, family, warnings, {}, named(own, names))
+    return ropes(own, reads + ORIGINAL, Family("TensorRT-LLM", layout=TENSORRT[kind]), warnings, {}, named(own, names))
 
 
 def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -228,8 +225,7 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
         others: Settings = {"rope_theta": base, "rope_interleave": interleave}
         made = ropes(own, "dim num_heads", Family(), warnings, {}, others) if "rope" in kind else []
         if kind.startswith("sin"):
-            rows = with_defaults(own, "moshi's transformer")
-            made += PROJECTS["moshi"]["sin"].encodings(rows)
+            made += PROJECTS["moshi"]["sin"].encodings(with_defaults(own, "moshi's transformer"))
         found += [replace(each, layer_type=name, part=name) for each in made]
     if not found:
         warnings.append(f"{parts[''][1].source} is {parts[''][1].value}: the model has no positional encoding")

@@ -148,8 +148,7 @@ def stripedhyena(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """StripedHyena's and Evo's YAML: some of the layers attend, with positions divided where it says so."""
     ratio = keys.number("rotary_emb_scaling_factor") if keys.is_true("use_interpolated_rotary_pos_emb") else None
     settings: Settings = {"rope_type": Value("linear", ratio.source), "factor": ratio} if ratio else {}
-    reads = "hidden_size num_attention_heads rotary_emb_base"
-    return ropes(keys, reads, Family("StripedHyena"), warnings, settings)
+    return ropes(keys, "hidden_size num_attention_heads rotary_emb_base", Family("StripedHyena"), warnings, settings)
 
 
 def olmo(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -161,8 +160,7 @@ def olmo(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if own.is_true("alibi"):
         return Biased(rule="naive").encodings(own)
     warnings.append("neither rope nor alibi is true: OLMo's code then adds a learned table")
-    own = with_defaults(own, "OLMo's ModelConfig")
-    return Learned(rows=("max_sequence_length",), dim=("d_model",)).encodings(own)
+    return Learned(rows=("max_sequence_length",), dim=("d_model",)).encodings(with_defaults(own, "OLMo's ModelConfig"))
 
 
 OLMO_SCALINGS = {
