@@ -30,8 +30,7 @@ class PecliError(Exception):
 
 class ParameterError(PecliError, ValueError):
     """A parameter breaks its rule. `name` is its name in Python, and so is any that the rule or the advice has in
-    backticks; a command line that shows the error spells them as options.
-    """
+    backticks; a command line that shows the error spells them as options."""
 
     def __init__(self, name: str, given: object, rule: str, advice: str = "") -> None:
         super().__init__(name, given, rule, advice)

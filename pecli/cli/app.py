@@ -166,7 +166,6 @@ def _check_memory() -> None:
 
 
 def _usage(problem: Any) -> str:
-    """What Typer found wrong with the command line, in one line with a way out."""
     text = problem.format_message().strip().rstrip(".")
     text = text[:1].lower() + text[1:]
     context = getattr(problem, "ctx", None)

@@ -128,12 +128,10 @@ def _span(low: int, high: int, first: Input, seq_axis: int = SEQ_AXIS, of: str =
 
 
 def _own(kind: type[Scheme]) -> dict[str, Parameter]:
-    """The parameters that the input does not decide."""
     return {name: rule for name, rule in kind.parameters().items() if name not in _DECIDED}
 
 
 def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    """Add the rows of a scheme with one table (seq_len, dim)."""
     arrays = []
     given = options.parsed(_own(kind), values)
     own_rows = bool({"positions", "grid"} & given.keys())

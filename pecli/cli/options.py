@@ -49,10 +49,8 @@ def text(
     several: bool = False, choices: Sequence[str] = (), complete: Callable[[str], list[str]] | None = None,
     rule: Parameter | None = None, hidden: bool = False,
 ) -> inspect.Parameter:  # fmt: skip
-    """An option that takes a value, as text unless there is a rule that parses it; a shell completes the choices.
-
-    Its name in Python is the first of its names, unless another is given.
-    """
+    """An option that takes a value, as text unless there is a rule that parses it; a shell completes the choices. Its
+    name in Python is the first of its names, unless another is given."""
     name = name or _python_name(names)
     if isinstance(rule, Choice):
         choices = rule.options
@@ -286,7 +284,6 @@ def model_name(values: Mapping[str, Any]) -> str | None:
 
 
 def _table_of_model(kind: type[Scheme], values: Mapping[str, Any], given: Mapping[str, Any]) -> Scheme:
-    """The scheme of a model's table of that kind, with what was given in place of what the model says."""
     from pecli.models.find import find_model
 
     model, layer_type = find_model(values["config"], values["model"]), values["layer_type"]
@@ -320,8 +317,7 @@ def model_encodings(
     values: Mapping[str, Any], given: Mapping[str, Any], *, one: bool = False
 ) -> tuple[ModelEncodings, tuple[Encoding, ...], dict[str, Any]]:
     """The model that the options name, its rotary encodings (or one) with what was given in place of what it says, and
-    what else was given. A note tells what is not the model's own.
-    """
+    what else was given. A note tells what is not the model's own."""
     from pecli.models.find import find_model
 
     model, layer_type = find_model(values["config"], values["model"]), values["layer_type"]
@@ -343,8 +339,7 @@ def model_encodings(
 
 def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | None) -> Encoding:
     """An encoding with some parameters of a model replaced. Another scaling takes none of the old one's parameters but
-    the length that the model was trained on, which is its context where the old one has none.
-    """
+    the length that the model was trained on, which is its context where the old one has none."""
     from pecli.engine.scalings import SCALINGS
     from pecli.engine.schemes.rope import Rope
 

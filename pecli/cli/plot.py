@@ -177,7 +177,6 @@ def _named(name: str) -> NamedModel:
 
 
 def _of_model(word: str, kind: str | None, defaults: dict[str, str]) -> list[Subject]:
-    """The rotary tables of a model, or else what follows from its configuration."""
     options.note_preset(word)
     named = _named(word)
     if made := plotted.of_model(named.encodings, named.label, kind, int(defaults["seq_len"])):

@@ -1,7 +1,4 @@
-"""Files of tables: one reader and writer for each format, atomic output in one place.
-
-Writing is here, in the format that a name asks for; `load` reads.
-"""
+"""Files of tables, one reader and writer for each format. Writing is here, as a name asks for it; `load` reads."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -70,11 +67,8 @@ def save_tables(
     path: str, tables: Sequence[Table], spec: Spec | None, *, metadata: Texts = None,
     on_block: OnBlock = lambda count: None, header: bool = True,
 ) -> None:  # fmt: skip
-    """Write the tables, and the spec that made them where the format has a place for it.
-
-    A format that holds one array takes the only table there is. Texts in `metadata` have a place in .safetensors
-    alone. The file appears when it is complete; all refusals come before the output is touched.
-    """
+    """Write the tables, and the spec that made them where the format has a place for it, as .safetensors alone has one
+    for texts in `metadata`. The file appears when it is complete; all refusals come before the output is touched."""
     kind = format_of(path)
     names = [table.name for table in tables]
     if kind in SINGLE and len(names) != 1:

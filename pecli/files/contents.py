@@ -1,7 +1,5 @@
 """The bytes of a file, mapped into memory where it is a regular one and read where it is a pipe, and arrays over them.
-
-A file that another program cuts short while it is mapped ends this process (SIGBUS); nothing is written then.
-"""
+A file that is cut short while it is mapped ends this process (SIGBUS); nothing is written then."""
 
 import errno
 import json
@@ -62,7 +60,6 @@ class Contents:
             raise self.error(problem, advice)
 
     def tensor(self, name: str) -> "Contents":
-        """The same, for errors about one of its tensors."""
         return replace(self, part=f"tensor {quoted(name)}")
 
     def check_size(self, expected: int, size: int | None = None) -> None:
@@ -94,11 +91,8 @@ class Contents:
         return size
 
     def path_beside(self, name: str) -> str:
-        """The path of a file that this one names, which has to be in the same folder or below it.
-
-        Links are followed, since the snapshots of a Hugging Face cache hold nothing else; but what is there has to be a
-        file, since opening a pipe would wait for ever.
-        """
+        """The path of a file that this one names, in the same folder or below it. Links are followed, since snapshots
+        of a Hugging Face cache hold nothing else; but to a file, since opening a pipe would wait for ever."""
         outside = not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/")
         path = os.path.join(os.path.dirname(self.path), name)
         self.refuse_if(not outside and not os.path.exists(path), f"names {quoted(name)}, which does not exist")
@@ -201,10 +195,8 @@ def parsed_json(
 
 
 def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambda name, start: None) -> Contents:
-    """The bytes of a file, a pipe, or with `-` of standard input.
-
-    `check_start` is shown the name and the first bytes, and may refuse them before a pipe is read to its end.
-    """
+    """The bytes of a file, a pipe, or with `-` of standard input. `check_start` is shown the name and the first bytes,
+    and may refuse them before a pipe is read to its end."""
     label = "standard input" if path == "-" else path
     try:
         with open(os.dup(0) if path == "-" else path, "rb") as file:

@@ -1,7 +1,5 @@
-"""GGUF files (versions 2 and 3), read with trust in nothing: what they say about the model, and their tensors.
-
-Every length is compared with the bytes that are left in the file; long arrays, such as a vocabulary, are skipped.
-"""
+"""GGUF files (versions 2 and 3): what they say about the model, and their tensors. Every length is compared with the
+bytes that are left in the file; long arrays, such as a vocabulary, are skipped."""
 
 import math
 import re

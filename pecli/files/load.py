@@ -181,10 +181,8 @@ def load(path: str | os.PathLike[str]) -> dict[str, Array]:
 
 
 def split_name(text: str) -> tuple[str, str | None]:
-    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first.
-
-    Either may have colons, as in `dense/kernel:0`: of several files, the one with the longest name is meant.
-    """
+    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first. Either may have
+    colons, as in `dense/kernel:0`: of several files, the one with the longest name is meant."""
     drive, path = ("", text) if text.startswith("-:") else os.path.splitdrive(text)  # C: is no file
     if text == "-" or not path.rfind(":") > 0 or os.path.exists(text):
         return text, None

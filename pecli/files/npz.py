@@ -1,8 +1,6 @@
-"""The .npz format: a ZIP archive of .npy files, and one more with the spec as a text.
-
-Written, members are stored as they are, 64-byte aligned and dated 1980, so that the same tables give the same bytes.
-Read, `zipfile` lists the members; what they claim is compared with the file before any is unpacked.
-"""
+"""The .npz format: a ZIP archive of .npy files, and one more with the spec as a text. Written, members are stored as
+they are, 64-byte aligned and dated 1980, so that the same tables give the same bytes. Read, `zipfile` lists the
+members; what they claim is compared with the file before any is unpacked."""
 
 import hashlib
 import io
@@ -62,7 +60,6 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
 
 
 def _member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
-    """A member whose data will be aligned."""
     member = zipfile.ZipInfo(f"{name}.npy", DATE)
     member.create_system = 3  # as on Unix, wherever it is written
     member.external_attr = 0o600 << 16
@@ -202,7 +199,6 @@ def _outline(member: Member) -> Array:
 
 
 def _text(member: Member) -> str:
-    """The one text in a .npy file of characters."""
     wrong = member.contents.error("should hold one text")
     if member.size > MAX_TEXT:
         raise wrong

@@ -1,9 +1,5 @@
-"""Where a file's bytes go: a new file that replaces the old one when it is complete, or a pipe or device as it stands.
-
-A regular file is written under a temporary name in its own folder, synced, and renamed over the old one, so that a
-reader sees the old file whole or the new one whole. Whatever is not a regular file is opened and written to directly.
-A table goes out block by block, to everything that wants its bytes: the file, a hash, a checksum.
-"""
+"""Where a file's bytes go, block by block. A regular file is written under a temporary name in its own folder, synced,
+and renamed over the old one, so that a reader sees either of them whole; a pipe or a device is written to directly."""
 
 import json
 import os
@@ -68,7 +64,6 @@ class Output:
         """Nothing is held back; files have this."""
 
     def patch(self, offset: int, data: bytes) -> None:
-        """Overwrite bytes that were written before; only a seekable output can."""
         with _blamed_on(self.path):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.lseek(self._descriptor, offset, os.SEEK_SET)
@@ -136,10 +131,8 @@ def check_free_space(path: str, tables: Sequence[Table]) -> None:
 
 
 def _open_descriptor(path: str) -> int | None:
-    """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N.
-
-    Opened anew, a redirected file would be written from its beginning; the descriptor goes on where it is.
-    """
+    """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N. Opened
+    anew, a redirected file would be written from its beginning; the descriptor goes on where it is."""
     named = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(path, path)
     folder, _, number = named.rpartition("/")
     held = folder in ("/dev/fd", "/proc/self/fd") and number.isascii() and number.isdigit() and len(number) < 10

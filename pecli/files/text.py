@@ -1,11 +1,6 @@
-"""Tables as text: .csv, .json and C headers, of which headers are not read. Every number is the shortest decimal that
-reads back as the same value. Text that is read is read whole, so its size is limited; nothing in it is evaluated.
-
-.json has the spec, and every tensor as nested lists; infinities and NaN, which JSON lacks, are strings:
-
-{"pecli": {"scheme": "rope", …},
- "tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}
-"""
+"""Tables as text: .csv, .json (see JSON_FORM; infinities and NaN, which JSON lacks, are strings) and C headers, which
+are not read. Every number is the shortest decimal that reads back as the same value. Text that is read is read whole,
+so its size is limited; nothing in it is evaluated."""
 
 import io
 import json

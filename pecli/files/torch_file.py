@@ -1,8 +1,6 @@
-"""What torch.save writes: an archive of one pickle, and the bytes of every storage.
-
-The pickle's opcodes are looked through before it is loaded; its classes are admitted by name, and stand-ins of ours
-take their place: nothing of torch is imported, nothing that the file names is run.
-"""
+"""What torch.save writes: an archive of one pickle, and the bytes of every storage. The pickle's opcodes are looked
+through before it is loaded; its classes are admitted by name, and stand-ins of ours take their place: nothing of torch
+is imported, nothing that the file names is run."""
 
 import io
 import math
@@ -161,11 +159,8 @@ _PythonUnpickler: Any = pickle._Unpickler
 
 
 class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
-    """An unpickler that knows the few constructors of state dicts, and no others.
-
-    It is Python's own in Python: that in C fills the memo's gaps, and hashes whatever a pickle calls a key; tuples that
-    are nested deeply would end the process.
-    """
+    """One that knows the few constructors of state dicts. It is Python's own in Python: that in C fills the memo's
+    gaps, and hashes whatever a pickle calls a key; tuples that are nested deeply would end the process."""
 
     dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
 

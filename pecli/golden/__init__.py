@@ -1,8 +1,5 @@
-"""The golden suite: small exact vectors with which a port in any language tests itself, and mistakes it has to catch.
-
-A case is a row of a table: a scheme at some positions, a tensor that it is applied to, or a known mistake with the
-edits by which it is recognised. The numbers all come from the schemes; nothing is computed here.
-"""
+"""The golden suite: small exact vectors with which a port in any language tests itself, and mistakes it has to catch. A
+case is a scheme at some positions, a tensor that it is applied to, or a known mistake with the edits that tell it."""
 
 import hashlib
 import json
@@ -171,11 +168,8 @@ def sha256_of(path: str) -> str:
 
 
 def _write_json(path: str, case: Case) -> None:
-    """float64 as decimal and hexadecimal text, and the narrower dtypes, all correctly rounded; not synced, as the index
-    is, which is written last and names every sha256.
-
-    What was rotated in float64 is rounded more than once: it is written in the narrower ones.
-    """
+    """float64 as decimal and hexadecimal text, and the narrower dtypes, all correctly rounded; only these of what was
+    rotated in float64, which is rounded more than once. Not synced, as the index is, which is written last."""
     dtypes = ("float32",) if case.edits else DTYPES[1:] if case.settings else DTYPES
     tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
     text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))

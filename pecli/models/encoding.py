@@ -124,7 +124,6 @@ class Encoding:
         return values if order is None else [values[k] for k in order]
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:
-        """What cos and sin are multiplied by; None unless it is rotary."""
         return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
 
     @cached_property

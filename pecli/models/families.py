@@ -1,11 +1,8 @@
-"""What a family of models means where its configuration is silent: the rows of families.json beside this file.
-
-A model_type is looked up by its exact name, then with suffixes that name a variant of the same text model taken off
-(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those
-of its class in transformers, which class_defaults.json holds.
-Families whose keys say everything, in halves, need no row of their own: they are listed as ordinary, whose only effect
-is to silence the warning about an unknown model_type.
-"""
+"""What a family of models means where its configuration is silent: the rows of families.json beside this file. A
+model_type is looked up by its exact name, then with suffixes that name a variant of the same text model taken off
+(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those of
+its class in transformers (class_defaults.json). Families whose keys say everything, in halves, are listed as ordinary:
+their model_type is not unknown."""
 
 import re
 from collections.abc import Iterator

@@ -246,11 +246,8 @@ def is_repository(name: str) -> bool:
 
 
 def cached_snapshot(name: str) -> str | None:
-    """The folder with the files of a repository; None where it is not in the cache.
-
-    A repository `org/name` is the folder `models--org--name`, in which `refs/main` holds the name of a commit and
-    `snapshots/<commit>` its files, as links.
-    """
+    """The folder with the files of a repository; None where it is not in the cache. A repository `org/name` is the
+    folder `models--org--name`: `refs/main` holds the name of a commit, `snapshots/<commit>` its files, as links."""
     if not is_repository(name):
         return None
     name, _, revision = name.partition("@")

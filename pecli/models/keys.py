@@ -1,6 +1,5 @@
 """Values of a configuration, each with the key it was read from and checked for its kind; and the account of keys: what
-looks like positions and was read by nobody is named, with the nearest key that is known.
-"""
+looks like positions and was read by nobody is named, with the nearest key that is known."""
 
 import json
 import re
@@ -95,13 +94,9 @@ def _pair(value: Any) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError.
-
-    Values that the file leaves out are looked up among the defaults of its configuration class; whether a key is
-    there (`in`, `any`) is a question about the file alone. Of several keys, the first that is there is read. What is
-    read is accounted for: `account.used` holds the full names of keys whose values were taken, `account.asked` every
-    name that was looked for.
-    """
+    """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError. Values
+    that the file leaves out are looked up among the defaults of its configuration class; whether a key is there (`in`,
+    `any`) is a question about the file alone. Of several keys, the first that is there is read, and accounted for."""
 
     data: Mapping[str, Any]
     path: str
@@ -168,14 +163,12 @@ class Keys:
         return self._read(names, _numbers, "it must be a list of finite numbers, up to 1e+30")
 
     def pair(self, name: str) -> Value:
-        """Two whole numbers, or one that stands for both, such as a height and a width."""
         return self.needed(self._read((name,), _pair, "it must be a whole number, or two"), name)
 
     def flag(self, *names: str) -> Value | None:
         return self._read(names, lambda value: value if isinstance(value, bool) else None, "it must be true or false")
 
     def is_true(self, *names: str) -> bool:
-        """Whether a flag is there and set."""
         given = self.flag(*names)
         return given is not None and bool(given.value)
 
@@ -183,12 +176,10 @@ class Keys:
         return self._read(names, lambda value: value if isinstance(value, str) else None, "it must be a text")
 
     def words(self, name: str) -> list[str]:
-        """A list of texts; empty where the key is absent."""
         found = self._read((name,), _texts, "it must be a list of texts")
         return found.value if found else []
 
     def needed(self, found: Value | None, what: str) -> Value:
-        """A value that there is no going on without."""
         if found is None:
             raise FileError(self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
         return found

@@ -1,8 +1,6 @@
-"""Which layer types rotate, where the settings of each are, how wide its heads are, and how much of them rotates.
-
-Settings may be flat, for all layers, or hold an object by layer type. Flat ones still mean two tables where a model
-keeps another base beside them, or where its family scales only some of its layers.
-"""
+"""Which layer types rotate, where the settings of each are, how wide its heads are, and how much of them rotates. Flat
+settings, which name no layer types, still mean two tables where a model keeps another base beside them, or where its
+family scales only some of its layers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -126,10 +124,8 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
 
 
 def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
-    """Layers that have no rope, by number, and what their queries are multiplied by instead.
-
-    They are 0 in a list of all layers; without a list, every so many layers one where the class has an interval.
-    """
+    """Layers that have no rope, by number, and what their queries are multiplied by instead. They are 0 in a list of
+    all layers; without a list, every so many layers one where the class has an interval."""
     thetas = keys.numbers("layer_rope_theta")
     others = sorted({value for value in thetas.value if value}) if thetas else []
     if thetas and len(others) > 1:
@@ -149,10 +145,8 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
     found = {"nope_layers": Value(numbers, source)}
     tuned, scale, floor = keys.value("attn_temperature_tuning"), keys.number("attn_scale"), keys.whole("floor_scale")
     if tuned and tuned.value and scale and floor:
-        warnings.append(
-            f"queries of layers without rope are multiplied by 1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) "
-            "at position p, outside the table"
-        )
+        by = f"1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) at position p"
+        warnings.append(f"queries of layers without rope are multiplied by {by}, outside the table")
         found |= {"attn_scale": scale, "floor_scale": floor}
     return found
 
@@ -240,7 +234,6 @@ def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
 
 
 def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:
-    """The head of latent attention, of which only a part made for it rotates."""
     keys, family = layer.keys, layer.family
     given, nope = keys.whole("head_dim"), keys.whole("qk_nope_head_dim", low=0)
     size = keys.whole("qk_head_dim")

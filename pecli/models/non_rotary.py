@@ -1,8 +1,6 @@
-"""Encodings other than rotary ones: kinds of them, with what each makes of a configuration, and which family has which.
-
-A family is a row of non_rotary.json beside this file: a kind with its fields, and the names that it is for; a row of
-`beside` where a table comes beside a rotary encoding. Other classes of transformers have those of class_tables.json.
-"""
+"""Encodings other than rotary ones: kinds of them, with what each makes of a configuration. Which family has which is a
+row of non_rotary.json beside this file: a kind with its fields, and the names that it is for; a row of `beside` where a
+table comes beside a rotary encoding. Other classes of transformers have those of class_tables.json."""
 
 import math
 from dataclasses import dataclass, field
@@ -65,8 +63,6 @@ def _dim(keys: Keys, names: tuple[str, ...]) -> Value:
 
 @dataclass(frozen=True)
 class _Rows(Kind):
-    """A table with one row per position."""
-
     rows: tuple[str, ...] = ROWS  #: Keys that hold the number of positions; empty for patches of images and videos
     dim: tuple[str, ...] = ()
     name: str = ""
@@ -239,7 +235,6 @@ class Choice(Kind):
     default: Any = None  #: What the key is where it is left out
 
     def chosen(self, keys: Keys) -> Kind | None:
-        """The kind, whatever choices it takes."""
         section, _, name = self.key.rpartition(".")
         within = keys.part(section) if section else keys
         said = within.value(name) if within else None
@@ -281,12 +276,9 @@ def beside(model_type: str | None, *, vision: bool) -> Kind | None:
 
 
 def tables_of(model_type: str | None) -> Kind | None:
-    """The tables of a model_type; None where its class has none, or is not known.
-
-    A row is a tensor with the rule for its rows and its width, [name, key, more, key]: as many rows as a key says and
-    some more, or as an image has patches where that key is empty. Or it is a tensor that no scheme describes, [name,
-    shape at class defaults].
-    """
+    """The tables of a model_type; None where its class has none, or is not known. A row is a tensor with the rule for
+    its rows and its width, [name, key, more, key]: as many rows as a key says and some more, or as an image has patches
+    where that key is empty. Or it is one that no scheme describes, [name, shape at class defaults]."""
     rows = stored("class_tables.json").get(plain_name(model_type), [])
     ruled, others = [row for row in rows if len(row) == 4], [row for row in rows if len(row) == 2]
     named = ", ".join(f"{tensor} ({shape})" for tensor, shape in others)

@@ -1,9 +1,6 @@
-"""Rotary encodings of a configuration: settings by layer type, each value with its source.
-
-Three spellings say the same: `rope_theta` and `rope_scaling` at the top (old), `rope_parameters` (new), and
-`rope_parameters` by layer type (nested). A value is looked for in the layer's own settings, then at the top under all
-the names that it goes by, then among what the family implies.
-"""
+"""Rotary encodings of a configuration. Three spellings say the same: `rope_theta` and `rope_scaling` at the top (old),
+`rope_parameters` (new), and `rope_parameters` by layer type (nested). A value is looked for in the layer's own
+settings, then at the top under all the names that it goes by, then among what the family implies."""
 
 import math
 from collections.abc import Mapping
@@ -89,7 +86,6 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
 
 
 def _kind(layer: Layer) -> tuple[str, str]:
-    """The rope type as the configuration spells it, and where from."""
     own, family = layer.own, layer.family
     if (found := own.word("rope_type", "type")) is None:
         return "default", "default: no scaling is asked for"
@@ -103,10 +99,8 @@ def _kind(layer: Layer) -> tuple[str, str]:
     if kind not in KINDS:
         raise FileError(own.path, f"{source} is {found.value[:40]!r}", f"known are {', '.join(KINDS)}")
     if kind == "ntk":
-        layer.warnings.append(
-            f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here, or (b·f)^(−2i/d) / f^(2/d), "
-            "as in vLLM and GTE, which is --scaling ntk-fixed"
-        )
+        other = "(b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed"
+        layer.warnings.append(f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here, or {other}")
     return kind, source
 
 
@@ -228,7 +222,6 @@ def _layout(keys: Keys, family: Family) -> Value:
 
 
 def _both(winner: Value, other: Value) -> str:
-    """What is said of two keys for one thing that say different things."""
     shown = [f"{each:.12g}" if isinstance(each, float) else str(each)[:40] for each in (other.value, winner.value)]
     return f"{other.source} is {shown[0]} and {winner.source} is {shown[1]}; {winner.source} wins, as in transformers"
 
@@ -246,11 +239,9 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     new, old = own.word("rope_type"), own.word("type")
     if new and old and KINDS.get(new.value.lower()) != KINDS.get(old.value.lower()):
         warn(_both(new, old))
-    if encoding.sources.get("attention_factor", "").endswith(".attention_factor"):
-        warn(
-            f"{encoding.sources['attention_factor']} is given: final in transformers, dropped by vLLM, ignored by "
-            "mlx-lm, recomputed by llama.cpp"
-        )
+    if (source := encoding.sources.get("attention_factor", "")).endswith(".attention_factor"):
+        said = "final in transformers, dropped by vLLM, ignored by mlx-lm, recomputed by llama.cpp"
+        warn(f"{source} is given: {said}")
     if given.get("truncate") is False:
         warn(f"{own.full_name('truncate')} is false, which ggml and mlx-lm do not know: their limits are rounded")
     section = encoding.extra.get("mrope_section")
@@ -265,7 +256,6 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
         rope = encoding.frequency_rope()
         assert isinstance(rope.scaling_value, Yarn)
         g = magnitude(rope.scaling_value.divisor(), Fraction(given["mscale_all_dim"]))(64) / 2**64
-        warn(
-            f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim; "
-            f"cos and sin are multiplied by {rope.attention_factor_value():.7g}"
-        )
+        said = f"{g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim"
+        factor = rope.attention_factor_value()
+        warn(f"the softmax scale is multiplied by {said}; cos and sin are multiplied by {factor:.7g}")

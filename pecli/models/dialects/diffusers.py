@@ -1,8 +1,5 @@
-"""Transformers of diffusers, whose configuration names its class; that says what is left out.
-
-diffusers.json beside this file has the classes with their defaults: those that rotate by several axes, with the key of
-the channels of each axis, those that add a table, and notes about others.
-"""
+"""Transformers of diffusers, whose configuration names its class. diffusers.json beside this file has the defaults of
+those that rotate by several axes, with the key of the channels of each axis, of those that add a table, and notes."""
 
 from dataclasses import replace
 

@@ -1,6 +1,5 @@
 """GGUF metadata → encodings, as llama.cpp reads them: brought into Hugging Face's spelling, with what llama.cpp has for
-the architecture. And GGUF's names of the tensors of Hugging Face's and Meta's checkpoints.
-"""
+the architecture. And GGUF's names of the tensors of Hugging Face's and Meta's checkpoints."""
 
 import math
 import re

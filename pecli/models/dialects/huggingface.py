@@ -1,6 +1,4 @@
-"""Hugging Face's config.json, and its parts: a language model at the top or in `text_config`, and
-towers for images and sound beside.
-"""
+"""Hugging Face's config.json: a language model at the top or in `text_config`, towers for images and sound beside."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

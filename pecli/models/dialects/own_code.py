@@ -1,6 +1,5 @@
 """Configurations that projects write for their own code: each is brought into Hugging Face's spelling, together with
-what its code defaults to where keys are left out.
-"""
+what its code defaults to where keys are left out."""
 
 import math
 import re

@@ -44,10 +44,8 @@ def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     settings: Settings = {}
     adjusted, ratio = keys.section("rope_adjustments"), keys.number("rope_condense_ratio")
     if adjusted and adjusted.any("beta_fast", "beta_slow"):
-        said = (
-            "is YaRN's, which litgpt's code blends the other way round: it divides high frequencies and keeps low ones"
-        )
-        raise FileError(keys.path, f"rope_adjustments {said}", "read the model's own config.json")
+        said = "which litgpt's code blends the other way round: it divides high frequencies and keeps low ones"
+        raise FileError(keys.path, f"rope_adjustments is YaRN's, {said}", "read the model's own config.json")
     if adjusted:
         kind = "llama3" if "low_freq_factor" in adjusted else "linear"
         names = f"factor low_freq_factor high_freq_factor {ORIGINAL}=original_max_seq_len"
@@ -113,12 +111,9 @@ def maxtext(keys: Keys, warnings: list[str]) -> list[Encoding]:
     kind = keys.needed(keys.word("rope_type"), "rope_type")
     name = str(keys.data.get("model_name") or os.path.basename(keys.path))
     others = named(keys, "rope_theta=rope_max_timescale num_hidden_layers=base_num_decoder_layers")
-    for new, old in (
-        ("local_rope_theta", "local_rope_max_timescale"),
-        ("no_rope_layer_interval", "nope_layer_interval"),
-    ):
-        found = keys.number(old)
-        others[new] = found if found and found.value > 0 else None
+    local, interval = keys.number("local_rope_max_timescale"), keys.number("nope_layer_interval")
+    others["local_rope_theta"] = local if local and local.value > 0 else None
+    others["no_rope_layer_interval"] = interval if interval and interval.value > 0 else None
     settings: Settings = {}
     layout, linear = HALVES, keys.number("rope_linear_scaling_factor")
     if kind.value.startswith("llama3.1") or name.startswith("llama3.1"):
