@@ -184,6 +184,12 @@ class Keys:
             raise FileError(self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
         return found
 
+    def known_kind(self, kind: Value, *kinds: str) -> str:
+        """A word that must be one of those known."""
+        if kind.value not in kinds:
+            raise FileError(self.path, f"{kind.source} is {kind.value[:40]!r}", f"known are {', '.join(kinds)}")
+        return str(kind.value)
+
     def part(self, name: str) -> "Keys | None":
         """The same as `section`, of a key that may hold other things: they count as absent."""
         return self.section(name) if isinstance(self.data.get(name), Mapping) else None

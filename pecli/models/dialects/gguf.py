@@ -159,9 +159,7 @@ def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Value | None]:
         return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
     if kind.value == "longrope":
         raise FileError(keys.path, f"{kind.source} is 'longrope'", f"it needs the tensors {SHORT} and {LONG}")
-    if kind.value not in ("linear", "yarn"):
-        raise FileError(keys.path, f"{kind.source} is {kind.value[:40]!r}", "known are none, linear, yarn, longrope")
-    if kind.value == "yarn":
+    if keys.known_kind(kind, "none", "linear", "yarn", "longrope") == "yarn":
         found["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast")
         found["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow")
         if (multiplier := keys.number("rope.scaling.yarn_log_multiplier")) and multiplier.value:

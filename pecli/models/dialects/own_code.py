@@ -5,7 +5,6 @@ import math
 import re
 from dataclasses import replace
 
-from pecli.errors import FileError
 from pecli.models.dialects import huggingface
 from pecli.models.encoding import Encoding
 from pecli.models.families import HALVES, INTERLEAVED, Family
@@ -183,13 +182,6 @@ def executorch(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return ropes(keys, reads, family, warnings, settings, others)
 
 
-def known_kind(keys: Keys, kind: Value, *kinds: str) -> str:
-    """A word that must be one of those known."""
-    if kind.value not in kinds:
-        raise FileError(keys.path, f"{kind.source} is {kind.value[:40]!r}", f"known are {', '.join(kinds)}")
-    return str(kind.value)
-
-
 TENSORRT = {"rope_gptj": INTERLEAVED, "chatglm": INTERLEAVED}  #: Layouts of its types of positions; others are halves
 TENSORRT |= dict.fromkeys(("rope_gpt_neox", "yarn", "long_rope", "mrope"), HALVES)
 
@@ -199,7 +191,7 @@ def tensorrt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     own = keys.part("pretrained_config") or keys
     others = PROJECTS["tensorrt-llm"]
     said = own.needed(own.word("position_embedding_type"), "position_embedding_type")
-    if (kind := known_kind(keys, said, *TENSORRT, *others)) in others:
+    if (kind := keys.known_kind(said, *TENSORRT, *others)) in others:
         return others[kind].encodings(own)
     names = "rope_theta=rotary_base rope_scaling=rotary_scaling partial_rotary_factor=rotary_pct head_dim=head_size"
     reads = "hidden_size num_attention_heads max_position_embeddings qk_rope_head_dim qk_nope_head_dim rotary_dim "
@@ -219,7 +211,7 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
         parts["depformer"] = inner, inside
     found: list[Encoding] = []
     for name, (own, given) in parts.items():
-        kind = known_kind(keys, given, "rope", "sin_rope", "rope_concat", "sin", "none")
+        kind = keys.known_kind(given, "rope", "sin_rope", "rope_concat", "sin", "none")
         base, interleave = own.number("max_period"), Value(kind != "rope_concat", given.source)
         others: Settings = {"rope_theta": base, "rope_interleave": interleave}
         made = ropes(own, "dim num_heads", Family(), warnings, {}, others) if "rope" in kind else []

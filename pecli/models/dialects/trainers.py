@@ -6,16 +6,7 @@ from dataclasses import replace
 
 from pecli.errors import FileError, quoted
 from pecli.models.dialects import huggingface
-from pecli.models.dialects.own_code import (
-    Settings,
-    known_kind,
-    llama3,
-    magnitude,
-    named,
-    ropes,
-    warn_of_softmax,
-    with_defaults,
-)
+from pecli.models.dialects.own_code import Settings, llama3, magnitude, named, ropes, warn_of_softmax, with_defaults
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
 from pecli.models.keys import Keys, Value
@@ -88,7 +79,7 @@ def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
 def _latent(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Megatron's latent attention, with YaRN unless it says otherwise."""
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
-    kind, settings = known_kind(keys, keys.needed(keys.word("rope_type"), "rope_type"), "yarn", "rope"), Settings()
+    kind, settings = keys.known_kind(keys.needed(keys.word("rope_type"), "rope_type"), "yarn", "rope"), Settings()
     if kind == "yarn":
         names = f"rope_type factor=rotary_scaling_factor {ORIGINAL} beta_fast beta_slow mscale mscale_all_dim"
         settings = named(keys, names)
@@ -178,7 +169,7 @@ def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
         return []
     rope, scaling, settings = with_defaults(rope, "OLMo-core's RoPEConfig"), rope.part("scaling"), Settings()
     if scaling and (kind := scaling.word("_CLASS_", "type")):
-        name = known_kind(keys, replace(kind, value=kind.value.rpartition(".")[2]), *OLMO_SCALINGS)
+        name = keys.known_kind(replace(kind, value=kind.value.rpartition(".")[2]), *OLMO_SCALINGS)
         word, names = OLMO_SCALINGS[name]
         scaling = with_defaults(scaling, name)
         settings = {"rope_type": Value(word, kind.source), **named(scaling, names)}
@@ -206,7 +197,7 @@ def neox(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """GPT-NeoX's own configurations (YAML): `pos_emb`, with hyphens or underscores in all names."""
     keys = _plain(keys, warnings)
     given = keys.word("pos_emb") or Value("learned", "default of GPT-NeoX")
-    kind = known_kind(keys, given, *NEOX, "rotary", "none")
+    kind = keys.known_kind(given, *NEOX, "rotary", "none")
     if kind == "rotary":
         reads = "hidden_size num_attention_heads rotary_emb_base rotary_pct"
         return ropes(keys, reads, Family("GPT-NeoX"), warnings, {})
