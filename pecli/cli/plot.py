@@ -173,7 +173,7 @@ def _model_option(word: str) -> str:
 
 def _named(name: str) -> NamedModel:
     encodings = find_model(name)
-    return NamedModel(encodings.file, "", encodings, name)  # whose own name a short one stands for
+    return NamedModel(encodings.file, "", encodings)  # whose own name a short one stands for
 
 
 def _of_model(word: str, kind: str | None, defaults: dict[str, str]) -> list[Subject]:
