@@ -210,13 +210,11 @@ class Keys:
         moved = {key.removeprefix(start): full for key, full in self.elsewhere.items() if key.startswith(start)}
         return Keys(value, self.path, f"{self.full_name(name)}.", account=self.account, elsewhere=moved)
 
-    def translated(
-        self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None] | None = None
-    ) -> "Keys":
+    def translated(self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None]) -> "Keys":
         """The same, with what a dialect spells otherwise under Hugging Face's names: settings of `rope_scaling`, and
         other keys; None where there is none."""
         inner = {name: value for name, value in settings.items() if value is not None}
-        outer = {name: value for name, value in (others or {}).items() if value is not None}
+        outer = {name: value for name, value in others.items() if value is not None}
         data = {**self.data, **{name: value.value for name, value in outer.items()}}
         if inner:
             data["rope_scaling"] = {name: value.value for name, value in inner.items()}
@@ -266,7 +264,7 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     known = sorted(name for name in keys.account.asked if looks_like_positions(name))
     plain: dict[str, list[str]] = {}
     warnings = []
-    found = [*_unread(keys.data, keys.account, schemes, "", MAX_DEPTH)]
+    found = [*_unread(keys, schemes)]
     for section, name, value in found[:MAX_NAMED]:
         if reader := keys.account.ignored.get(section + name):
             warnings.append(f"{section}{name} is {quoted(value)}, which the code of {reader} ignores")
@@ -281,17 +279,16 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     return warnings
 
 
-def _unread(
-    data: Mapping[str, Any], account: Account, schemes: Collection[str], section: str, depth: int, within: bool = False
-) -> Iterator[tuple[str, str, Any]]:
+def _unread(keys: Keys, schemes: Collection[str], within: bool = False) -> Iterator[tuple[str, str, Any]]:
     """Keys that nobody read; of settings for positions all keys count, whatever their names; where a class says how
     wide a model is, so does what may be its width."""
-    for name, value in data.items():
+    section, account = keys.prefix, keys.account
+    for name, value in keys.data.items():
         full, switch = section + name, SWITCH.fullmatch(plain_name(name))
         counts = (within and not name.startswith("_")) or looks_like_positions(name)
         if isinstance(value, Mapping) and value and (full in account.used or not counts):
-            if depth and name not in OPAQUE:
-                yield from _unread(value, account, schemes, f"{full}.", depth - 1, counts)
+            if section.count(".") < MAX_DEPTH and name not in OPAQUE:
+                yield from _unread(replace(keys, data=value, prefix=f"{full}."), schemes, counts)
         elif section in account.no_width and name not in account.asked and _whole(value) and WIDTH.fullmatch(name):
             yield section, name, value
         elif switch and value is (("alibi" if switch[2] == "alibi" else "rope") in schemes):

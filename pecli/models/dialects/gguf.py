@@ -48,7 +48,7 @@ def read(header: Header, label: str) -> ModelEncodings:
     else:
         found = _ropes(header, keys, arch, warnings)
     own = {name: value for name, value in keys.data.items() if not name.startswith(("general.", "tokenizer."))}
-    warnings += unread_keys(replace(keys, data={arch: own}), {each.scheme for each in found})
+    warnings += unread_keys(replace(keys, data={arch: own}, prefix=""), {each.scheme for each in found})
     context, window = keys.whole("context_length"), keys.data.get("attention.sliding_window")
     plain = any(each.is_rotary and each.parameters["scaling"] == "none" for each in found)
     if plain and context and context.value >= LONG_CONTEXT and "rope.freq_base" not in keys:
@@ -102,22 +102,16 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
     local = keys.number("rope.freq_base_swa")
     if local is None and keys.data.get("attention.sliding_window"):
         local = Value(10000.0, "llama.cpp's sliding layers") if arch in ARCHITECTURES["own_sliding"] else base
-    others = {
-        "rope_theta": base,
-        "local_rope_theta": local,
-        "head_dim": keys.needed(size, "rope.dimension_count"),
-        "swa_head_dim": keys.whole("attention.key_length_swa"),
-        "rotary_dim": rotary,
-        "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
-    }
+    others = {"rope_theta": base, "local_rope_theta": local, "rotary_dim": rotary}
+    others["head_dim"] = keys.needed(size, "rope.dimension_count")
+    others["swa_head_dim"] = keys.whole("attention.key_length_swa")
+    others["swa_rotary_dim"] = keys.whole("rope.dimension_count_swa")
     if not (is_known := any(arch in names for names in ARCHITECTURES.values())):
         warnings.append(f"architecture {arch[:60]!r} is unknown: read by the general rules; check layout and defaults")
     is_normal = arch in ARCHITECTURES["neighbours"] and "mrope_section" not in settings
-    family = Family(
-        f"ggml's rope type of {arch}" if is_known else "of no known architecture",
-        layout=INTERLEAVED if is_normal else HALVES,
-        scales_all_layers=arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"],
-    )
+    layout, name = INTERLEAVED if is_normal else HALVES, f"ggml's rope type of {arch}"
+    scales_all = arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"]
+    family = Family(name if is_known else "of no known architecture", layout=layout, scales_all_layers=scales_all)
     own = replace(keys, account=Account(keys.account.used))  # so that nobody is offered a name of Hugging Face's
     found = rope_encodings(own.translated(settings, others), family, warnings)
     if all(each.parameters == found[0].parameters for each in found):
@@ -141,20 +135,14 @@ def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Value | None]:
     kind = keys.word("rope.scaling.type") or Value("linear", "default")  # a factor without a type, in llama.cpp
     attention, factor = keys.number("rope.scaling.attn_factor"), keys.number("rope.scaling.factor", "rope.scale_linear")
     factor = factor if factor and factor.value else None  # 0 stands for none
-    found: dict[str, Value | None] = {
-        "rope_type": kind,
-        "factor": factor,
-        ORIGINAL: keys.whole("rope.scaling.original_context_length") or keys.whole("context_length"),
-    }
+    original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
+    found: dict[str, Value | None] = {"rope_type": kind, "factor": factor, ORIGINAL: original}
     divisors, short, long = map(header.numbers, (FREQS, SHORT, LONG))
-    if divisors is not None or (short is not None and long is not None):
-        return {
-            "rope_type": Value("longrope", FREQS if divisors is not None else kind.source),
-            "short_factor": Value(divisors or short, FREQS if divisors else SHORT),
-            "long_factor": Value(divisors or long, FREQS if divisors else LONG),
-            ORIGINAL: found[ORIGINAL],
-            "attention_factor": attention or Value(1.0, "default"),
-        }
+    if divisors or (short and long):
+        found = {"rope_type": Value("longrope", FREQS if divisors else kind.source), ORIGINAL: original}
+        found["short_factor"] = Value(divisors or short, FREQS if divisors else SHORT)
+        found["long_factor"] = Value(divisors or long, FREQS if divisors else LONG)
+        return {**found, "attention_factor": attention or Value(1.0, "default")}
     if kind.value == "none" or (kind.value == "linear" and factor is None):
         return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
     if kind.value == "longrope":
