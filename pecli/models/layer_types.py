@@ -132,13 +132,12 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
         warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval, layers = keys.whole("no_rope_layer_interval"), keys.whole("num_hidden_layers")
+    numbers, source = list[int](), ""
     if rotates is not None and rotates.value:
         numbers, source = [k for k, value in enumerate(rotates.value) if not value], f"{rotates.source} is 0 there"
     elif interval is not None and layers is not None:
         numbers = [*range(interval.value - 1, min(layers.value, MAX_LAYERS), interval.value)]
         source = f"one layer in {interval.value} ({interval.source})"
-    else:
-        return {}
     if not numbers:
         return {}
     warnings.append(f"layers {listed([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}")

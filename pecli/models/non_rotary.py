@@ -111,14 +111,10 @@ class Sinusoidal(_Rows):
     def encodings(self, keys: Keys) -> list[Encoding]:
         rows, dim = self.sizes(keys)
         said = {"layout": "interleaved", "freq_shift": 0.0, **STYLES[self.style]}
-        found = {
-            "seq_len": rows,
-            "dim": dim,
-            "style": Value(self.style, "family"),
-            "base": keys.number(*self.base) or Value(10000.0, "default"),
-            **{name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")},
-            **{name: Value(True, "family") for name in ("cos_first", "relative") if getattr(self, name)},
-        }
+        found = {"seq_len": rows, "dim": dim, "style": Value(self.style, "family")}
+        found["base"] = keys.number(*self.base) or Value(10000.0, "default")
+        found |= {name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")}
+        found |= {name: Value(True, "family") for name in ("cos_first", "relative") if getattr(self, name)}
         if amplitude := keys.number(*self.amplitude):
             found["amplitude"] = amplitude
         if "padding_idx" in said:
@@ -153,12 +149,9 @@ class RelativeBuckets(Kind):
     parts: tuple[str, ...] = ("encoder", "decoder")
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        found = {
-            "style": Value("t5", "family"),
-            "seq_len": keys.whole(*self.rows) or Value(512, "default"),
-            "buckets": keys.whole(f"{self.prefix}num_buckets") or Value(32, "default"),
-            "max_distance": keys.whole(f"{self.prefix}max_distance") or Value(128, "default"),
-        }
+        found = {"style": Value("t5", "family"), "seq_len": keys.whole(*self.rows) or Value(512, "default")}
+        found["buckets"] = keys.whole(f"{self.prefix}num_buckets") or Value(32, "default")
+        found["max_distance"] = keys.whole(f"{self.prefix}max_distance") or Value(128, "default")
         causal = {name: {"causal": Value(name != "encoder", "family")} for name in self.parts}
         return [Encoding.of("relative", {**found, **causal[name]}, layer_type=name) for name in self.parts]
 
@@ -170,12 +163,9 @@ class DebertaBuckets(Kind):
         length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
         limit = keys.number("max_relative_positions")
         far = limit if limit and limit.value >= 1 else length
-        found = {
-            "style": Value("deberta", "family"),
-            "seq_len": length,
-            "buckets": keys.needed(keys.whole("position_buckets"), "number of buckets (position_buckets)"),
-            "max_distance": Value(int(far.value), far.source),
-        }
+        found = {"style": Value("deberta", "family"), "seq_len": length}
+        found["buckets"] = keys.needed(keys.whole("position_buckets"), "number of buckets (position_buckets)")
+        found["max_distance"] = Value(int(far.value), far.source)
         return [Encoding.of("relative", found)]
 
 
@@ -200,17 +190,13 @@ class Biased(Kind):
     def encodings(self, keys: Keys) -> list[Encoding]:
         within = keys.section("attn_config")
         most = (within and within.number("alibi_bias_max")) or keys.number("alibi_bias_max") or Value(8.0, "default")
-        found = {
-            "heads": keys.needed(keys.whole(*HEADS), "number of attention heads"),
-            "rule": Value(self.rule, "default"),
-            "max_bias": most,
-            "form": Value(self.form, "family"),
-        }
+        heads = keys.needed(keys.whole(*HEADS), "number of attention heads")
+        said = {"rule": Value(self.rule, "default"), "max_bias": most, "form": Value(self.form, "family")}
         extra = {"slope_dtype": Value(self.slope_dtype, "as transformers computes them")} if self.slope_dtype else {}
         if self.scaled:
             size = head_size(keys)
             extra["bias_divisor"] = Value(math.sqrt(size.value), f"√({size.source})")
-        return [Encoding.of("alibi", found, extra)]
+        return [Encoding.of("alibi", {"heads": heads, **said}, extra)]
 
 
 @dataclass(frozen=True)

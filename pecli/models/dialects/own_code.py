@@ -62,11 +62,9 @@ def gpt_oss(keys: Keys, warnings: list[str]) -> list[Encoding]:
     family = Family("gpt-oss's code", theta=150000.0)
     factor = keys.number("rope_scaling_factor")
     names = f"factor=rope_scaling_factor {ORIGINAL}=initial_context_length "
-    settings: Settings = {
-        "rope_type": Value("yarn", "as in gpt-oss's code"),
-        "truncate": Value(False, "truncate of gpt-oss's code"),
-        **named(keys, names + "beta_fast=rope_ntk_beta beta_slow=rope_ntk_alpha"),
-    }
+    settings = named(keys, names + "beta_fast=rope_ntk_beta beta_slow=rope_ntk_alpha")
+    settings["rope_type"] = Value("yarn", "as in gpt-oss's code")
+    settings["truncate"] = Value(False, "truncate of gpt-oss's code")
     reads = "hidden_size num_attention_heads head_dim rope_theta"
     return ropes(keys, reads, family, warnings, settings if factor and factor.value > 1 else {})
 
@@ -93,11 +91,10 @@ def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
     factor, mscale = keys.number("rope_factor"), keys.number("mscale")
     settings: Settings = {}
     if length.value > original.value:
-        settings = {
-            "rope_type": Value("yarn", f"{length.source}: {length.value} exceeds {original.value} ({original.source})"),
-            "attention_factor": Value(1.0, "DeepSeek's code leaves cos and sin as they are"),
-            **named(keys, f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow"),
-        }
+        settings = named(keys, f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow")
+        said = f"{length.source}: {length.value} exceeds {original.value} ({original.source})"
+        settings["rope_type"] = Value("yarn", said)
+        settings["attention_factor"] = Value(1.0, "DeepSeek's code leaves cos and sin as they are")
         warn_of_softmax(factor, mscale, warnings)
     if keys.any("index_n_heads", "index_head_dim"):
         warnings.append("queries and keys of the indexer rotate halves, not pairs, by the same frequencies")
@@ -137,12 +134,10 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     keys = keys if "dim" in keys else keys.part("model") or keys
     settings = llama3(keys, "factor=rope_scale_factor,rope_scaling_factor high_freq_factor=rope_high_freq_factor")
     if yarn := keys.section("yarn"):
-        applies = yarn.flag("apply_scale")
-        settings = {
-            "rope_type": Value("yarn", "yarn"),
-            "attention_factor": Value(1.0, "yarn.apply_scale is false") if applies and not applies.value else None,
-            **named(yarn, f"factor {ORIGINAL} beta_fast=beta beta_slow=alpha"),
-        }
+        settings = named(yarn, f"factor {ORIGINAL} beta_fast=beta beta_slow=alpha")
+        settings["rope_type"] = Value("yarn", "yarn")
+        if (applies := yarn.flag("apply_scale")) and not applies.value:
+            settings["attention_factor"] = Value(1.0, "yarn.apply_scale is false")
     others = {"no_rope_layer_interval": keys.whole("nope_layer_interval"), "num_hidden_layers": keys.whole("n_layers")}
     family = Family("the code that params.json is for", layout=INTERLEAVED)
     reads = "dim n_heads head_dim rope_theta qk_rope_head_dim qk_nope_head_dim vision_chunk_size "

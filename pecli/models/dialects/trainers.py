@@ -114,10 +114,8 @@ def maxtext(keys: Keys, warnings: list[str]) -> list[Encoding]:
         layout = HALVES if interleave and not interleave.value else DEEPSEEK
         factor = keys.number("rope_factor")
         multiplied = magnitude(factor, Value(1.0, "")) if keys.is_true("rope_attention_scaling") else 1.0
-        settings = {
-            **named(keys, f"rope_type factor=rope_factor {ORIGINAL} beta_fast beta_slow truncate=rope_truncate"),
-            "attention_factor": Value(multiplied, "rope_attention_scaling, which is false by default"),
-        }
+        settings = named(keys, f"rope_type factor=rope_factor {ORIGINAL} beta_fast beta_slow truncate=rope_truncate")
+        settings["attention_factor"] = Value(multiplied, "rope_attention_scaling, which is false by default")
     elif linear and linear.value != 1:
         settings = {"rope_type": Value("linear", linear.source), "factor": linear}
     if keys.is_true("use_mrope"):
