@@ -4,14 +4,17 @@ import io
 import warnings
 from collections.abc import Container, Sequence
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.files.contents import Contents, LoadedFile
 from pecli.files.output import OnBlock, Spec, Texts, open_output, write_blocks
+
+if TYPE_CHECKING:  # writing a file needs no reader
+    from pecli.files.contents import Contents, LoadedFile
 
 MAX_HEADER = 10_000  # bytes, as in numpy.load: more would keep Python's parser busy
 _PARSER = Lock()  # Python 3.11 has one count of depths for all threads that parse, and fails where they take turns
@@ -56,18 +59,20 @@ def header(code: str, shape: tuple[int, ...]) -> bytes:
     return file.getvalue()
 
 
-def read(contents: Contents) -> LoadedFile:
+def read(contents: "Contents") -> "LoadedFile":
     """The one array of a .npy file."""
+    from pecli.files.contents import LoadedFile
+
     return LoadedFile(contents.path, "npy", {ARRAY_NAME: read_array(contents)})
 
 
-def read_array(contents: Contents) -> Array:
+def read_array(contents: "Contents") -> Array:
     """The array in a .npy file; nothing is unpickled."""
     name, shape, offset, orders = read_place(contents, len(contents.data))
     return contents.array(name, shape, offset, **orders)
 
 
-def read_place(contents: Contents, size: int) -> tuple[str, tuple[int, ...], int, dict[str, bool]]:
+def read_place(contents: "Contents", size: int) -> tuple[str, tuple[int, ...], int, dict[str, bool]]:
     """Dtype, shape, offset and order of the array in a .npy file of so many bytes, of which the first are there."""
     dtype, shape, fortran, offset = read_header(contents)
     contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
@@ -79,7 +84,7 @@ def read_place(contents: Contents, size: int) -> tuple[str, tuple[int, ...], int
     return name, shape, offset, {"big_endian": dtype.str[0] == ">", "fortran": fortran}
 
 
-def read_header(contents: Contents) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
+def read_header(contents: "Contents") -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
     """Dtype, shape and order of the axes, and where the elements begin."""
     start = bytes(contents.data[: MAX_HEADER + 12])
     contents.refuse_if(len(start) < 12 or not start.startswith(b"\x93NUMPY"), "is not a whole .npy file")

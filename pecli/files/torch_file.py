@@ -16,6 +16,7 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.errors import FileError, quoted
 from pecli.files.contents import Contents, LoadedFile
 from pecli.files.npz import Member, members_of
+from pecli.files.safetensors import CODES
 
 MAX_PICKLE = 64 << 20
 MAX_OPCODES = 2_000_000  # about 25 for each tensor, and some microseconds each
@@ -30,10 +31,7 @@ STORAGES = {
     **{"ByteStorage": "uint8", "BoolStorage": "bool", "UntypedStorage": BYTES},
     **{"ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128"},
 }
-DTYPES = frozenset(
-    {*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"}
-    | {"float8_e5m2fnuz", "float8_e8m0fnu"}
-) - {BYTES}
+DTYPES = frozenset((*CODES, "complex128"))
 
 
 class PickleError(ValueError):
