@@ -111,13 +111,8 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
+_HELP = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=_HELP)
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
     "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",

@@ -41,7 +41,11 @@ def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
         other = "--json" if json else "-o -"
         raise ParameterError("plot", f"given with {other}", "standard output holds either a picture or data")
     if file is not None:
-        return _check(scheme, file, values)
+        from pecli.checks.verify import verify
+
+        more = {**options.tolerances(values), "any_dtype": values["dtype"] is None, "reasons": json or not quiet}
+        result = verify(file, scheme, **more)
+        return answer(result, json, quiet)
     if output is not None or json:
         _write(scheme, output, values)
     if values["plot"] and not quiet:
@@ -54,14 +58,6 @@ def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
         slopes_alone = [table.name for table in scheme.tensors()] == ["slopes"]
         (preview.show_slopes if slopes_alone else preview.show)(scheme)
     return Exit.DONE
-
-
-def _check(scheme: Scheme, file: str, values: Mapping[str, Any]) -> int:
-    from pecli.checks.verify import verify
-
-    reasons = values["json"] or not values["quiet"]
-    result = verify(file, scheme, options.tolerance(values), any_dtype=values["dtype"] is None, reasons=reasons)
-    return answer(result, values["json"], values["quiet"])
 
 
 def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:

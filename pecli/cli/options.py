@@ -1,7 +1,5 @@
 """Options that commands share, those that derive from a scheme's parameters or name a model, and the scheme of them."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
@@ -15,12 +13,10 @@ import typer
 from pecli.cli import OUTPUT as OUTPUT
 from pecli.cli import command_of, option_name, print_note
 from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
-    from pecli.checks.tolerance import Tolerance
-    from pecli.engine.arrays import Array
-    from pecli.engine.schemes.scheme import Scheme
     from pecli.models.encoding import Encoding, ModelEncodings
 
 MAX_METAVAR = 16
@@ -173,13 +169,6 @@ def tolerances(values: Mapping[str, Any]) -> dict[str, Any]:
     return parsed({"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}, values)
 
 
-def tolerance(values: Mapping[str, Any]) -> Tolerance:
-    """The tolerance that they ask for."""
-    from pecli.checks.tolerance import Tolerance
-
-    return Tolerance(**tolerances(values))
-
-
 def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:
     """A parameter as an option. Values come as text, so that the parameter's own rule speaks when they are wrong."""
     default = kind.default_of(name)
@@ -210,17 +199,6 @@ def parse(name: str, parameter: Parameter, text: str) -> Any:
     from pecli.tensors.inputs import read_numbers
 
     return parameter.check(name, read_numbers(name, text))
-
-
-def numbers(name: str, text: str) -> Array:
-    """An array: numbers on the command line, as positions are spelled, or those in a file."""
-    import numpy as np
-
-    from pecli.engine.schemes.given_positions import GivenPositions
-    from pecli.tensors.inputs import read_numbers
-
-    rule = GivenPositions(help="")
-    return np.array(rule.parse(name, text)) if rule.is_value(text) else read_numbers(name, text)
 
 
 def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,7 +293,7 @@ def _rotary_scheme(values: Mapping[str, Any], given: Mapping[str, Any]) -> Schem
 
 def model_encodings(
     values: Mapping[str, Any], given: Mapping[str, Any], *, one: bool = False
-) -> tuple[ModelEncodings, tuple[Encoding, ...], dict[str, Any]]:
+) -> "tuple[ModelEncodings, tuple[Encoding, ...], dict[str, Any]]":
     """The model that the options name, its rotary encodings (or one) with what was given in place of what it says, and
     what else was given. A note tells what is not the model's own."""
     from pecli.models.find import find_model
@@ -337,7 +315,7 @@ def model_encodings(
     return model, encodings, {name: value for name, value in given.items() if name in _BESIDE_MODEL}
 
 
-def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | None) -> Encoding:
+def _overridden(encoding: "Encoding", changes: Mapping[str, Any], context: int | None) -> "Encoding":
     """An encoding with some parameters of a model replaced. Another scaling takes none of the old one's parameters but
     the length that the model was trained on, which is its context where the old one has none."""
     from pecli.engine.scalings import SCALINGS

@@ -5,12 +5,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.targets import PLACES
 from pecli.cli import Exit, command, made_by, options, print_error
+from pecli.engine.arrays import Array
 from pecli.engine.runtimes import RUNTIMES
+from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
 from pecli.models.find import find_model
@@ -129,6 +133,14 @@ def verify(
     return max([code, *map(print_error, without_tables(outcomes))])
 
 
+def _numbers(name: str, text: str) -> Array:
+    """An array: numbers on the command line, as positions are spelled, or those in a file."""
+    from pecli.tensors.inputs import read_numbers
+
+    rule = GivenPositions(help="")
+    return np.array(rule.parse(name, text)) if rule.is_value(text) else read_numbers(name, text)
+
+
 def _is_same(path: str, file: str) -> bool:
     try:
         return os.path.samefile(path, split_name(file)[0])
@@ -188,7 +200,7 @@ def _against(places: Mapping[str, str]) -> Any:
         if "before" not in places:
             rule = "it was added to what is given as --before"
             raise ParameterError("table", places["table"], rule, "give that, too")
-        spec = options.numbers("table", places["table"])
+        spec = _numbers("table", places["table"])
     elif (spec := options.model_name(places)) is not None:
         model = find_model(spec)
         if "layer_type" in places:
@@ -201,7 +213,7 @@ def _against(places: Mapping[str, str]) -> Any:
     given: dict[str, Any] = {name: text for name, text in places.items() if name not in ("config", "model", "table")}
     for name, text in given.items():
         if name in is_array:
-            given[name] = options.numbers(name, text)
+            given[name] = _numbers(name, text)
         elif name == "shift":
             from pecli.tensors.apply import SHIFT
 
