@@ -20,27 +20,19 @@ from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
 from pecli.views import counting, described, screen
 
 MAX_LISTED = 4  #: Tensors that a line of text names
-EXAMPLES = {
-    "sinusoidal": (
-        "pecli apply sinusoidal x.npy -o y.npy",
-        "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
-    ),
-    "learned": (
-        "pecli apply learned x.npy --table wpe.npy -o y.npy",
-        "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
-    ),
-    "alibi": (
-        "pecli apply alibi scores.npy --causal -o biased.npy",
-        "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
-    ),
-    "rope": (
-        "pecli apply rope q.npy k.npy --theta 500000 -o rotated.safetensors",
-        "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o rotated.safetensors",
-        "pecli apply rope q.npy --model llama-3.1-8b --seq-axis 1 -o rotated.npy",
-        "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
-        "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
-    ),
-}
+EXAMPLES = (
+    "pecli apply sinusoidal x.npy -o y.npy",
+    "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
+    "pecli apply learned x.npy --table wpe.npy -o y.npy",
+    "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
+    "pecli apply alibi scores.npy --causal -o biased.npy",
+    "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
+    "pecli apply rope q.npy k.npy --theta 500000 -o rotated.safetensors",
+    "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o rotated.safetensors",
+    "pecli apply rope q.npy --model llama-3.1-8b --seq-axis 1 -o rotated.npy",
+    "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
+    "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
+)
 _FILES = ".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input."
 _LAYOUT = "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek (reads the second,"
 _LAYOUT += " writes the first). (default: the model's, or halves)"
@@ -94,15 +86,19 @@ def command(name: str) -> Any:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     own = options.own_options(Rope, _BY_THE_INPUT | {"dim"})
     commands.append(_command("rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]))
-    help, epilog = "Apply an encoding to tensors, as a model's layer would.", [lines[0] for lines in EXAMPLES.values()]
-    return SchemeGroup(name=name, commands=commands, help=help, epilog=examples(epilog), no_args_is_help=True)
+    help, firsts = "Apply an encoding to tensors, as a model's layer would.", dict[str, str]()
+    for line in EXAMPLES:
+        firsts.setdefault(line.split()[2], line)
+    epilog = examples([*firsts.values()])
+    return SchemeGroup(name=name, commands=commands, help=help, epilog=epilog, no_args_is_help=True)
 
 
 def _command(name: str, apply: Apply, summary: str, own: Sequence[inspect.Parameter]) -> Any:
     help = f"{summary} The output has the names and dtypes of the input; it is computed in float64 and rounded once."
     declared = [options.argument("files", "FILE…", _FILES, several=True), *own, *SHARED_OPTIONS]
     about = {"help": help, "short_help": summary, "hidden": name == "learned-init"}
-    return command_of(name, partial(_run, name, apply), declared, EXAMPLES.get(name.removesuffix("-init"), ()), **about)
+    shown = [line for line in EXAMPLES if line.split()[2] == name.removesuffix("-init")]
+    return command_of(name, partial(_run, name, apply), declared, shown, **about)
 
 
 def _run(scheme: str, apply: Apply, **values: Any) -> None:

@@ -163,8 +163,8 @@ def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("js
 
 
 def sha256_of(path: str) -> str:
-    """The sha256 of a file."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    """The sha256 of a file; empty where there is none."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else ""
 
 
 def _write_json(path: str, case: Case) -> None:
@@ -268,15 +268,11 @@ def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
 
 
 def _verify_case(folder: str, entry: Entry) -> Verification:
-    paths = {file: os.path.join(folder, file) for file in entry["files"]}
-    changed = [
-        f"{file}: its sha256 is not that of the index"
-        for file, path in paths.items()
-        if not os.path.isfile(path) or sha256_of(path) != entry["files"][file]
-    ]
+    changed = [file for file, digest in entry["files"].items() if sha256_of(os.path.join(folder, file)) != digest]
     scheme: Scheme = scheme_named(entry["scheme"])(**entry["parameters"])
     if changed:
-        return Verification(entry["name"], scheme.name, (), tuple(changed))
+        problems = tuple(f"{file}: its sha256 is not that of the index" for file in changed)
+        return Verification(entry["name"], scheme.name, (), problems)
     tensors = _tensors(folder, entry)
     if "edits" in entry:
         return _verify_mistake(entry, scheme, tensors)
