@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype, round_to, widened
+from pecli.engine.arrays import Array, numpy_dtype, round_to, widened
 from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.output import KEY
 
@@ -153,9 +153,8 @@ class LoadedFile:
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
         if self.format != "csv":
             return self
-        floats = {name for name, array in self.tensors.items() if dtype_name(array.dtype) in SIGNIFICAND_BITS}
-        rounded = {name: round_to(widened(self.tensors[name]), dtype) for name in floats}
-        return replace(self, tensors={**self.tensors, **rounded})
+        ((name, array),) = self.tensors.items()
+        return replace(self, tensors={name: round_to(widened(array), dtype)}) if array.dtype == np.float64 else self
 
 
 def parsed_json(

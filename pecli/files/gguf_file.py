@@ -56,8 +56,7 @@ class Header(NamedTuple):
         self.contents.refuse_if(other, f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats")
         self.checked_bytes(name)
         array = self.contents.array(DTYPES[place.kind], place.shape, place.offset)
-        numbers: list[float] = widened(array).reshape(-1).tolist()
-        return numbers
+        return list(map(float, widened(array).reshape(-1)))
 
     def checked_bytes(self, name: str) -> int | None:
         """The bytes that a tensor takes, all of which are there; None for a type whose size is not known."""

@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -116,14 +116,13 @@ def _mistakes() -> Iterator[Case]:
         yield Case(f"mistake-{name}", tests, shown, scheme, edits=(edit,))
 
 
-def cases(models: Iterable[str] = ()) -> Iterator[Case]:
+def cases(models: Sequence[str] = ()) -> Iterator[Case]:
     """The whole suite, or that of some models."""
-    named = tuple(models)
-    for row in () if named else DATA["tables"]:
+    for row in () if models else DATA["tables"]:
         near_and_far = {"positions": POSITIONS} if row["parameters"].get("positions") == "near and far" else {}
         scheme = scheme_named(row["scheme"])(**{**row["parameters"], **near_and_far})
         yield _case(row["name"], row["tests"], scheme)
-    for name in named or (name for name in DATA["presets"] if name in presets()):
+    for name in models or (name for name in DATA["presets"] if name in presets()):
         model = load_model(name)
         ropes = [each for each in model.ropes() if not each.no_table]
         if not ropes:
@@ -133,25 +132,24 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
             tests = f"frequencies of {model.file} before any call"
             yield _case(f"frequencies-{label}", tests, encoding.frequency_rope())
             yield _case(f"model-{label}", f"cos and sin of {model.file}", encoding.rope(None, positions=FAR_AND_NEAR))
-    for name, row in () if named else DATA["rotations"].items():
+    for name, row in () if models else DATA["rotations"].items():
         scheme, settings = Rope(**row["parameters"], dtype="float64"), row["settings"]
         before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0  # exact in every dtype
         tensors = {"before": before, "after": apply(before, scheme, **settings)}
         farthest = float(settings.get("offset", 0)) + max(row["shape"])
         tests = f"queries or keys before and after: {row['tests']}"
         yield Case(f"rotate-{name}", tests, tensors, scheme, settings, largest_position=farthest)
-    yield from () if named else _mistakes()
+    yield from () if models else _mistakes()
 
 
-def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("json",)) -> list[dict[str, Any]]:
+def write(folder: str, models: Sequence[str] = (), formats: Sequence[str] = ("json",)) -> list[dict[str, Any]]:
     """Write the suite into a folder: a file for each case and format, and `index.json`; the entries of the index."""
-    wanted = tuple(formats)
     made = list(cases(models))
     os.makedirs(folder, exist_ok=True)
     entries = []
     for case in made:
         files = {}
-        for format_name in wanted:
+        for format_name in formats:
             path = os.path.join(folder, f"{case.name}.{format_name}")
             WRITERS[format_name](path, case)
             files[os.path.basename(path)] = sha256_of(path)
