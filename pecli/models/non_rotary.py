@@ -33,9 +33,6 @@ class Kind:
         return [self.note.format(**sizes)] if self.note else []
 
 
-NOTHING = Kind()
-
-
 def _patch_grid(keys: Keys) -> Value:
     image, patch = keys.pair("image_size"), keys.pair("patch_size")
     return Value(GridSize(map(floordiv, image.value, patch.value)), f"{image.source} // {patch.source}")

@@ -66,21 +66,13 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
     else:
         found |= {"scaling": Value(scaling, source), **_scaling_values(layer, scaling)}
         found = _filled(found, MAGNITUDES.get(kind))
-    encoding = Encoding.of(
-        "rope",
-        found,
-        {**_sections(own, head, family), **_extra(own, axes, family, scaling), **unrotated},
-        layer_type=layer.name,
-        head_dim=head.size,
-        layout=_layout(layer.keys, family),
-        trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
-        tables_in_halves=family.tables_in_halves,
-        family=family.name,
-        prefix=layer.keys.prefix,
-        alpha=unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None,
-        use_fope=own.data.get("use_fope") is True,
-        no_table=family.no_table,
-    ).checked(own.path)
+    extra = {**_sections(own, head, family), **_extra(own, axes, family, scaling), **unrotated}
+    fields = {"layer_type": layer.name, "head_dim": head.size, "layout": _layout(layer.keys, family)}
+    fields |= {"family": family.name, "prefix": layer.keys.prefix, "use_fope": own.data.get("use_fope") is True}
+    fields |= {"tables_in_halves": family.tables_in_halves, "no_table": family.no_table}
+    fields["trailing"] = family.trailing or (head.latent and head.size.value > head.dim.value)
+    fields["alpha"] = unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None
+    encoding = Encoding.of("rope", found, extra, **fields).checked(own.path)
     _warn(layer, encoding, head)
     return encoding
 

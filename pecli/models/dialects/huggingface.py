@@ -9,7 +9,7 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import TEXTS, Family, class_defaults, family_of, model_type_of
 from pecli.models.keys import NO_CLASS, Keys, plain_name, stored
 from pecli.models.layer_types import EVIDENCE, HEADS, SETTINGS, SIZES, THETAS, WIDTHS
-from pecli.models.non_rotary import NOTHING, ROWS, Biased, Choice, Kind, Learned
+from pecli.models.non_rotary import ROWS, Biased, Choice, Kind, Learned
 from pecli.models.rope import rope_encodings
 
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
@@ -183,7 +183,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         return []
     if said is not None and word in _OTHERS:
         warnings.append(f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read")
-    beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or NOTHING
+    beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or Kind()
     warnings.extend(beside.notes(keys))
     return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside.encodings(keys)]
 
@@ -206,7 +206,7 @@ def _kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     if isinstance(kind, Biased):
         return kind
     if keys.is_true("mla_use_nope") or word in ("nope", "none"):
-        return NOTHING
+        return Kind()
     if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*ROWS):
         return Learned()
     if word == "relative" or (kind is None and word.startswith("relative")):
