@@ -142,7 +142,12 @@ class _Name(_StandIn):
 
 
 class _Dict(dict[Any, Any]):
-    """An OrderedDict, whose state is its `_metadata`, which no tensor needs."""
+    """A dict of names; other keys are not even hashed. The state of an OrderedDict is `_metadata`, which none needs."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if key is not None and not isinstance(key, (str, int, float)):
+            raise PickleError("holds a dict whose keys are not names")
+        super().__setitem__(key, value)
 
     def __setstate__(self, state: Any) -> None:
         """Leave it."""
@@ -166,16 +171,10 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
         super().__init__(io.BytesIO(data))
         self._storages = storages
 
-    def load_setitem(self) -> None:
-        _check_keys(self.stack[-2:-1])
-        super().load_setitem()
+    def load_empty_dictionary(self) -> None:
+        self.append(_Dict())
 
-    def load_setitems(self) -> None:
-        _check_keys(self.stack[::2])
-        super().load_setitems()
-
-    dispatch[pickle.SETITEM[0]] = load_setitem
-    dispatch[pickle.SETITEMS[0]] = load_setitems
+    dispatch[pickle.EMPTY_DICT[0]] = load_empty_dictionary
 
     def find_class(self, module: str, name: str) -> _Name:
         if f"{module}.{name}" not in _ADMITTED:
@@ -195,11 +194,6 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
         if member.compressed or member.size != count * (1 if dtype == BYTES else numpy_dtype(dtype).itemsize):
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
         return _Storage(member.contents, dtype)
-
-
-def _check_keys(keys: list[Any]) -> None:
-    if not all(key is None or isinstance(key, (str, int, float)) for key in keys):
-        raise PickleError("holds a dict whose keys are not names")
 
 
 def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Array:
