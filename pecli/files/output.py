@@ -105,13 +105,8 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
 
 def is_stream(path: str) -> bool:
     """Whether `path` is standard output, a pipe or a device: something that is written to, never replaced."""
-    if _open_descriptor(path) is not None:
-        return True
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    is_special = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    return is_special or _open_descriptor(path) is not None
 
 
 def is_text(name: object) -> bool:

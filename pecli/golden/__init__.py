@@ -171,8 +171,7 @@ def _write_json(path: str, case: Case) -> None:
     dtypes = ("float32",) if case.edits else DTYPES[1:] if case.settings else DTYPES
     tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
     text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
-    with open(path, "wb") as file:
-        file.write(f"{text}\n".encode())
+    Path(path).write_bytes(f"{text}\n".encode())
 
 
 def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
@@ -242,8 +241,8 @@ def _answers(folder: str, entries: Mapping[str, Entry], answers: str, tolerance:
 def _entries(folder: str) -> dict[str, Entry]:
     path = os.path.join(folder, INDEX)
     try:
-        with open(path, encoding="utf-8") as file:
-            entries = {entry["name"]: entry for entry in json.load(file)["cases"]}
+        index = json.loads(Path(path).read_text(encoding="utf-8"))
+        entries = {entry["name"]: entry for entry in index["cases"]}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileError(path, "is not the index of a golden suite", "pecli golden -o FOLDER writes one") from None
     if not entries:
@@ -255,8 +254,7 @@ def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
     path = next((file for file in entry["files"] if file.endswith(".json")), "")
     if not path:
         return load(os.path.join(folder, next(iter(entry["files"]))))
-    with open(os.path.join(folder, path), encoding="utf-8") as file:
-        spelled = json.load(file)["tensors"]
+    spelled = json.loads(Path(folder, path).read_text(encoding="utf-8"))["tensors"]
     arrays = {}
     for name, texts in spelled.items():
         values = texts.get("int", texts.get("decimal", texts.get("float32")))
