@@ -89,11 +89,9 @@ def _show(made: Converted, output: str | None, lines: list[str], *, loses_spec: 
     if output is not None:
         what = f" ({', '.join(done)})" if done else ""
         screen.say_written(output, f"{counted(len(made.arrays), 'tensor')}{what}, ")
+    tell = print_note if output is not None and is_stream(output) else screen.say
     for line in lines:
-        if output is not None and is_stream(output):
-            print_note(line)
-        else:
-            screen.say(line)
+        tell(line)
 
 
 def _converted(file: LoadedFile, given: Mapping[str, Any]) -> Converted:

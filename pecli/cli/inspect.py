@@ -12,11 +12,10 @@ from pecli.files.output import KEY
 from pecli.views import file_summary
 
 MAX_IDENTIFIED = 8  #: Tensors of a file that are looked at for what made them
-_FILE = "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
 
 
 @command(
-    options.argument("file", "FILE", _FILE),
+    options.argument("file", "FILE", "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."),
     options.flag("--stats", "Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256."),
     options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
     options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:."),

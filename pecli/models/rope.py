@@ -25,8 +25,6 @@ LENGTHS = synonyms("length")
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 READERS = {"short_factor": Keys.numbers, "long_factor": Keys.numbers, "truncate": Keys.flag}
 """How parameters of scalings are read that are no single numbers."""
-WARNED_KEYS: dict[str, str] = stored("warned_keys.json")
-"""Keys that change positions or scores in ways that the encodings do not describe."""
 
 
 def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: bool = False) -> list[Encoding]:
@@ -36,7 +34,7 @@ def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: b
     if keys.prefix:  # a part, whose length no table depends on
         keys.mark(LENGTH)
     unrotated = unrotated_layers(keys, warnings)
-    for name, text in WARNED_KEYS.items():
+    for name, text in stored("warned_keys.json").items():  # which change positions or scores as no encoding says
         if keys.data.get(name):
             keys.mark(name)
             warnings.append(f"{keys.prefix}{name} is given: {text}")

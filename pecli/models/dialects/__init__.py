@@ -11,8 +11,6 @@ from pecli.models.keys import Keys, plain_name, stored, synonyms, unread_keys
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.rope import LENGTHS, ORIGINAL
 
-CONTEXTS = (*LENGTHS, *synonyms("context"), ORIGINAL)
-"""Keys that say how long a context is, in all dialects."""
 INSIDE = ("model", "MODEL_ARGS", "pretrained_config", "model_config")  #: What may hold the keys of other dialects
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 LLAMA3_BASE, LLAMA3_CONTEXT = 500000.0, 131072
@@ -28,7 +26,7 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     said = keys.word("model_type", "_class_name")
     model_type = said.value if said else None
     parts = [keys, *(inner for name in (*TEXTS, *INSIDE) if (inner := keys.part(name)))]
-    context = _first_positive(parts, CONTEXTS)
+    context = _first_positive(parts, (*LENGTHS, *synonyms("context"), ORIGINAL))
     windows = () if any(part.data.get("use_sliding_window") is False for part in parts) else WINDOWS
     warnings += inconsistencies(found, context, model_type, "max_position_embeddings", "rope_scaling")
     unread = unread_keys(keys, {each.scheme for each in found})
