@@ -5,7 +5,7 @@ table comes beside a rotary encoding. Other classes of transformers have those o
 import math
 from dataclasses import dataclass, field
 from operator import floordiv
-from typing import Any
+from typing import Any, dataclass_transform
 
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ADDED
@@ -17,6 +17,7 @@ from pecli.models.layer_types import HEADS, head_size, width_of
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
 
 
+@dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Kind:
     """A kind of encoding: what it makes of a configuration, and what there is to say about it. By itself it is none
@@ -24,6 +25,9 @@ class Kind:
 
     note: str = field(default="", kw_only=True)
     """A warning about what the encoding cannot tell; `{rows}` and `{dim}` are patches and width."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         return []
@@ -58,7 +62,6 @@ def _dim(keys: Keys, names: tuple[str, ...]) -> Value:
     return keys.needed(keys.whole(*names) or width_of(keys), f"width ({(*names, 'hidden_size')[0]})")
 
 
-@dataclass(frozen=True)
 class _Rows(Kind):
     rows: tuple[str, ...] = ROWS  #: Keys that hold the number of positions; empty for patches of images and videos
     dim: tuple[str, ...] = ()
@@ -76,7 +79,6 @@ class _Rows(Kind):
         return padding, Value(padding.value + 1, f"{padding.source} + 1")
 
 
-@dataclass(frozen=True)
 class Learned(_Rows):
     """A table of weights with one row per position."""
 
@@ -95,7 +97,6 @@ class Learned(_Rows):
         return [Encoding.of("learned", found, {"offset": first} if first.value else {}, layer_type=self.name)]
 
 
-@dataclass(frozen=True)
 class Sinusoidal(_Rows):
     """A table of sines and cosines, in another project's style."""
 
@@ -119,7 +120,6 @@ class Sinusoidal(_Rows):
         return [Encoding.of("sinusoidal", found, layer_type=self.name)]
 
 
-@dataclass(frozen=True)
 class OnGrid(Kind):
     """A table of sines and cosines over the patches of an image."""
 
@@ -137,7 +137,6 @@ class OnGrid(Kind):
         return [Encoding.of("sinusoidal", {**found, "style": Value(self.style, "family"), "base": base, **keep})]
 
 
-@dataclass(frozen=True)
 class RelativeBuckets(Kind):
     """T5's buckets of relative positions, by which biases are looked up."""
 
@@ -175,7 +174,6 @@ class RelativeWindow(Kind):
         return [Encoding.of("relative", found)]
 
 
-@dataclass(frozen=True)
 class Biased(Kind):
     """ALiBi, added to the scores."""
 
@@ -196,7 +194,6 @@ class Biased(Kind):
         return [Encoding.of("alibi", {"heads": heads, **said}, extra)]
 
 
-@dataclass(frozen=True)
 class Several(Kind):
     """Encodings of several parts, such as an encoder and a decoder; of those whose number of positions is known."""
 
@@ -207,7 +204,6 @@ class Several(Kind):
         return [each for part in known for each in part.encodings(keys)]
 
 
-@dataclass(frozen=True)
 class Choice(Kind):
     """One kind where a key has a value, another one where it has not; None stands for a rotary encoding."""
 
