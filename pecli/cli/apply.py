@@ -68,7 +68,6 @@ Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]  #: What a comma
 _DECIDED = {"seq_len", "dim", "heads", "slopes", "dtype", "relative"}
 _BY_THE_INPUT = {"seq_len", "layout", "dtype", "recipe", "positions"}
 _ROTARY = {name: rule for name, rule in Rope.parameters().items() if name not in _BY_THE_INPUT}
-"""The parameters of rotary schemes that the input does not decide."""
 
 
 def command(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pecli.cli import Exit, answer, command_of, options
@@ -22,14 +23,12 @@ OPTIONS = (
 def command(name: str) -> Any:
     """The command that makes the tables of the named scheme."""
     kind: type[Scheme] = scheme_named(name)
-
-    def run(**values: Any) -> int:
-        return _generate(options.scheme_from(kind, values), values)
-
-    return command_of(name, run, [*options.options_of(kind), *OPTIONS], kind.examples, help=kind.summary)
+    declared = [*options.options_of(kind), *OPTIONS]
+    return command_of(name, partial(_generate, kind), declared, kind.examples, help=kind.summary)
 
 
-def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
+def _generate(kind: type[Scheme], **values: Any) -> int:
+    scheme = options.scheme_from(kind, values)
     output, file, json, quiet = (values[name] for name in ("output", "verify", "json", "quiet"))
     if file is None and any(values[option.name] is not None for option in options.TOLERANCES):
         raise ParameterError("verify", "missing", "tolerances require --verify")

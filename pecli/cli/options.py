@@ -127,7 +127,6 @@ MODEL_ARGUMENT = (
     argument("named", "MODEL", "A preset, config.json, params.json, .gguf, or a folder with one.", default=None),
     *model_options(f"The same by an option: {MODEL}."),
 )
-"""What a command takes that is about one model."""
 
 
 def one_model(values: Mapping[str, Any]) -> str:

@@ -124,11 +124,6 @@ class LazyTensors(UserDict[str, Array]):
         return self._read(name) if name in self else self.data[name]
 
 
-def outline(dtype: str, shape: tuple[int, ...]) -> Array:
-    """An array of that dtype and shape that takes no memory."""
-    return np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape)
-
-
 @dataclass(frozen=True)
 class LoadedFile:
     """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts. Nothing is

@@ -24,7 +24,6 @@ NO_FILE = ""  # the path of arrays in memory
 SHARD_KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", ".npy")
 """Files of tensors in a folder; those of the first kind that is there are read."""
 NOT_WEIGHTS = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "optimizer.bin"})
-"""What trainers leave beside a checkpoint."""
 READERS = {
     **{name: f"{name}.read" for name in ("npy", "npz", "safetensors")},
     **{name: f"text.read_{name}" for name in ("csv", "json")},

@@ -86,8 +86,7 @@ def _case(name: str, tests: str, scheme: Any) -> Case:
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Scalings, rotations, grids and mistakes, a row each."""
 
-Both = Callable[..., tuple[Array, ...]]
-MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
+MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Callable[..., tuple[Array, ...]]]] = {
     "swapped": ({"edit": "swapped"}, lambda cos, sin: (sin, cos)),
     "sin-negated": ({"edit": "negated", "which": "sin"}, lambda cos, sin: (cos, -sin)),
     "rows-reversed": ({"edit": "rows", "order": "reversed"}, lambda *both: tuple(x[::-1] for x in both)),

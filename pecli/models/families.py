@@ -16,8 +16,7 @@ HALVES = "halves"
 INTERLEAVED = "interleaved"
 DEEPSEEK = "deepseek"  #: Interleaved input, halves output
 
-TEXTS = synonyms("text_model")
-"""Keys that hold a language model within a larger one."""
+TEXTS = synonyms("text_model")  #: Keys that hold a language model within a larger one
 SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")
 
 

@@ -225,13 +225,11 @@ class Keys:
 
 
 WIDTH = re.compile(r"([nd]_|num_)?(embedd?(ing)?s?|embd|emb|hidden|model|width|channels)(_(dim|size|width|channels))?")
-"""What the width of a model may be called."""
 POSITIONS = re.compile(
     r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
     r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
     r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation|original_seq|(^|_)rot_"
 )
-"""What names of keys about positions have in them."""
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 """Names of keys that look like positions and are about something else, or about how a kernel computes."""
 OPAQUE = frozenset(("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer"))

@@ -245,7 +245,6 @@ PROJECTS: dict[str, dict[str, Kind]] = {
     project: {word: _made(row) for word, row in rows.items()}
     for project, rows in stored("non_rotary.json")["projects"].items()
 }
-"""Kinds by the words that projects have for them."""
 
 
 def beside(model_type: str | None, *, vision: bool) -> Kind | None:

@@ -49,8 +49,7 @@ def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return ropes(keys, reads, Family("litgpt"), warnings, settings, others)
 
 
-PARTIALS = {"megatron_griffin": 0.5}
-"""Models of NeMo whose code rotates a part of a head where no key says so."""
+PARTIALS = {"megatron_griffin": 0.5}  #: Models of NeMo whose code rotates a part of a head where no key says so
 
 
 def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
