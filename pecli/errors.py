@@ -107,8 +107,7 @@ OS_ERRORS = {
     errno.ELOOP: ("is a symbolic link that leads back to itself", ""),
     errno.EBADF: ("is not open", ""),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
-}
-"""What the operating system reports, in plain words, and what to do about it."""
+}  #: What the operating system reports, in plain words, and what to do about it
 
 
 def failure(path: str, error: OSError | ValueError) -> FileError:

@@ -52,11 +52,9 @@ PANELS = {
 """The list of commands in its parts. Most live in the module of their name, which is imported when one is called."""
 
 COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
-MADE = ("generate", "apply", "audit")
-"""Modules whose `command` makes the command of a name; the others have it by that name."""
+MADE = ("generate", "apply", "audit")  #: Modules whose `command` makes the command of a name; others have it
 
-UsageError: Any = typer.BadParameter.__mro__[1]
-"""What Typer raises for any command line that is wrong; it has no public name."""
+UsageError: Any = typer.BadParameter.__mro__[1]  #: What Typer raises for any wrong command line; it has no public name
 
 MIN_ADDRESS_SPACE = 144 << 20
 """Bytes of address space below which NumPy cannot be imported: its OpenBLAS would end the process with exit code 1."""

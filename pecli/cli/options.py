@@ -19,8 +19,7 @@ from pecli.errors import ParameterError, spelled
 if TYPE_CHECKING:
     from pecli.models.encoding import Encoding, ModelEncodings
 
-MAX_METAVAR = 16
-"""Letters of choices in brackets: on a terminal of 80 columns, help would break more of them inside of a word."""
+MAX_METAVAR = 16  #: Letters of choices in brackets: help on 80 columns would break more of them inside of a word
 TABLE = "Table"
 CHECK = "Check"
 

@@ -15,8 +15,7 @@ from pecli.files.output import OnBlock, Spec, Texts, is_stream, is_text
 _WRITERS = {
     **{name: f"{name}.write" for name in ("npy", "npz", "safetensors")},
     **{"csv": "text.write_csv", "json": "text.write_json", "h": "text.write_header", "zarr": "zarr_store.write"},
-}
-"""Functions of this folder that check what is to be written, open the output and write it."""
+}  #: Functions of this folder that check what is to be written, open the output and write it
 SINGLE = ("npy", "csv")  # formats that hold one array
 
 

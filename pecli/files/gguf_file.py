@@ -27,8 +27,7 @@ _BLOCKS = """
 QUANTISED = {
     int(number): (name, int(elements), int(size))
     for number, name, elements, size in (entry.split() for entry in _BLOCKS.split(","))
-}
-"""Types that are named and not read, by number: with elements and bytes of a block, as in ggml."""
+}  #: Types that are named and not read, by number: with elements and bytes of a block, as in ggml
 BLOCKS = QUANTISED | {kind: (dtype, 1, int(re.sub(r"\D", "", dtype)) // 8) for kind, dtype in DTYPES.items()}
 
 

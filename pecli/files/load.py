@@ -28,18 +28,15 @@ READERS = {
     **{name: f"{name}.read" for name in ("npy", "npz", "safetensors")},
     **{name: f"text.read_{name}" for name in ("csv", "json")},
     **{name: f"{name}_file.read" for name in ("torch", "gguf", "onnx")},
-}
-"""Functions of this folder that take the contents of a file, by format."""
+}  #: Functions of this folder that take the contents of a file, by format
 _RAW = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")
 ADVICE = {
     **dict.fromkeys(_RAW, "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(…))"),
     ".h": "C headers are written, not read: write .npz or .safetensors as well",
     ".json": JSON_FORM,
-}
-"""What to do about a file that is of no known format, by its suffix."""
+}  #: What to do about a file that is of no known format, by its suffix
 
-Shards = dict[str, tuple[str, ...] | None]
-"""Paths of files, and the tensors that are wanted of each; None where all are."""
+Shards = dict[str, tuple[str, ...] | None]  #: Paths of files, and the tensors wanted of each; None where all are
 
 
 def load_file(path: str) -> LoadedFile:
@@ -87,7 +84,6 @@ def format_of_bytes(path: str, start: bytes) -> str:
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """Several files as one: tensors by name; names that repeat, as in a dump per layer, follow that of their file."""
     tensors: dict[str, Array] = {}
-    unread: tuple[Any, ...] = ()
     parts: list[tuple[LoadedFile, dict[str, Array]]] = []
     for file, names in shards.items():
         loaded = load_file(file)
@@ -103,15 +99,13 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
         if both := tensors.keys() & {*full.values()}:
             raise FileError(path, f"has {quoted(min(both))} in several files", "name one of them")
         tensors |= {full[name]: array for name, array in shard.items()}
-        unread += loaded.unread
+    unread = tuple(tensor for loaded, _ in parts for tensor in loaded.unread)
     return LoadedFile(path, "folder", tensors, {}, unread)
 
 
 def name_of(file: LoadedFile, name: str) -> str:
     """A tensor's name among those of other files: the array of a .npy has none of its own, and takes the file's."""
-    if file.format != "npy" or file.path == "standard input":
-        return name
-    return _stem(file.path)
+    return _stem(file.path) if file.format == "npy" and file.path != "standard input" else name
 
 
 def _stem(path: str) -> str:

@@ -23,8 +23,7 @@ _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8
 CODES = {
     name: np.dtype(name).newbyteorder("<").str
     for name in ("float64", "float32", "float16", *_INTEGERS, "bool", "complex64", "complex128")
-}
-"""What the format calls the dtypes that it can hold, their bytes in little-endian order."""
+}  #: What the format calls the dtypes that it can hold, their bytes in little-endian order
 
 
 def check_storable(tables: Sequence[Table], suffix: str, dtypes: Container[str], *, empty: bool = True) -> None:

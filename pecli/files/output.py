@@ -20,8 +20,7 @@ except ImportError:  # Windows, where what is open can be neither renamed nor re
     fcntl = None  # type: ignore[assignment]
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
-BINARY = getattr(os, "O_BINARY", 0)
-"""Without it, Windows would write a carriage return before every byte that looks like a new line."""
+BINARY = getattr(os, "O_BINARY", 0)  #: else Windows writes a carriage return before what looks like a new line
 MIN_CHECKED_BYTES = 1 << 24  # bytes from which on the disk is asked whether they fit
 KEY = "pecli"  # the metadata key of the spec, one JSON text
 MIN_THREADED_BYTES = 1 << 18  # tables of fewer bytes are hashed sooner than threads wake up

@@ -28,8 +28,7 @@ C_TYPES = {
     **{"float64": "double", "float32": "float"},
     **dict.fromkeys(("float16", "bfloat16"), "uint16_t"),
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "bool"), "uint8_t"),
-}
-"""What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
+}  #: What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`
 
 REAL = {*FLOATS, *CODES} - {*COMPLEX}  # what can be spelled in digits
 MAX_BYTES = 256 << 20  # of a text file that is read

@@ -38,8 +38,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 FLOAT64_ANGLE_ERROR = 2.0**-51  #: of an angle for each position: its product and the frequency are rounded, twice over
 TOLERANCES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
 """What a port may be off by that computes angles in float64 and rounds once, twice over; see `float32_arithmetic`."""
-FLOAT32_ANGLE_ERROR = 1.2e-7
-"""What float32 arithmetic may add for each position: one unit of the last place of the angle, twice."""
+FLOAT32_ANGLE_ERROR = 1.2e-7  #: which float32 arithmetic may add for each position: an ULP of the angle, twice
 MISTAKE_TOLERANCE = 1e-5  #: at which a known mistake has to be seen: its tensors are kept in float32
 
 Entry = Mapping[str, Any]

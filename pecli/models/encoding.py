@@ -36,8 +36,7 @@ class Encoding:
     prefix: str = ""  #: In front of the names of the keys that ask for it, such as `text_config.`
     alpha: float | None = None  #: of dynamic scaling, where the family's own code does not read it
     use_fope: bool = False  #: whether the config asks for Fourier position embeddings, which transformers does not read
-    no_table: str = ""
-    """Why no table over positions 0, 1, 2, … is what the model uses; its frequencies are right all the same."""
+    no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what it uses; its frequencies are right, though
 
     @classmethod
     def of(cls, scheme: str, found: Mapping[str, Value], extra: Mapping[str, Value] | None = None, **more: Any) -> Self:

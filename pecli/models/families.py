@@ -33,8 +33,7 @@ class Family:
     tables_in_halves: bool = False  #: Tables are doubled as halves, and interleaved only when they are used
     axes: int = 0  #: 2 or 3: each axis of an image or a video rotates a share of the head
     style: str = ""  #: Whose conventions the axes follow, of the styles that `pecli rope` has for grids
-    order: str = ""
-    """Of frequencies of the whole head: `axes` for even ones (rows), then odd ones (columns); `ernie`, then time."""
+    order: str = ""  #: Of all frequencies: `axes` for even ones (rows), then odd ones (columns); `ernie`, then time
     renamed: tuple[str, str] = ("", "")  #: A rope type whose name means another here, and that one
     sections: tuple[int, ...] = ()  #: Frequencies of time, rows and columns, where they fit the head and no key says it
     mixed_sections: bool = False  #: The sections are interleaved, whatever the keys say

@@ -103,8 +103,7 @@ class Keys:
     prefix: str = ""
     defaults: ClassDefaults = NO_CLASS
     account: Account = field(default_factory=Account)
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """Full names of keys that do not lie under the prefix; dots lead into objects."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  #: Full names, with dots, of keys not under the prefix
 
     def full_name(self, name: str) -> str:
         return self.elsewhere.get(name, self.prefix + name)
@@ -198,10 +197,8 @@ class Keys:
         """An object within; an empty one counts as absent, and so does one that the class ignores, unless by layer."""
         value = self.data.get(name)
         nested = isinstance(value, Mapping) and any(isinstance(inner, Mapping) for inner in value.values())
-        if name in self.defaults.ignores and not nested:
-            value = None
         self.account.asked.add(name)
-        if value is None or value == {}:
+        if value is None or value == {} or (name in self.defaults.ignores and not nested):
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")

@@ -23,8 +23,7 @@ class Kind:
     """A kind of encoding: what it makes of a configuration, and what there is to say about it. By itself it is none
     that pecli has a scheme for, which the note describes; without one, no encoding at all."""
 
-    note: str = field(default="", kw_only=True)
-    """A warning about what the encoding cannot tell; `{rows}` and `{dim}` are patches and width."""
+    note: str = field(default="", kw_only=True)  #: What it cannot tell; `{rows}` and `{dim}` are patches and width
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)

@@ -18,8 +18,7 @@ KINDS = {
     **{name: name for name in SCALINGS},
     **{"default": "none", "mrope": "none", "axial": "none", "xdrope": "dynamic", "su": "longrope"},
     **{"deepseek_yarn": "yarn", "telechat3-yarn": "yarn"},
-}
-"""The names of rope types in configurations, and pecli's names for them."""
+}  #: The names of rope types in configurations, and pecli's names for them
 MAGNITUDES = {"telechat3-yarn": 0.07}  #: What multiplies ln f in the attention factor of YaRN where it is not 0.1
 LENGTHS = synonyms("length")
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"

@@ -151,8 +151,7 @@ OLMO_SCALINGS = {
     "YaRNRoPEScalingConfig": ("yarn", f"factor beta_fast beta_slow {ORIGINAL}=old_context_len"),
     "StepwiseRoPEScalingConfig": ("llama3", f"factor {ORIGINAL}=old_context_len"),
     "ABFRoPEScalingConfig": ("default", "rope_theta=new_theta"),
-}
-"""Scalings of OLMo-core: what they are called by Hugging Face, and their names there."""
+}  #: Scalings of OLMo-core: what they are called by Hugging Face, and their names there
 
 
 def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
