@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from pecli.cli import Exit, answer, command_of, options
+from pecli.engine import __version__
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -60,7 +61,7 @@ def _generate(kind: type[Scheme], **values: Any) -> int:
 
 
 def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
-    from pecli.files import save_scheme, tables_written
+    from pecli.files import save_tables, tables_written
     from pecli.views import counting, described, screen
 
     if path is not None:
@@ -70,7 +71,8 @@ def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
         if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
             raise ParameterError("output", path, "it would overwrite the input config", "name another file")
         with counting(scheme.name, sum(table.nbytes for table in written), values) as advance:
-            save_scheme(path, scheme, advance, header=not values["no_header"])
+            spec, header = {**scheme.spec(), "version": __version__}, not values["no_header"]
+            save_tables(path, written, spec, on_block=advance, header=header)
     if values["json"]:
         tensors = described(scheme.name, scheme.tensors(), values)
         screen.say_json({**scheme.spec(), "tensors": tensors, "output": path})

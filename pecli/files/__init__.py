@@ -40,12 +40,6 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
     return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
-def save_scheme(path: str, scheme: Scheme, on_block: OnBlock = lambda count: None, *, header: bool = True) -> None:
-    """Write a scheme's tables, block by block, with the spec where the format has a place for it."""
-    spec = {**scheme.spec(), "version": __version__}
-    save_tables(path, tables_written(path, scheme), spec, on_block=on_block, header=header)
-
-
 def save(
     path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] | ArrayLike, *, header: bool = True
 ) -> None:
@@ -56,7 +50,7 @@ def save(
     """
     path = path_of("path", path)
     if isinstance(tables, Scheme):
-        save_scheme(path, tables, header=header)
+        save_tables(path, tables_written(path, tables), {**tables.spec(), "version": __version__}, header=header)
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
         save_tables(path, [table_of(name, numbers(name, array)) for name, array in named.items()], None, header=header)
