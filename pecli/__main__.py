@@ -52,10 +52,8 @@ class _StandardOutput(io.FileIO):
 
 
 def _open_streams() -> None:
-    """Text for a stream that the caller closed leads nowhere; a table for it is an error.
-
-    Its descriptor is taken, else the next file to be opened would be in its place, but nothing can be written there.
-    """
+    """Text for a stream that the caller closed leads nowhere; a table for it is an error. Its descriptor is taken by
+    what cannot be written to, else the next file to be opened would be in its place."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDONLY)  # which gives the lowest number that is free

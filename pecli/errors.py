@@ -30,8 +30,7 @@ class PecliError(Exception):
 
 class ParameterError(PecliError, ValueError):
     """A parameter breaks its rule. `name` is its name in Python, and so is any that the rule or the advice has in
-    backticks; a command line that shows the error spells them as options.
-    """
+    backticks; a command line that shows the error spells them as options."""
 
     def __init__(self, name: str, given: object, rule: str, advice: str = "") -> None:
         super().__init__(name, given, rule, advice)
@@ -108,8 +107,7 @@ OS_ERRORS = {
     errno.ELOOP: ("is a symbolic link that leads back to itself", ""),
     errno.EBADF: ("is not open", ""),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
-}
-"""What the operating system reports, in plain words, and what to do about it."""
+}  #: What the operating system reports, in plain words, and what to do about it
 
 
 def failure(path: str, error: OSError | ValueError) -> FileError:

@@ -1,7 +1,5 @@
 """The command line: how a function becomes a command, and the exit code or error that it ends with."""
 
-from __future__ import annotations
-
 import enum
 import os
 import shlex
@@ -25,6 +23,17 @@ MAX_NAME = 27  #: Letters of an option's name that help has room for on a termin
 OUTPUT = "Output"  #: The heading of options that most commands have
 Run = Callable[..., int | None]  #: What a command does with its options; the exit code, None where it is 0
 _is_quiet = ContextVar("is_quiet", default=False)
+
+
+class Exit(enum.IntEnum):
+    """What the shell is told."""
+
+    DONE = 0
+    CHECK_FAILED = 1  #: verification failed, tables differ, nothing identified, a runtime lacks what is asked for
+    USAGE = 2  #: the command line or a parameter is wrong
+    FILE = 3  #: a file cannot be read or written, or is not what it claims to be
+    DEFECT = 70  #: a defect of pecli itself
+    PIPE = 141
 
 
 class Command(typer.core.TyperCommand):
@@ -145,17 +154,6 @@ def answer(result: Any, json: bool, quiet: bool, show: Callable[[Any], None] | N
         if more.get("output") is not None:
             screen.say_written(more["output"])
     return Exit.DONE if result else Exit.CHECK_FAILED
-
-
-class Exit(enum.IntEnum):
-    """What the shell is told."""
-
-    DONE = 0
-    CHECK_FAILED = 1  #: verification failed, tables differ, nothing identified, a runtime lacks what is asked for
-    USAGE = 2  #: the command line or a parameter is wrong
-    FILE = 3  #: a file cannot be read or written, or is not what it claims to be
-    DEFECT = 70  #: a defect of pecli itself
-    PIPE = 141
 
 
 MAX_ERROR_LENGTH = 1000  #: Maximum length of an error

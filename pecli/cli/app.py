@@ -15,7 +15,7 @@ import typer.main
 from pecli.cli import Exit, examples, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.errors import ResourceError, nearest, quoted
+from pecli.errors import ResourceError, nearest, quoted, translated
 
 PANELS = {
     "Generate": {
@@ -52,11 +52,9 @@ PANELS = {
 """The list of commands in its parts. Most live in the module of their name, which is imported when one is called."""
 
 COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
-MADE = ("generate", "apply", "audit")
-"""Modules whose `command` makes the command of a name; the others have it by that name."""
+MADE = ("generate", "apply", "audit")  #: Modules whose `command` makes the command of a name; others have it
 
-UsageError: Any = typer.BadParameter.__mro__[1]
-"""What Typer raises for any command line that is wrong; it has no public name."""
+UsageError: Any = typer.BadParameter.__mro__[1]  #: What Typer raises for any wrong command line; it has no public name
 
 MIN_ADDRESS_SPACE = 144 << 20
 """Bytes of address space below which NumPy cannot be imported: its OpenBLAS would end the process with exit code 1."""
@@ -94,7 +92,7 @@ class Commands(typer.core.TyperGroup):
             advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
             rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
             raise UsageError(f"{advice} {rule}".lstrip())
-        module = "generate" if name in SCHEMES else "config" if name == "models" else name
+        module = "generate" if name in SCHEMES else {"models": "config", "extend": "runtimes"}.get(name, name)
         home = import_module(f"pecli.cli.{module}")
         return name, home.command(name) if module in MADE else getattr(home, name), rest
 
@@ -111,13 +109,8 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
+_HELP = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=_HELP)
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
     "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
@@ -154,8 +147,6 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
         return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
     except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
-        from pecli.errors import translated
-
         return print_error(translated(raised), arguments)
 
 
@@ -168,7 +159,6 @@ def _check_memory() -> None:
 
 
 def _usage(problem: Any) -> str:
-    """What Typer found wrong with the command line, in one line with a way out."""
     text = problem.format_message().strip().rstrip(".")
     text = text[:1].lower() + text[1:]
     context = getattr(problem, "ctx", None)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from pecli.cli import SchemeGroup, command_of, examples, options
 from pecli.engine.arrays import Array
@@ -20,27 +20,19 @@ from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
 from pecli.views import counting, described, screen
 
 MAX_LISTED = 4  #: Tensors that a line of text names
-EXAMPLES = {
-    "sinusoidal": (
-        "pecli apply sinusoidal x.npy -o y.npy",
-        "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
-    ),
-    "learned": (
-        "pecli apply learned x.npy --table wpe.npy -o y.npy",
-        "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
-    ),
-    "alibi": (
-        "pecli apply alibi scores.npy --causal -o biased.npy",
-        "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
-    ),
-    "rope": (
-        "pecli apply rope q.npy k.npy --theta 500000 -o rotated.safetensors",
-        "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o rotated.safetensors",
-        "pecli apply rope q.npy --model llama-3.1-8b --seq-axis 1 -o rotated.npy",
-        "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
-        "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
-    ),
-}
+EXAMPLES = (
+    "pecli apply sinusoidal x.npy -o y.npy",
+    "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
+    "pecli apply learned x.npy --table wpe.npy -o y.npy",
+    "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
+    "pecli apply alibi scores.npy --causal -o biased.npy",
+    "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
+    "pecli apply rope q.npy k.npy --theta 500000 -o rotated.safetensors",
+    "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o rotated.safetensors",
+    "pecli apply rope q.npy --model llama-3.1-8b --seq-axis 1 -o rotated.npy",
+    "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
+    "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
+)
 _FILES = ".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input."
 _LAYOUT = "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek (reads the second,"
 _LAYOUT += " writes the first). (default: the model's, or halves)"
@@ -71,20 +63,11 @@ SHARED_OPTIONS = (
 )
 
 
-class Applied(NamedTuple):
-    """The results, the parameters behind them, and the same in a few words."""
-
-    arrays: Sequence[Array]
-    parameters: Mapping[str, Any]
-    words: str
-
-
-Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]
-"""What one of the commands does with its inputs and its options."""
+Applied = tuple[Sequence[Array], Mapping[str, Any], str]  #: Results, the parameters behind them, and these in few words
+Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]  #: What a command does with its inputs and its options
 _DECIDED = {"seq_len", "dim", "heads", "slopes", "dtype", "relative"}
 _BY_THE_INPUT = {"seq_len", "layout", "dtype", "recipe", "positions"}
 _ROTARY = {name: rule for name, rule in Rope.parameters().items() if name not in _BY_THE_INPUT}
-"""The parameters of rotary schemes that the input does not decide."""
 
 
 def command(name: str) -> Any:
@@ -102,31 +85,35 @@ def command(name: str) -> Any:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     own = options.own_options(Rope, _BY_THE_INPUT | {"dim"})
     commands.append(_command("rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]))
-    help, epilog = "Apply an encoding to tensors, as a model's layer would.", [lines[0] for lines in EXAMPLES.values()]
-    return SchemeGroup(name=name, commands=commands, help=help, epilog=examples(epilog), no_args_is_help=True)
+    help, firsts = "Apply an encoding to tensors, as a model's layer would.", dict[str, str]()
+    for line in EXAMPLES:
+        firsts.setdefault(line.split()[2], line)
+    epilog = examples([*firsts.values()])
+    return SchemeGroup(name=name, commands=commands, help=help, epilog=epilog, no_args_is_help=True)
 
 
 def _command(name: str, apply: Apply, summary: str, own: Sequence[inspect.Parameter]) -> Any:
     help = f"{summary} The output has the names and dtypes of the input; it is computed in float64 and rounded once."
     declared = [options.argument("files", "FILE…", _FILES, several=True), *own, *SHARED_OPTIONS]
     about = {"help": help, "short_help": summary, "hidden": name == "learned-init"}
-    return command_of(name, partial(_run, name, apply), declared, EXAMPLES.get(name.removesuffix("-init"), ()), **about)
+    shown = [line for line in EXAMPLES if line.split()[2] == name.removesuffix("-init")]
+    return command_of(name, partial(_run, name, apply), declared, shown, **about)
 
 
 def _run(scheme: str, apply: Apply, **values: Any) -> None:
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
     options.check_output(path, json=values["json"])
-    applied = apply(inputs, values)
-    tables = [table_of(tensor.name, array) for tensor, array in zip(inputs, applied.arrays, strict=True)]
+    arrays, parameters, words = apply(inputs, values)
+    tables = [table_of(tensor.name, array) for tensor, array in zip(inputs, arrays, strict=True)]
     with counting(scheme, sum(table.nbytes for table in tables), values) as advance:
         save_tables(path, tables, None, metadata=metadata, on_block=advance)
     if values["json"]:
-        about = {"scheme": scheme, "parameters": dict(applied.parameters)}
+        about = {"scheme": scheme, "parameters": dict(parameters)}
         screen.say_json({**about, "tensors": described(scheme, tables, values), "output": path})
     elif not values["quiet"]:
         shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
-        screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {applied.words}")
+        screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {words}")
 
 
 def _span(low: int, high: int, first: Input, seq_axis: int = SEQ_AXIS, of: str = "") -> str:
@@ -136,12 +123,10 @@ def _span(low: int, high: int, first: Input, seq_axis: int = SEQ_AXIS, of: str =
 
 
 def _own(kind: type[Scheme]) -> dict[str, Parameter]:
-    """The parameters that the input does not decide."""
     return {name: rule for name, rule in kind.parameters().items() if name not in _DECIDED}
 
 
 def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    """Add the rows of a scheme with one table (seq_len, dim)."""
     arrays = []
     given = options.parsed(_own(kind), values)
     own_rows = bool({"positions", "grid"} & given.keys())
@@ -156,7 +141,7 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, 
     spec = {name: getattr(scheme, name) for name in _own(kind)}
     first, longest = scheme.first_position, max(tensor.shape[-2] for tensor in inputs)
     layout = f"{spec['layout']}, " if "layout" in spec else ""
-    return Applied(arrays, spec, f"{layout}positions {_span(first, first + longest, inputs[0])}")
+    return arrays, spec, f"{layout}positions {_span(first, first + longest, inputs[0])}"
 
 
 def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
@@ -164,7 +149,7 @@ def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     arrays = [tensors.add_learned(tensor, table, offset) for tensor in inputs]
     longest = max(tensor.shape[-2] for tensor in inputs)
     words = f"rows {_span(offset, offset + longest, inputs[0], of=f' of {table.shape[0]}')}"
-    return Applied(arrays, {"table": values["table"], "offset": offset}, words)
+    return arrays, {"table": values["table"], "offset": offset}, words
 
 
 def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
@@ -182,7 +167,7 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
         arrays.append(scheme.applied_to(tensor.array) if tensor.array.size else tensor.array)
     spec = {name: getattr(scheme, name) for name in ("heads", *_own(Alibi))}
     last = f", queries are the last {queries} of {keys} positions" if queries < keys else ""
-    return Applied(arrays, spec, f"{scheme.form}, {scheme.rule} slopes of {count} heads{last}")
+    return arrays, spec, f"{scheme.form}, {scheme.rule} slopes of {count} heads{last}"
 
 
 def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
@@ -218,7 +203,7 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
     parameters |= {name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")}
     parameters["positions"] = values["positions"]
-    return Applied(arrays, parameters, ", ".join(words))
+    return arrays, parameters, ", ".join(words)
 
 
 def _positions(values: Mapping[str, Any], given: dict[str, Any]) -> RowPositions:

@@ -105,18 +105,12 @@ def models(words: list[str] | None, json: bool) -> int:
     if not json:
         view.show_presets(chosen)
         return Exit.DONE
-    found = [
-        {
-            **{name: getattr(preset, name) for name in ("name", "family", "repository", "source")},
-            "aliases": list(preset.aliases),
-            "context": model.context,
-            "model_type": model.model_type,
-            "encodings": [
-                {"layer_type": encoding.layer_type, "scheme": encoding.scheme, "parameters": encoding.described()}
-                for encoding in model
-            ],
-        }
-        for preset, model in chosen
-    ]
+    found = []
+    for preset, model in chosen:
+        about = {name: value for name, value in vars(preset).items() if name != "config"}
+        encodings = [
+            {"layer_type": each.layer_type, "scheme": each.scheme, "parameters": each.described()} for each in model
+        ]
+        found.append({**about, "context": model.context, "model_type": model.model_type, "encodings": encodings})
     screen.say_json({"models": found})
     return Exit.DONE

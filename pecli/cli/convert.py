@@ -41,9 +41,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
     options.NO_HEADER,
     *options.WORK,
 )
-def convert(
-    file: str, output: str | None, check: bool, json: bool, quiet: bool, no_progress: bool, **given: Any
-) -> int:
+def convert(file: str, output: str | None, check: bool, json: bool, quiet: bool, **given: Any) -> int:
     """Move q/k weights or tables between layouts of pairs, cast to another dtype, or write another format.
 
     All other tensors and the metadata of a .safetensors file are kept byte for byte.
@@ -67,7 +65,7 @@ def convert(
     is_changed = bool(made.moves or made.cast) or not is_whole
     if output is not None and passed:
         total = sum(array.nbytes for array in loaded.tensors.values())
-        with counting("convert", total, {"quiet": quiet, "no_progress": no_progress}) as advance:
+        with counting("convert", total, {"quiet": quiet, **given}) as advance:
             _save(loaded, made, output, is_whole, is_changed, advance, header=not given["no_header"])
     written, assumed = output if passed else None, _assumed(made)
     if json:
@@ -91,11 +89,9 @@ def _show(made: Converted, output: str | None, lines: list[str], *, loses_spec: 
     if output is not None:
         what = f" ({', '.join(done)})" if done else ""
         screen.say_written(output, f"{counted(len(made.arrays), 'tensor')}{what}, ")
+    tell = print_note if output is not None and is_stream(output) else screen.say
     for line in lines:
-        if output is not None and is_stream(output):
-            print_note(line)
-        else:
-            screen.say(line)
+        tell(line)
 
 
 def _converted(file: LoadedFile, given: Mapping[str, Any]) -> Converted:

@@ -35,17 +35,15 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
       pecli diff cache.npy moved.npy --model llama-3.1-8b --atol 1e-3
     """
     named = {name: allowed.pop(name) for name in ("config", "model", "layer_type")}
-    tolerance = options.tolerance(allowed)
-    reasons = json or not quiet or output is not None
+    settings = {**options.tolerances(allowed), "reasons": json or not quiet or output is not None}
     if (model := options.model_name(named)) is not None:
         from pecli.checks.verify import verify
 
-        more = {"before": a, "shift": 0, "layer_type": named["layer_type"]}
-        result: Any = verify(b, model, tolerance, reasons=reasons, **more)
+        result: Any = verify(b, model, before=a, shift=0, layer_type=named["layer_type"], **settings)
     else:
         if a.split(":")[0] == b.split(":")[0] == "-":
             raise ParameterError("A and B", "- and -", "standard input can be read once only")
-        result = compare(a, b, tolerance, reasons=reasons)
+        result = compare(a, b, **settings)
     drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
     if drawn or output is not None:
         from pecli.views.pictures import mistakes

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pecli.cli import Exit, answer, command_of, options
+from pecli.engine import __version__
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -22,14 +24,12 @@ OPTIONS = (
 def command(name: str) -> Any:
     """The command that makes the tables of the named scheme."""
     kind: type[Scheme] = scheme_named(name)
-
-    def run(**values: Any) -> int:
-        return _generate(options.scheme_from(kind, values), values)
-
-    return command_of(name, run, [*options.options_of(kind), *OPTIONS], kind.examples, help=kind.summary)
+    declared = [*options.options_of(kind), *OPTIONS]
+    return command_of(name, partial(_generate, kind), declared, kind.examples, help=kind.summary)
 
 
-def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
+def _generate(kind: type[Scheme], **values: Any) -> int:
+    scheme = options.scheme_from(kind, values)
     output, file, json, quiet = (values[name] for name in ("output", "verify", "json", "quiet"))
     if file is None and any(values[option.name] is not None for option in options.TOLERANCES):
         raise ParameterError("verify", "missing", "tolerances require --verify")
@@ -41,7 +41,11 @@ def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
         other = "--json" if json else "-o -"
         raise ParameterError("plot", f"given with {other}", "standard output holds either a picture or data")
     if file is not None:
-        return _check(scheme, file, values)
+        from pecli.checks.verify import verify
+
+        more = {**options.tolerances(values), "any_dtype": values["dtype"] is None, "reasons": json or not quiet}
+        result = verify(file, scheme, **more)
+        return answer(result, json, quiet)
     if output is not None or json:
         _write(scheme, output, values)
     if values["plot"] and not quiet:
@@ -56,16 +60,8 @@ def _generate(scheme: Scheme, values: Mapping[str, Any]) -> int:
     return Exit.DONE
 
 
-def _check(scheme: Scheme, file: str, values: Mapping[str, Any]) -> int:
-    from pecli.checks.verify import verify
-
-    reasons = values["json"] or not values["quiet"]
-    result = verify(file, scheme, options.tolerance(values), any_dtype=values["dtype"] is None, reasons=reasons)
-    return answer(result, values["json"], values["quiet"])
-
-
 def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
-    from pecli.files import save_scheme, tables_written
+    from pecli.files import save_tables, tables_written
     from pecli.views import counting, described, screen
 
     if path is not None:
@@ -75,7 +71,8 @@ def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
         if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
             raise ParameterError("output", path, "it would overwrite the input config", "name another file")
         with counting(scheme.name, sum(table.nbytes for table in written), values) as advance:
-            save_scheme(path, scheme, advance, header=not values["no_header"])
+            spec, header = {**scheme.spec(), "version": __version__}, not values["no_header"]
+            save_tables(path, written, spec, on_block=advance, header=header)
     if values["json"]:
         tensors = described(scheme.name, scheme.tensors(), values)
         screen.say_json({**scheme.spec(), "tensors": tensors, "output": path})

@@ -10,13 +10,12 @@ from pecli.views import screen
 
 FORMAT = Choice(help="a format of the cases", options=(*WRITERS, "all"))
 _MODELS = "Only these models; without any, the whole suite."
-_FORMAT = f"{', '.join(WRITERS)} or all. (default: json)"
 
 
 @command(
     options.argument("models", "MODEL…", _MODELS, several=True, default=None),
     options.output("The folder to write: index.json and one file per case."),
-    options.text("--format", "NAME", _FORMAT, default="json", rule=FORMAT),
+    options.text("--format", "NAME", f"{', '.join(WRITERS)} or all. (default: json)", default="json", rule=FORMAT),
     *options.ANSWER,
 )
 def golden(models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool) -> None:

@@ -2,23 +2,20 @@
 
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import Any
 
+from pecli.checks.statistics import profile
 from pecli.cli import answer, command, options
-from pecli.engine.arrays import Array
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError
-from pecli.files.contents import LoadedFile
 from pecli.files.load import open_tensors
 from pecli.files.output import KEY
 from pecli.views import file_summary
 
 MAX_IDENTIFIED = 8  #: Tensors of a file that are looked at for what made them
-_FILE = "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
 
 
 @command(
-    options.argument("file", "FILE", _FILE),
+    options.argument("file", "FILE", "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."),
     options.flag("--stats", "Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256."),
     options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
     options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:."),
@@ -42,30 +39,21 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
     unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
     count = len(loaded.tensors) + len(loaded.unread)
     if count and not chosen and not unread:
-        advice = f"it has {count}; see them without --filter"
-        raise FileError(file, f"has no tensor that matches {filter!r}", advice)
+        raise FileError(file, f"has no tensor that matches {filter!r}", f"it has {count}; see them without --filter")
     found = file_summary.describe(loaded, file, chosen, unread)
     if stats or numbers:
         chosen = {name: loaded.tensors[name] for name in chosen}
-    if stats:
-        _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tensors) and file in (loaded.path, "-"))
-    for array, entry in zip(chosen.values(), found["tensors"], strict=False) if numbers else ():  # those that are read
-        entry["numbers"] = file_summary.numbers(array, rows or "0:8", cols or "0:8")
-    answer(found, json, quiet=False, show=file_summary.show)
-
-
-def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], *, whole: bool) -> None:
-    """Read the data; say whether the stored hash holds, where all of the file was looked at."""
-    from pecli.checks.identify import identify_tensors  # which imports all searches
-    from pecli.checks.statistics import profile
-
     for array, entry in zip(chosen.values(), found["tensors"], strict=False):  # those that are read
-        entry.update(profile(array))
-    if len(chosen) <= MAX_IDENTIFIED:
-        found["matches"] = [match.as_json() for match in identify_tensors(file.path, chosen).matches]
-    spec = found["metadata"].get(KEY)
-    if isinstance(spec, dict) and "sha256" in spec and whole:
+        entry.update(profile(array) if stats else {})
+        entry.update({"numbers": file_summary.numbers(array, rows or "0:8", cols or "0:8")} if numbers else {})
+    if stats and len(chosen) <= MAX_IDENTIFIED:
+        from pecli.checks.identify import identify_tensors  # which imports all searches
+
+        found["matches"] = [match.as_json() for match in identify_tensors(loaded.path, chosen).matches]
+    spec, is_whole = found["metadata"].get(KEY), len(chosen) == len(loaded.tensors) and file in (loaded.path, "-")
+    if stats and isinstance(spec, dict) and "sha256" in spec and is_whole:
         digest = sha256()
         for array in chosen.values():
             digest.update(raw_bytes(array))
         found["sha256_holds"] = spec["sha256"] == digest.hexdigest()
+    answer(found, json, quiet=False, show=file_summary.show)

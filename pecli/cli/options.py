@@ -1,13 +1,11 @@
 """Options that commands share, those that derive from a scheme's parameters or name a model, and the scheme of them."""
 
-from __future__ import annotations
-
-import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, replace
+from inspect import Parameter as Option
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,30 +13,24 @@ import typer
 from pecli.cli import OUTPUT as OUTPUT
 from pecli.cli import command_of, option_name, print_note
 from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
-    from pecli.checks.tolerance import Tolerance
-    from pecli.engine.arrays import Array
-    from pecli.engine.schemes.scheme import Scheme
     from pecli.models.encoding import Encoding, ModelEncodings
 
-MAX_METAVAR = 16
-"""Letters of choices in brackets: on a terminal of 80 columns, help would break more of them inside of a word."""
+MAX_METAVAR = 16  #: Letters of choices in brackets: help on 80 columns would break more of them inside of a word
 TABLE = "Table"
 CHECK = "Check"
 
-REQUIRED = inspect.Parameter.empty
+REQUIRED = Option.empty
 
 
-def _keyword(name: str, info: Any, kind: Any, default: Any) -> inspect.Parameter:
-    annotation = Annotated[kind | None, info]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+def _keyword(name: str, info: Any, kind: Any, default: Any) -> Option:
+    return Option(name, Option.KEYWORD_ONLY, annotation=Annotated[kind | None, info], default=default)
 
 
-def argument(
-    name: str, metavar: str, help: str, *, several: bool = False, default: Any = REQUIRED
-) -> inspect.Parameter:
+def argument(name: str, metavar: str, help: str, *, several: bool = False, default: Any = REQUIRED) -> Option:
     """What stands on a command line without an option; `several` of them are a list."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False)
     return _keyword(name, info, list[str] if several else str, default)
@@ -48,11 +40,9 @@ def text(
     names: str, metavar: str, help: str, panel: str = "", *, name: str = "", default: Any = None,
     several: bool = False, choices: Sequence[str] = (), complete: Callable[[str], list[str]] | None = None,
     rule: Parameter | None = None, hidden: bool = False,
-) -> inspect.Parameter:  # fmt: skip
-    """An option that takes a value, as text unless there is a rule that parses it; a shell completes the choices.
-
-    Its name in Python is the first of its names, unless another is given.
-    """
+) -> Option:  # fmt: skip
+    """An option that takes a value, as text unless there is a rule that parses it; a shell completes the choices. Its
+    name in Python is the first of its names, unless another is given."""
     name = name or _python_name(names)
     if isinstance(rule, Choice):
         choices = rule.options
@@ -65,7 +55,7 @@ def text(
     return _keyword(name, info, list[str] if several else str, default)
 
 
-def flag(names: str, help: str, panel: str = "", default: bool | None = False) -> inspect.Parameter:
+def flag(names: str, help: str, panel: str = "", default: bool | None = False) -> Option:
     """An option without a value."""
     info = typer.Option(*names.split(), help=help, show_default=False, rich_help_panel=panel or None)
     return _keyword(_python_name(names), info, bool, default)
@@ -76,12 +66,12 @@ def _python_name(names: str) -> str:
     return re.split("[ /]", names)[0].removeprefix("--").replace("-", "_")
 
 
-def output(help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter | None = None) -> inspect.Parameter:
+def output(help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter | None = None) -> Option:
     """`--output`, with what is written there."""
     return text("--output -o", "FILE", help, panel, default=default, rule=rule)
 
 
-def picture(help: str, panel: str = OUTPUT) -> inspect.Parameter:
+def picture(help: str, panel: str = OUTPUT) -> Option:
     """`--output` of a figure."""
     return output(f"{help} .png, .svg or .pdf.", panel, rule=_PictureFile(help=""))
 
@@ -123,7 +113,7 @@ def preset_names(incomplete: str) -> list[str]:
 
 def model_options(
     help: str, panel: str = "From a model", layers: str = "Only layers of this type, where a model has several."
-) -> tuple[inspect.Parameter, ...]:
+) -> tuple[Option, ...]:
     """The options that name a model, and one kind of its layers."""
     return (
         text("--model", "MODEL", help, panel, complete=preset_names),
@@ -136,12 +126,11 @@ MODEL_ARGUMENT = (
     argument("named", "MODEL", "A preset, config.json, params.json, .gguf, or a folder with one.", default=None),
     *model_options(f"The same by an option: {MODEL}."),
 )
-"""What a command takes that is about one model."""
 
 
-def one_model(*names: str | None) -> str:
+def one_model(values: Mapping[str, Any]) -> str:
     """The model that is named, once, by an argument or an option."""
-    given = [name for name in names if name is not None]
+    given: list[str] = [values[name] for name in ("named", "config", "model") if values[name] is not None]
     if len(given) != 1:
         count = "missing" if not given else f"given {len(given)} times"
         raise ParameterError("MODEL", count, "name one model", "see pecli models")
@@ -175,14 +164,7 @@ def tolerances(values: Mapping[str, Any]) -> dict[str, Any]:
     return parsed({"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}, values)
 
 
-def tolerance(values: Mapping[str, Any]) -> Tolerance:
-    """The tolerance that they ask for."""
-    from pecli.checks.tolerance import Tolerance
-
-    return Tolerance(**tolerances(values))
-
-
-def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:
+def option(name: str, parameter: Parameter, kind: type[Scheme]) -> Option:
     """A parameter as an option. Values come as text, so that the parameter's own rule speaks when they are wrong."""
     default = kind.default_of(name)
     long = f"--{name.replace('_', '-')}"
@@ -214,17 +196,6 @@ def parse(name: str, parameter: Parameter, text: str) -> Any:
     return parameter.check(name, read_numbers(name, text))
 
 
-def numbers(name: str, text: str) -> Array:
-    """An array: numbers on the command line, as positions are spelled, or those in a file."""
-    import numpy as np
-
-    from pecli.engine.schemes.given_positions import GivenPositions
-    from pecli.tensors.inputs import read_numbers
-
-    rule = GivenPositions(help="")
-    return np.array(rule.parse(name, text)) if rule.is_value(text) else read_numbers(name, text)
-
-
 def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the options that were given."""
     return {
@@ -234,14 +205,14 @@ def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> di
     }
 
 
-def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
+def options_of(kind: type[Scheme]) -> list[Option]:
     """The options that make a scheme of that kind; a model has either rotary encodings or a table of that scheme."""
     rotary, other = "--dim, --theta, --scaling, … from a model", "the parameters from a model that has such a table"
     what = rotary if kind.is_configured else other
     return [*model_options(f"Take {what}: {MODEL}. Options override it; --config is the same."), *own_options(kind)]
 
 
-def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[inspect.Parameter]:
+def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[Option]:
     """The parameters of a scheme as options."""
     return [option(name, rule, kind) for name, rule in kind.parameters().items() if name not in without]
 
@@ -286,7 +257,6 @@ def model_name(values: Mapping[str, Any]) -> str | None:
 
 
 def _table_of_model(kind: type[Scheme], values: Mapping[str, Any], given: Mapping[str, Any]) -> Scheme:
-    """The scheme of a model's table of that kind, with what was given in place of what the model says."""
     from pecli.models.find import find_model
 
     model, layer_type = find_model(values["config"], values["model"]), values["layer_type"]
@@ -318,10 +288,9 @@ def _rotary_scheme(values: Mapping[str, Any], given: Mapping[str, Any]) -> Schem
 
 def model_encodings(
     values: Mapping[str, Any], given: Mapping[str, Any], *, one: bool = False
-) -> tuple[ModelEncodings, tuple[Encoding, ...], dict[str, Any]]:
+) -> "tuple[ModelEncodings, tuple[Encoding, ...], dict[str, Any]]":
     """The model that the options name, its rotary encodings (or one) with what was given in place of what it says, and
-    what else was given. A note tells what is not the model's own.
-    """
+    what else was given. A note tells what is not the model's own."""
     from pecli.models.find import find_model
 
     model, layer_type = find_model(values["config"], values["model"]), values["layer_type"]
@@ -341,10 +310,9 @@ def model_encodings(
     return model, encodings, {name: value for name, value in given.items() if name in _BESIDE_MODEL}
 
 
-def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | None) -> Encoding:
+def _overridden(encoding: "Encoding", changes: Mapping[str, Any], context: int | None) -> "Encoding":
     """An encoding with some parameters of a model replaced. Another scaling takes none of the old one's parameters but
-    the length that the model was trained on, which is its context where the old one has none.
-    """
+    the length that the model was trained on, which is its context where the old one has none."""
     from pecli.engine.scalings import SCALINGS
     from pecli.engine.schemes.rope import Rope
 

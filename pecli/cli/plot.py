@@ -173,11 +173,10 @@ def _model_option(word: str) -> str:
 
 def _named(name: str) -> NamedModel:
     encodings = find_model(name)
-    return NamedModel(encodings.file, "", encodings, name)  # whose own name a short one stands for
+    return NamedModel(encodings.file, "", encodings)  # whose own name a short one stands for
 
 
 def _of_model(word: str, kind: str | None, defaults: dict[str, str]) -> list[Subject]:
-    """The rotary tables of a model, or else what follows from its configuration."""
     options.note_preset(word)
     named = _named(word)
     if made := plotted.of_model(named.encodings, named.label, kind, int(defaults["seq_len"])):

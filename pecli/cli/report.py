@@ -34,7 +34,7 @@ def report(sources: list[str], output: str | None, runtime: str, quiet: bool, **
     """
     if output is None or not output.endswith((".html", ".htm")):
         raise ParameterError("output", output or "missing", "a report is one page of HTML", "add -o report.html")
-    made = page.report(*sources, output=output, tolerance=options.tolerance(allowed), runtime=runtime)
+    made = page.report(*sources, output=output, runtime=runtime, **options.tolerances(allowed))
     if not quiet:
         screen.say_written(output)
     failed = Exit.DONE if made else Exit.CHECK_FAILED

@@ -1,5 +1,7 @@
 """`pecli resize`: a learned table at another length or on another grid."""
 
+from typing import Any
+
 import numpy as np
 
 from pecli.cli import command, options
@@ -26,10 +28,7 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
     options.output("Where to write; the suffix picks the format.", ""),
     *options.ANSWER,
 )
-def resize(
-    file: str, to: str | None, grid: str | None, keep: int, method: str | None, antialias: bool, output: str | None,
-    json: bool, quiet: bool,
-) -> None:  # fmt: skip
+def resize(file: str, to: str | None, output: str | None, json: bool, quiet: bool, **given: Any) -> None:
     """Resample a learned table to another length, or to another grid, as vision models do it.
 
     Without -o it only says how the norms of the rows would change.
@@ -48,8 +47,7 @@ def resize(
         names = listed(list(loaded.tensors), 8)
         raise FileError(file, f"has {len(loaded.tensors)} tensors: {names}", "name one: FILE:NAME")
     ((name, table),) = loaded.tensors.items()
-    label = f"the tensor {quoted(name)}"
-    made = resized(table, to, grid=grid, keep=keep, method=method, antialias=antialias, name=label)
+    made = resized(table, to, name=f"the tensor {quoted(name)}", **given)
     if output is not None:
         save_tables(output, [table_of(name, made)], None)
     norms = {}

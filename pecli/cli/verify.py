@@ -5,12 +5,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.targets import PLACES
 from pecli.cli import Exit, command, made_by, options, print_error
+from pecli.engine.arrays import Array
 from pecli.engine.runtimes import RUNTIMES
+from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
 from pecli.models.find import find_model
@@ -105,19 +109,17 @@ def verify(
     checks = _checks(files, golden, places, allowed, reasons=json or not quiet or bool(junit or output))
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
-    watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
-    with counting("verify", len(checks), watched) as advance:
+    with counting("verify", len(checks), {"quiet": quiet or not as_table, "no_progress": no_progress}) as advance:
         for outcome in run_all(checks, strict=strict):
             outcomes.append(outcome if output is not None else outcome.forgotten())
             advance(1)
             if not as_table:
                 code = max(code, _told(outcome, json, quiet))
-    annotated = os.environ.get("GITHUB_ACTIONS") == "true" and not json
     if as_table and not quiet:
         check_results.show_outcomes(outcomes)
     for outcome in outcomes if as_table else ():
         code = max(code, _told(outcome, json, quiet=True))
-    if annotated:
+    if os.environ.get("GITHUB_ACTIONS") == "true" and not json:
         check_results.annotate(outcomes)
     if junit is not None:
         check_results.write_junit(junit, outcomes)
@@ -129,6 +131,14 @@ def verify(
         if not (json or quiet):
             screen.say_written(output)
     return max([code, *map(print_error, without_tables(outcomes))])
+
+
+def _numbers(name: str, text: str) -> Array:
+    """An array: numbers on the command line, as positions are spelled, or those in a file."""
+    from pecli.tensors.inputs import read_numbers
+
+    rule = GivenPositions(help="")
+    return np.array(rule.parse(name, text)) if rule.is_value(text) else read_numbers(name, text)
 
 
 def _is_same(path: str, file: str) -> bool:
@@ -190,7 +200,7 @@ def _against(places: Mapping[str, str]) -> Any:
         if "before" not in places:
             rule = "it was added to what is given as --before"
             raise ParameterError("table", places["table"], rule, "give that, too")
-        spec = options.numbers("table", places["table"])
+        spec = _numbers("table", places["table"])
     elif (spec := options.model_name(places)) is not None:
         model = find_model(spec)
         if "layer_type" in places:
@@ -203,7 +213,7 @@ def _against(places: Mapping[str, str]) -> Any:
     given: dict[str, Any] = {name: text for name, text in places.items() if name not in ("config", "model", "table")}
     for name, text in given.items():
         if name in is_array:
-            given[name] = options.numbers(name, text)
+            given[name] = _numbers(name, text)
         elif name == "shift":
             from pecli.tensors.apply import SHIFT
 

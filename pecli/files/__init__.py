@@ -1,7 +1,4 @@
-"""Files of tables: one reader and writer for each format, atomic output in one place.
-
-Writing is here, in the format that a name asks for; `load` reads.
-"""
+"""Files of tables, one reader and writer for each format. Writing is here, as a name asks for it; `load` reads."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -18,8 +15,7 @@ from pecli.files.output import OnBlock, Spec, Texts, is_stream, is_text
 _WRITERS = {
     **{name: f"{name}.write" for name in ("npy", "npz", "safetensors")},
     **{"csv": "text.write_csv", "json": "text.write_json", "h": "text.write_header", "zarr": "zarr_store.write"},
-}
-"""Functions of this folder that check what is to be written, open the output and write it."""
+}  #: Functions of this folder that check what is to be written, open the output and write it
 SINGLE = ("npy", "csv")  # formats that hold one array
 
 
@@ -44,12 +40,6 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
     return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
-def save_scheme(path: str, scheme: Scheme, on_block: OnBlock = lambda count: None, *, header: bool = True) -> None:
-    """Write a scheme's tables, block by block, with the spec where the format has a place for it."""
-    spec = {**scheme.spec(), "version": __version__}
-    save_tables(path, tables_written(path, scheme), spec, on_block=on_block, header=header)
-
-
 def save(
     path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] | ArrayLike, *, header: bool = True
 ) -> None:
@@ -60,7 +50,7 @@ def save(
     """
     path = path_of("path", path)
     if isinstance(tables, Scheme):
-        save_scheme(path, tables, header=header)
+        save_tables(path, tables_written(path, tables), {**tables.spec(), "version": __version__}, header=header)
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
         save_tables(path, [table_of(name, numbers(name, array)) for name, array in named.items()], None, header=header)
@@ -70,11 +60,8 @@ def save_tables(
     path: str, tables: Sequence[Table], spec: Spec | None, *, metadata: Texts = None,
     on_block: OnBlock = lambda count: None, header: bool = True,
 ) -> None:  # fmt: skip
-    """Write the tables, and the spec that made them where the format has a place for it.
-
-    A format that holds one array takes the only table there is. Texts in `metadata` have a place in .safetensors
-    alone. The file appears when it is complete; all refusals come before the output is touched.
-    """
+    """Write the tables, and the spec that made them where the format has a place for it, as .safetensors alone has one
+    for texts in `metadata`. The file appears when it is complete; all refusals come before the output is touched."""
     kind = format_of(path)
     names = [table.name for table in tables]
     if kind in SINGLE and len(names) != 1:

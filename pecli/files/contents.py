@@ -1,7 +1,5 @@
 """The bytes of a file, mapped into memory where it is a regular one and read where it is a pipe, and arrays over them.
-
-A file that another program cuts short while it is mapped ends this process (SIGBUS); nothing is written then.
-"""
+A file that is cut short while it is mapped ends this process (SIGBUS); nothing is written then."""
 
 import errno
 import json
@@ -20,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype, round_to, widened
+from pecli.engine.arrays import Array, numpy_dtype, round_to, widened
 from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.output import KEY
 
@@ -62,7 +60,6 @@ class Contents:
             raise self.error(problem, advice)
 
     def tensor(self, name: str) -> "Contents":
-        """The same, for errors about one of its tensors."""
         return replace(self, part=f"tensor {quoted(name)}")
 
     def check_size(self, expected: int, size: int | None = None) -> None:
@@ -94,15 +91,11 @@ class Contents:
         return size
 
     def path_beside(self, name: str) -> str:
-        """The path of a file that this one names, which has to be in the same folder or below it.
-
-        Links are followed, since the snapshots of a Hugging Face cache hold nothing else; but what is there has to be a
-        file, since opening a pipe would wait for ever.
-        """
+        """The path of a file that this one names, in the same folder or below it. Links are followed, since snapshots
+        of a Hugging Face cache hold nothing else; but to a file, since opening a pipe would wait for ever."""
         outside = not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/")
         path = os.path.join(os.path.dirname(self.path), name)
-        is_missing = not outside and not os.path.exists(path)
-        self.refuse_if(is_missing, f"names {quoted(name)}, which does not exist")
+        self.refuse_if(not outside and not os.path.exists(path), f"names {quoted(name)}, which does not exist")
         is_file = not outside and os.path.isfile(path)
         self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file in its own folder")
         return path
@@ -131,11 +124,6 @@ class LazyTensors(UserDict[str, Array]):
         return self._read(name) if name in self else self.data[name]
 
 
-def outline(dtype: str, shape: tuple[int, ...]) -> Array:
-    """An array of that dtype and shape that takes no memory."""
-    return np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape)
-
-
 @dataclass(frozen=True)
 class LoadedFile:
     """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts. Nothing is
@@ -160,9 +148,8 @@ class LoadedFile:
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
         if self.format != "csv":
             return self
-        floats = {name for name, array in self.tensors.items() if dtype_name(array.dtype) in SIGNIFICAND_BITS}
-        rounded = {name: round_to(widened(self.tensors[name]), dtype) for name in floats}
-        return replace(self, tensors={**self.tensors, **rounded})
+        ((name, array),) = self.tensors.items()
+        return replace(self, tensors={name: round_to(widened(array), dtype)}) if array.dtype == np.float64 else self
 
 
 def parsed_json(
@@ -202,10 +189,8 @@ def parsed_json(
 
 
 def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambda name, start: None) -> Contents:
-    """The bytes of a file, a pipe, or with `-` of standard input.
-
-    `check_start` is shown the name and the first bytes, and may refuse them before a pipe is read to its end.
-    """
+    """The bytes of a file, a pipe, or with `-` of standard input. `check_start` is shown the name and the first bytes,
+    and may refuse them before a pipe is read to its end."""
     label = "standard input" if path == "-" else path
     try:
         with open(os.dup(0) if path == "-" else path, "rb") as file:

@@ -1,7 +1,5 @@
-"""GGUF files (versions 2 and 3), read with trust in nothing: what they say about the model, and their tensors.
-
-Every length is compared with the bytes that are left in the file; long arrays, such as a vocabulary, are skipped.
-"""
+"""GGUF files (versions 2 and 3): what they say about the model, and their tensors. Every length is compared with the
+bytes that are left in the file; long arrays, such as a vocabulary, are skipped."""
 
 import math
 import re
@@ -29,8 +27,7 @@ _BLOCKS = """
 QUANTISED = {
     int(number): (name, int(elements), int(size))
     for number, name, elements, size in (entry.split() for entry in _BLOCKS.split(","))
-}
-"""Types that are named and not read, by number: with elements and bytes of a block, as in ggml."""
+}  #: Types that are named and not read, by number: with elements and bytes of a block, as in ggml
 BLOCKS = QUANTISED | {kind: (dtype, 1, int(re.sub(r"\D", "", dtype)) // 8) for kind, dtype in DTYPES.items()}
 
 
@@ -58,8 +55,7 @@ class Header(NamedTuple):
         self.contents.refuse_if(other, f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats")
         self.checked_bytes(name)
         array = self.contents.array(DTYPES[place.kind], place.shape, place.offset)
-        numbers: list[float] = widened(array).reshape(-1).tolist()
-        return numbers
+        return list(map(float, widened(array).reshape(-1)))
 
     def checked_bytes(self, name: str) -> int | None:
         """The bytes that a tensor takes, all of which are there; None for a type whose size is not known."""
@@ -87,8 +83,7 @@ class Reader:
         self._refuse_if(self._kept < 0, f"has a header of more than {MAX_KEPT >> 20} MB")
 
     def take(self, count: int) -> memoryview:
-        left = len(self._contents.data) - self.at
-        self._refuse_if(count > left, "is truncated: its header goes on beyond its end")
+        self._refuse_if(count > len(self._contents.data) - self.at, "is truncated: its header goes on beyond its end")
         self.at += count
         return self._contents.data[self.at - count : self.at]
 

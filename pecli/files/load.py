@@ -24,23 +24,19 @@ NO_FILE = ""  # the path of arrays in memory
 SHARD_KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", ".npy")
 """Files of tensors in a folder; those of the first kind that is there are read."""
 NOT_WEIGHTS = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "optimizer.bin"})
-"""What trainers leave beside a checkpoint."""
 READERS = {
     **{name: f"{name}.read" for name in ("npy", "npz", "safetensors")},
     **{name: f"text.read_{name}" for name in ("csv", "json")},
     **{name: f"{name}_file.read" for name in ("torch", "gguf", "onnx")},
-}
-"""Functions of this folder that take the contents of a file, by format."""
+}  #: Functions of this folder that take the contents of a file, by format
 _RAW = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")
 ADVICE = {
     **dict.fromkeys(_RAW, "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(…))"),
     ".h": "C headers are written, not read: write .npz or .safetensors as well",
     ".json": JSON_FORM,
-}
-"""What to do about a file that is of no known format, by its suffix."""
+}  #: What to do about a file that is of no known format, by its suffix
 
-Shards = dict[str, tuple[str, ...] | None]
-"""Paths of files, and the tensors that are wanted of each; None where all are."""
+Shards = dict[str, tuple[str, ...] | None]  #: Paths of files, and the tensors wanted of each; None where all are
 
 
 def load_file(path: str) -> LoadedFile:
@@ -88,14 +84,12 @@ def format_of_bytes(path: str, start: bytes) -> str:
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """Several files as one: tensors by name; names that repeat, as in a dump per layer, follow that of their file."""
     tensors: dict[str, Array] = {}
-    unread: tuple[Any, ...] = ()
     parts: list[tuple[LoadedFile, dict[str, Array]]] = []
     for file, names in shards.items():
         loaded = load_file(file)
         shard = {name_of(loaded, name): array for name, array in loaded.tensors.items()}
         if names is not None:
-            missing = {*names} - {*shard, *(tensor.name for tensor in loaded.unread)}
-            if missing:
+            if missing := {*names} - {*shard, *(tensor.name for tensor in loaded.unread)}:
                 raise FileError(path, f"index lists {quoted(min(missing))} in {quoted(file)}", "which lacks it")
             shard = {name: shard[name] for name in names if name in shard}
         parts.append((loaded, shard))
@@ -105,15 +99,13 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
         if both := tensors.keys() & {*full.values()}:
             raise FileError(path, f"has {quoted(min(both))} in several files", "name one of them")
         tensors |= {full[name]: array for name, array in shard.items()}
-        unread += loaded.unread
+    unread = tuple(tensor for loaded, _ in parts for tensor in loaded.unread)
     return LoadedFile(path, "folder", tensors, {}, unread)
 
 
 def name_of(file: LoadedFile, name: str) -> str:
     """A tensor's name among those of other files: the array of a .npy has none of its own, and takes the file's."""
-    if file.format != "npy" or file.path == "standard input":
-        return name
-    return _stem(file.path)
+    return _stem(file.path) if file.format == "npy" and file.path != "standard input" else name
 
 
 def _stem(path: str) -> str:
@@ -141,8 +133,7 @@ def _in_folder(folder: str) -> Shards:
 def _indexed(path: str) -> Shards:
     """The shards of an index, and the names that it has for each."""
     contents = read_contents(path)
-    too_large = f"is larger than {MAX_INDEX >> 20} MB, too large for an index"
-    contents.refuse_if(len(contents.data) > MAX_INDEX, too_large)
+    contents.refuse_if(len(contents.data) > MAX_INDEX, f"is larger than {MAX_INDEX >> 20} MB, too large for an index")
     match parsed_json(bytes(contents.data), contents.error):
         case {"weight_map": dict(weights)} if {*map(type, weights.values())} == {str}:
             by_file: dict[str, list[str]] = {}
@@ -183,10 +174,8 @@ def load(path: str | os.PathLike[str]) -> dict[str, Array]:
 
 
 def split_name(text: str) -> tuple[str, str | None]:
-    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first.
-
-    Either may have colons, as in `dense/kernel:0`: of several files, the one with the longest name is meant.
-    """
+    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first. Either may have
+    colons, as in `dense/kernel:0`: of several files, the one with the longest name is meant."""
     drive, path = ("", text) if text.startswith("-:") else os.path.splitdrive(text)  # C: is no file
     if text == "-" or not path.rfind(":") > 0 or os.path.exists(text):
         return text, None

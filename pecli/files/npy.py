@@ -1,7 +1,5 @@
 """The .npy format: a short header that names dtype and shape, then the elements."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Container, Sequence
@@ -25,8 +23,7 @@ _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8
 CODES = {
     name: np.dtype(name).newbyteorder("<").str
     for name in ("float64", "float32", "float16", *_INTEGERS, "bool", "complex64", "complex128")
-}
-"""What the format calls the dtypes that it can hold, their bytes in little-endian order."""
+}  #: What the format calls the dtypes that it can hold, their bytes in little-endian order
 
 
 def check_storable(tables: Sequence[Table], suffix: str, dtypes: Container[str], *, empty: bool = True) -> None:
@@ -61,20 +58,20 @@ def header(code: str, shape: tuple[int, ...]) -> bytes:
     return file.getvalue()
 
 
-def read(contents: Contents) -> LoadedFile:
+def read(contents: "Contents") -> "LoadedFile":
     """The one array of a .npy file."""
     from pecli.files.contents import LoadedFile
 
     return LoadedFile(contents.path, "npy", {ARRAY_NAME: read_array(contents)})
 
 
-def read_array(contents: Contents) -> Array:
+def read_array(contents: "Contents") -> Array:
     """The array in a .npy file; nothing is unpickled."""
     name, shape, offset, orders = read_place(contents, len(contents.data))
     return contents.array(name, shape, offset, **orders)
 
 
-def read_place(contents: Contents, size: int) -> tuple[str, tuple[int, ...], int, dict[str, bool]]:
+def read_place(contents: "Contents", size: int) -> tuple[str, tuple[int, ...], int, dict[str, bool]]:
     """Dtype, shape, offset and order of the array in a .npy file of so many bytes, of which the first are there."""
     dtype, shape, fortran, offset = read_header(contents)
     contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
@@ -86,7 +83,7 @@ def read_place(contents: Contents, size: int) -> tuple[str, tuple[int, ...], int
     return name, shape, offset, {"big_endian": dtype.str[0] == ">", "fortran": fortran}
 
 
-def read_header(contents: Contents) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
+def read_header(contents: "Contents") -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
     """Dtype, shape and order of the axes, and where the elements begin."""
     start = bytes(contents.data[: MAX_HEADER + 12])
     contents.refuse_if(len(start) < 12 or not start.startswith(b"\x93NUMPY"), "is not a whole .npy file")

@@ -1,7 +1,5 @@
-"""The tensors of an .onnx file: initialisers and constants, with their data inside or in a file beside it.
-
-The `onnx` package reads them; what they claim is compared with what is there first.
-"""
+"""The initialisers and constants of an .onnx file, with their data inside or in a file beside it. The `onnx` package
+reads them; what they claim is compared with what is there first."""
 
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,10 +1,7 @@
-"""Where a file's bytes go: a new file that replaces the old one when it is complete, or a pipe or device as it stands.
+"""Where a file's bytes go, block by block. A regular file is written under a temporary name in its own folder, synced,
+and renamed over the old one, so that a reader sees either of them whole; a pipe or a device is written to directly."""
 
-A regular file is written under a temporary name in its own folder, synced, and renamed over the old one, so that a
-reader sees the old file whole or the new one whole. Whatever is not a regular file is opened and written to directly.
-A table goes out block by block, to everything that wants its bytes: the file, a hash, a checksum.
-"""
-
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +20,7 @@ except ImportError:  # Windows, where what is open can be neither renamed nor re
     fcntl = None  # type: ignore[assignment]
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
-BINARY = getattr(os, "O_BINARY", 0)
-"""Without it, Windows would write a carriage return before every byte that looks like a new line."""
+BINARY = getattr(os, "O_BINARY", 0)  #: else Windows writes a carriage return before what looks like a new line
 MIN_CHECKED_BYTES = 1 << 24  # bytes from which on the disk is asked whether they fit
 KEY = "pecli"  # the metadata key of the spec, one JSON text
 MIN_THREADED_BYTES = 1 << 18  # tables of fewer bytes are hashed sooner than threads wake up
@@ -67,7 +63,6 @@ class Output:
         """Nothing is held back; files have this."""
 
     def patch(self, offset: int, data: bytes) -> None:
-        """Overwrite bytes that were written before; only a seekable output can."""
         with _blamed_on(self.path):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             os.lseek(self._descriptor, offset, os.SEEK_SET)
@@ -85,8 +80,7 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
     """Open `path`, for tables that fit on the disk; what it held before stays whole unless the block ends without an
     exception."""
     check_free_space(path, tables)
-    number = _open_descriptor(path)
-    if number is not None:
+    if (number := _open_descriptor(path)) is not None:
         yield Output("standard output" if path == "-" else path, number, seekable=False)
         return
     if not path:
@@ -110,13 +104,8 @@ def open_output(path: str, tables: Sequence[Table] = ()) -> Iterator[Output]:
 
 def is_stream(path: str) -> bool:
     """Whether `path` is standard output, a pipe or a device: something that is written to, never replaced."""
-    if _open_descriptor(path) is not None:
-        return True
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    is_special = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    return is_special or _open_descriptor(path) is not None
 
 
 def is_text(name: object) -> bool:
@@ -136,10 +125,8 @@ def check_free_space(path: str, tables: Sequence[Table]) -> None:
 
 
 def _open_descriptor(path: str) -> int | None:
-    """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N.
-
-    Opened anew, a redirected file would be written from its beginning; the descriptor goes on where it is.
-    """
+    """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N. Opened
+    anew, a redirected file would be written from its beginning; the descriptor goes on where it is."""
     named = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(path, path)
     folder, _, number = named.rpartition("/")
     held = folder in ("/dev/fd", "/proc/self/fd") and number.isascii() and number.isdigit() and len(number) < 10
@@ -244,8 +231,6 @@ def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview],
 
 def compact(value: object) -> str:
     """JSON without spaces, dates or chance: keys sorted, no NaN."""
-    import json
-
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -63,10 +63,8 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
 def write_copy(
     path: str, contents: Contents, tensors: Mapping[str, Array], changed: Mapping[str, Table], on_block: OnBlock
 ) -> None:
-    """Write the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not.
-
-    `tensors` are all that the file holds, in its own order.
-    """
+    """Write the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not. `tensors`
+    are all that the file holds, in its own order."""
     end = 8 + int.from_bytes(contents.data[:8], "little")
     tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
     moved = end + sum(table.nbytes for table in tables) != len(contents.data)

@@ -50,8 +50,7 @@ def role_of(name: str) -> str | None:
         parts.pop()
     words = _LAYERS.sub("", parts[-1]).split("_")
     for start in range(len(words)):  # the longest ending that is a word: cos_sin before sin
-        role = roles().get("_".join(words[start:]))
-        if role is not None:
+        if (role := roles().get("_".join(words[start:]))) is not None:
             return role
     return ANYTHING if any(_HOLDERS.search(part) for part in parts[:-1]) else None
 

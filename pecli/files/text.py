@@ -1,11 +1,6 @@
-"""Tables as text: .csv, .json and C headers, of which headers are not read. Every number is the shortest decimal that
-reads back as the same value. Text that is read is read whole, so its size is limited; nothing in it is evaluated.
-
-.json has the spec, and every tensor as nested lists; infinities and NaN, which JSON lacks, are strings:
-
-{"pecli": {"scheme": "rope", …},
- "tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}
-"""
+"""Tables as text: .csv, .json (see JSON_FORM; infinities and NaN, which JSON lacks, are strings) and C headers, which
+are not read. Every number is the shortest decimal that reads back as the same value. Text that is read is read whole,
+so its size is limited; nothing in it is evaluated."""
 
 import io
 import json
@@ -33,8 +28,7 @@ C_TYPES = {
     **{"float64": "double", "float32": "float"},
     **dict.fromkeys(("float16", "bfloat16"), "uint16_t"),
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "bool"), "uint8_t"),
-}
-"""What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
+}  #: What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`
 
 REAL = {*FLOATS, *CODES} - {*COMPLEX}  # what can be spelled in digits
 MAX_BYTES = 256 << 20  # of a text file that is read
@@ -208,11 +202,9 @@ def read_csv(contents: Contents) -> LoadedFile:
     header; where its first cell is empty, the first column numbers the rows, as pandas writes it. A .txt or .tsv file
     may have spaces or tabs between its numbers, as np.savetxt writes it."""
     text = _whole_text(contents).removeprefix(b"\xef\xbb\xbf").strip()
-    if b"\r" in text:
-        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     first, _, rest = text.partition(b"\n")
-    if _is_header(first):
-        text = rest
+    text = rest if _is_header(first) else text
     contents.refuse_if(not text, "is blank")
     if not contents.path.lower().endswith(".csv") and b"," not in text:
         text = b"\n".join(b",".join(line.split()) for line in text.split(b"\n"))
@@ -224,12 +216,10 @@ def read_csv(contents: Contents) -> LoadedFile:
         count = f"{counts[uneven]} number{'s' * (counts[uneven] != 1)}"
         raise contents.error(f"line {uneven + 1} has {count}, and the first has {counts[0]}")
     dtype = np.float64 if re.search(rb"[.eEnN]", text) else np.int64
-    no_table = "is not a table of numbers with commas between them"
-    contents.refuse_if(not text.isascii(), no_table)
     try:
-        values = np.loadtxt(io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2)
+        values = np.loadtxt(io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2, encoding="ascii")
     except ValueError:
-        raise contents.error(no_table) from None
+        raise contents.error("is not a table of numbers with commas between them") from None
     return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, first.startswith(b",") :]})
 
 

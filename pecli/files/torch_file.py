@@ -1,8 +1,6 @@
-"""What torch.save writes: an archive of one pickle, and the bytes of every storage.
-
-The pickle's opcodes are looked through before it is loaded; its classes are admitted by name, and stand-ins of ours
-take their place: nothing of torch is imported, nothing that the file names is run.
-"""
+"""What torch.save writes: an archive of one pickle, and the bytes of every storage. The pickle's opcodes are looked
+through before it is loaded; its classes are admitted by name, and stand-ins of ours take their place: nothing of torch
+is imported, nothing that the file names is run."""
 
 import io
 import math
@@ -18,6 +16,7 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.errors import FileError, quoted
 from pecli.files.contents import Contents, LoadedFile
 from pecli.files.npz import Member, members_of
+from pecli.files.safetensors import CODES
 
 MAX_PICKLE = 64 << 20
 MAX_OPCODES = 2_000_000  # about 25 for each tensor, and some microseconds each
@@ -32,10 +31,7 @@ STORAGES = {
     **{"ByteStorage": "uint8", "BoolStorage": "bool", "UntypedStorage": BYTES},
     **{"ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128"},
 }
-DTYPES = frozenset(
-    {*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"}
-    | {"float8_e5m2fnuz", "float8_e8m0fnu"}
-) - {BYTES}
+DTYPES = frozenset((*CODES, "complex128"))
 
 
 class PickleError(ValueError):
@@ -64,8 +60,7 @@ def read(contents: Contents) -> LoadedFile:
 def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes:
     if (member := members.get(name)) is None:
         return b""
-    too_large = member.compressed or member.size > limit
-    member.contents.refuse_if(too_large, f"is compressed, or larger than {limit} bytes")
+    member.contents.refuse_if(member.compressed or member.size > limit, f"is compressed, or larger than {limit} bytes")
     return bytes(member.contents.data)
 
 
@@ -105,8 +100,7 @@ def check_opcodes(data: bytes) -> None:
         if number > MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
         if opcode.name not in OPCODES:
-            which = f"the opcode {opcode.name}, which no state dict needs"
-            raise PickleError(f"holds a pickle with {which}; it is not run")
+            raise PickleError(f"holds a pickle with the opcode {opcode.name}, which no state dict needs; it is not run")
 
 
 class _StandIn:
@@ -148,7 +142,12 @@ class _Name(_StandIn):
 
 
 class _Dict(dict[Any, Any]):
-    """An OrderedDict, whose state is its `_metadata`, which no tensor needs."""
+    """A dict of names; other keys are not even hashed. The state of an OrderedDict is `_metadata`, which none needs."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if key is not None and not isinstance(key, (str, int, float)):
+            raise PickleError("holds a dict whose keys are not names")
+        super().__setitem__(key, value)
 
     def __setstate__(self, state: Any) -> None:
         """Leave it."""
@@ -163,11 +162,8 @@ _PythonUnpickler: Any = pickle._Unpickler
 
 
 class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
-    """An unpickler that knows the few constructors of state dicts, and no others.
-
-    It is Python's own in Python: that in C fills the memo's gaps, and hashes whatever a pickle calls a key; tuples that
-    are nested deeply would end the process.
-    """
+    """One that knows the few constructors of state dicts. It is Python's own in Python: that in C fills the memo's
+    gaps, and hashes whatever a pickle calls a key; tuples that are nested deeply would end the process."""
 
     dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
 
@@ -175,16 +171,10 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
         super().__init__(io.BytesIO(data))
         self._storages = storages
 
-    def load_setitem(self) -> None:
-        _check_keys(self.stack[-2:-1])
-        super().load_setitem()
+    def load_empty_dictionary(self) -> None:
+        self.append(_Dict())
 
-    def load_setitems(self) -> None:
-        _check_keys(self.stack[::2])
-        super().load_setitems()
-
-    dispatch[pickle.SETITEM[0]] = load_setitem
-    dispatch[pickle.SETITEMS[0]] = load_setitems
+    dispatch[pickle.EMPTY_DICT[0]] = load_empty_dictionary
 
     def find_class(self, module: str, name: str) -> _Name:
         if f"{module}.{name}" not in _ADMITTED:
@@ -199,17 +189,11 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
                 dtype = STORAGES[kind]
             case _:
                 raise PickleError("names a storage in an unknown way")
-        member = self._storages.get(key)
-        if member is None:
+        if (member := self._storages.get(key)) is None:
             raise PickleError(f"has no member for the storage {quoted(key)}")
         if member.compressed or member.size != count * (1 if dtype == BYTES else numpy_dtype(dtype).itemsize):
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
         return _Storage(member.contents, dtype)
-
-
-def _check_keys(keys: list[Any]) -> None:
-    if not all(key is None or isinstance(key, (str, int, float)) for key in keys):
-        raise PickleError("holds a dict whose keys are not names")
 
 
 def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Array:

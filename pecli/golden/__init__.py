@@ -1,14 +1,11 @@
-"""The golden suite: small exact vectors with which a port in any language tests itself, and mistakes it has to catch.
-
-A case is a row of a table: a scheme at some positions, a tensor that it is applied to, or a known mistake with the
-edits by which it is recognised. The numbers all come from the schemes; nothing is computed here.
-"""
+"""The golden suite: small exact vectors with which a port in any language tests itself, and mistakes it has to catch. A
+case is a scheme at some positions, a tensor that it is applied to, or a known mistake with the edits that tell it."""
 
 import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,8 +38,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 FLOAT64_ANGLE_ERROR = 2.0**-51  #: of an angle for each position: its product and the frequency are rounded, twice over
 TOLERANCES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
 """What a port may be off by that computes angles in float64 and rounds once, twice over; see `float32_arithmetic`."""
-FLOAT32_ANGLE_ERROR = 1.2e-7
-"""What float32 arithmetic may add for each position: one unit of the last place of the angle, twice."""
+FLOAT32_ANGLE_ERROR = 1.2e-7  #: which float32 arithmetic may add for each position: an ULP of the angle, twice
 MISTAKE_TOLERANCE = 1e-5  #: at which a known mistake has to be seen: its tensors are kept in float32
 
 Entry = Mapping[str, Any]
@@ -64,23 +60,15 @@ class Case:
         size = max(float(np.abs(array[np.isfinite(array)]).max(initial=1.0)) for array in self.tensors.values())
         scaled = {name: tolerance * size for name, tolerance in TOLERANCES.items()}
         scaled["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * size
-        arithmetic = scaled["float32"] + FLOAT32_ANGLE_ERROR * self.largest_position
-        return {**scaled, "float32_arithmetic": arithmetic}
+        return {**scaled, "float32_arithmetic": scaled["float32"] + FLOAT32_ANGLE_ERROR * self.largest_position}
 
     def entry(self, files: Mapping[str, str]) -> dict[str, Any]:
         """The entry of the index; `files` are their sha256."""
         spec = self.scheme.spec()
         spec["parameters"] = {name: value for name, value in spec["parameters"].items() if value is not None}
-        return {
-            "name": self.name,
-            "tests": self.tests,
-            **spec,
-            **({"settings": self.settings} if self.settings else {}),
-            **({"edits": self.edits} if self.edits else {}),
-            "tolerances": self.tolerances(),
-            "tensors": {name: list(array.shape) for name, array in self.tensors.items()},
-            "files": files,
-        }
+        about = {name: value for name in ("name", "tests", "settings", "edits") if (value := getattr(self, name))}
+        shapes = {name: list(array.shape) for name, array in self.tensors.items()}
+        return {**spec, **about, "tolerances": self.tolerances(), "tensors": shapes, "files": files}
 
 
 def _case(name: str, tests: str, scheme: Any) -> Case:
@@ -97,8 +85,7 @@ def _case(name: str, tests: str, scheme: Any) -> Case:
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Scalings, rotations, grids and mistakes, a row each."""
 
-Both = Callable[..., tuple[Array, ...]]
-MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Both]] = {
+MISTAKEN_TABLES: Mapping[str, tuple[dict[str, Any], Callable[..., tuple[Array, ...]]]] = {
     "swapped": ({"edit": "swapped"}, lambda cos, sin: (sin, cos)),
     "sin-negated": ({"edit": "negated", "which": "sin"}, lambda cos, sin: (cos, -sin)),
     "rows-reversed": ({"edit": "rows", "order": "reversed"}, lambda *both: tuple(x[::-1] for x in both)),
@@ -127,14 +114,13 @@ def _mistakes() -> Iterator[Case]:
         yield Case(f"mistake-{name}", tests, shown, scheme, edits=(edit,))
 
 
-def cases(models: Iterable[str] = ()) -> Iterator[Case]:
+def cases(models: Sequence[str] = ()) -> Iterator[Case]:
     """The whole suite, or that of some models."""
-    named = tuple(models)
-    for row in () if named else DATA["tables"]:
+    for row in () if models else DATA["tables"]:
         near_and_far = {"positions": POSITIONS} if row["parameters"].get("positions") == "near and far" else {}
         scheme = scheme_named(row["scheme"])(**{**row["parameters"], **near_and_far})
         yield _case(row["name"], row["tests"], scheme)
-    for name in named or (name for name in DATA["presets"] if name in presets()):
+    for name in models or (name for name in DATA["presets"] if name in presets()):
         model = load_model(name)
         ropes = [each for each in model.ropes() if not each.no_table]
         if not ropes:
@@ -143,27 +129,25 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
             label = "-".join(filter(None, (os.path.basename(name), encoding.layer_type.replace("/", "-"))))
             tests = f"frequencies of {model.file} before any call"
             yield _case(f"frequencies-{label}", tests, encoding.frequency_rope())
-            rope = encoding.rope(None, positions=FAR_AND_NEAR)
-            yield _case(f"model-{label}", f"cos and sin of {model.file}", rope)
-    for name, row in () if named else DATA["rotations"].items():
+            yield _case(f"model-{label}", f"cos and sin of {model.file}", encoding.rope(None, positions=FAR_AND_NEAR))
+    for name, row in () if models else DATA["rotations"].items():
         scheme, settings = Rope(**row["parameters"], dtype="float64"), row["settings"]
         before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0  # exact in every dtype
         tensors = {"before": before, "after": apply(before, scheme, **settings)}
         farthest = float(settings.get("offset", 0)) + max(row["shape"])
         tests = f"queries or keys before and after: {row['tests']}"
         yield Case(f"rotate-{name}", tests, tensors, scheme, settings, largest_position=farthest)
-    yield from () if named else _mistakes()
+    yield from () if models else _mistakes()
 
 
-def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("json",)) -> list[dict[str, Any]]:
+def write(folder: str, models: Sequence[str] = (), formats: Sequence[str] = ("json",)) -> list[dict[str, Any]]:
     """Write the suite into a folder: a file for each case and format, and `index.json`; the entries of the index."""
-    wanted = tuple(formats)
     made = list(cases(models))
     os.makedirs(folder, exist_ok=True)
     entries = []
     for case in made:
         files = {}
-        for format_name in wanted:
+        for format_name in formats:
             path = os.path.join(folder, f"{case.name}.{format_name}")
             WRITERS[format_name](path, case)
             files[os.path.basename(path)] = sha256_of(path)
@@ -175,21 +159,17 @@ def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("js
 
 
 def sha256_of(path: str) -> str:
-    """The sha256 of a file."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    """The sha256 of a file; empty where there is none."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else ""
 
 
 def _write_json(path: str, case: Case) -> None:
-    """float64 as decimal and hexadecimal text, and the narrower dtypes, all correctly rounded; not synced, as the index
-    is, which is written last and names every sha256.
-
-    What was rotated in float64 is rounded more than once: it is written in the narrower ones.
-    """
+    """float64 as decimal and hexadecimal text, and the narrower dtypes, all correctly rounded; only these of what was
+    rotated in float64, which is rounded more than once. Not synced, as the index is, which is written last."""
     dtypes = ("float32",) if case.edits else DTYPES[1:] if case.settings else DTYPES
     tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
     text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
-    with open(path, "wb") as file:
-        file.write(f"{text}\n".encode())
+    Path(path).write_bytes(f"{text}\n".encode())
 
 
 def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
@@ -259,8 +239,8 @@ def _answers(folder: str, entries: Mapping[str, Entry], answers: str, tolerance:
 def _entries(folder: str) -> dict[str, Entry]:
     path = os.path.join(folder, INDEX)
     try:
-        with open(path, encoding="utf-8") as file:
-            entries = {entry["name"]: entry for entry in json.load(file)["cases"]}
+        index = json.loads(Path(path).read_text(encoding="utf-8"))
+        entries = {entry["name"]: entry for entry in index["cases"]}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileError(path, "is not the index of a golden suite", "pecli golden -o FOLDER writes one") from None
     if not entries:
@@ -272,8 +252,7 @@ def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
     path = next((file for file in entry["files"] if file.endswith(".json")), "")
     if not path:
         return load(os.path.join(folder, next(iter(entry["files"]))))
-    with open(os.path.join(folder, path), encoding="utf-8") as file:
-        spelled = json.load(file)["tensors"]
+    spelled = json.loads(Path(folder, path).read_text(encoding="utf-8"))["tensors"]
     arrays = {}
     for name, texts in spelled.items():
         values = texts.get("int", texts.get("decimal", texts.get("float32")))
@@ -283,21 +262,16 @@ def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
 
 
 def _verify_case(folder: str, entry: Entry) -> Verification:
-    paths = {file: os.path.join(folder, file) for file in entry["files"]}
-    changed = [
-        f"{file}: its sha256 is not that of the index"
-        for file, path in paths.items()
-        if not os.path.isfile(path) or sha256_of(path) != entry["files"][file]
-    ]
+    changed = [file for file, digest in entry["files"].items() if sha256_of(os.path.join(folder, file)) != digest]
     scheme: Scheme = scheme_named(entry["scheme"])(**entry["parameters"])
     if changed:
-        return Verification(entry["name"], scheme.name, (), tuple(changed))
+        problems = tuple(f"{file}: its sha256 is not that of the index" for file in changed)
+        return Verification(entry["name"], scheme.name, (), problems)
     tensors = _tensors(folder, entry)
     if "edits" in entry:
         return _verify_mistake(entry, scheme, tensors)
     if "settings" in entry:
-        rotated = apply(tensors["before"], scheme, **entry["settings"])
-        return _verify_answer(folder, entry, {"after": rotated}, None)
+        return _verify_answer(folder, entry, {"after": apply(tensors["before"], scheme, **entry["settings"])}, None)
     tensors.pop("attention_factor", None)
     return replace(_verified(tensors, scheme, Tolerance()), file=entry["name"], weak=())
 

@@ -36,28 +36,19 @@ class Encoding:
     prefix: str = ""  #: In front of the names of the keys that ask for it, such as `text_config.`
     alpha: float | None = None  #: of dynamic scaling, where the family's own code does not read it
     use_fope: bool = False  #: whether the config asks for Fourier position embeddings, which transformers does not read
-    no_table: str = ""
-    """Why no table over positions 0, 1, 2, … is what the model uses; its frequencies are right all the same."""
+    no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what it uses; its frequencies are right, though
 
     @classmethod
-    def of(
-        cls,
-        scheme: str,
-        found: Mapping[str, Value],
-        extra: Mapping[str, Value] | None = None,
-        layer_type: str = "",
-        sources: Mapping[str, str] | None = None,
-        **others: Any,
-    ) -> Self:
-        """An encoding from values that come with their sources; `sources` are those of the other fields."""
-        every = {**found, **(extra or {})}
+    def of(cls, scheme: str, found: Mapping[str, Value], extra: Mapping[str, Value] | None = None, **more: Any) -> Self:
+        """An encoding from values that come with their sources, as those of other fields may."""
+        fields = {name: each for name, each in more.items() if isinstance(each, Value)}
+        every = {**found, **(extra or {}), **fields}
         return cls(
-            layer_type,
-            scheme,
+            **{"layer_type": "", **more, **{name: each.value for name, each in fields.items()}},
+            scheme=scheme,
             parameters={name: each.value for name, each in found.items()},
-            sources={name: each.source for name, each in every.items() if each.source} | dict(sources or {}),
+            sources={name: each.source for name, each in every.items() if each.source},
             extra={name: each.value for name, each in (extra or {}).items()},
-            **others,
         )
 
     @property
@@ -132,7 +123,6 @@ class Encoding:
         return values if order is None else [values[k] for k in order]
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:
-        """What cos and sin are multiplied by; None unless it is rotary."""
         return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
 
     @cached_property
@@ -199,13 +189,13 @@ class ModelEncodings(Printed):
         if layer_type is not None:
             if not isinstance(layer_type, str):
                 raise KindError("layer_type", quoted(layer_type), "it must be a text")
-            for encoding in self.encodings:
-                if encoding.layer_type == layer_type:
-                    return encoding
-            if [encoding.layer_type for encoding in self.encodings] == [""]:
+            types = [encoding.layer_type for encoding in self.encodings]
+            if layer_type in types:
+                return self.encodings[types.index(layer_type)]
+            if types == [""]:
                 rule, advice = f"all layers of {self.file} are of one kind, which has no name", "leave it out"
                 raise ParameterError("layer_type", repr(layer_type), rule, advice)
-            names = ", ".join(repr(encoding.layer_type) for encoding in self.encodings) or "none at all"
+            names = ", ".join(map(repr, types)) or "none at all"
             raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
         ropes = self.ropes() or self.encodings
         if len(ropes) != 1:

@@ -1,11 +1,8 @@
-"""What a family of models means where its configuration is silent: the rows of families.json beside this file.
-
-A model_type is looked up by its exact name, then with suffixes that name a variant of the same text model taken off
-(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those
-of its class in transformers, which class_defaults.json holds.
-Families whose keys say everything, in halves, need no row of their own: they are listed as ordinary, whose only effect
-is to silence the warning about an unknown model_type.
-"""
+"""What a family of models means where its configuration is silent: the rows of families.json beside this file. A
+model_type is looked up by its exact name, then with suffixes that name a variant of the same text model taken off
+(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those of
+its class in transformers (class_defaults.json). Families whose keys say everything, in halves, are listed as ordinary:
+their model_type is not unknown."""
 
 import re
 from collections.abc import Iterator
@@ -19,8 +16,7 @@ HALVES = "halves"
 INTERLEAVED = "interleaved"
 DEEPSEEK = "deepseek"  #: Interleaved input, halves output
 
-TEXTS = synonyms("text_model")
-"""Keys that hold a language model within a larger one."""
+TEXTS = synonyms("text_model")  #: Keys that hold a language model within a larger one
 SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")
 
 
@@ -37,10 +33,7 @@ class Family:
     tables_in_halves: bool = False  #: Tables are doubled as halves, and interleaved only when they are used
     axes: int = 0  #: 2 or 3: each axis of an image or a video rotates a share of the head
     style: str = ""  #: Whose conventions the axes follow, of the styles that `pecli rope` has for grids
-    order: str = ""
-    """How frequencies of the whole head are kept: `axes` for even ones, which are those of rows, then odd ones, those
-    of columns; `ernie` for those and then time.
-    """
+    order: str = ""  #: Of all frequencies: `axes` for even ones (rows), then odd ones (columns); `ernie`, then time
     renamed: tuple[str, str] = ("", "")  #: A rope type whose name means another here, and that one
     sections: tuple[int, ...] = ()  #: Frequencies of time, rows and columns, where they fit the head and no key says it
     mixed_sections: bool = False  #: The sections are interleaved, whatever the keys say

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, package, parsed_json
-from pecli.files.gguf_file import Header, header_of
+from pecli.errors import FileError, KindError, ParameterError, quoted
+from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, package, parsed_json, read_contents
+from pecli.files.gguf_file import Header, read_header
 from pecli.models import presets
 from pecli.models.dialects import gguf, read_object
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -86,7 +86,6 @@ class NamedModel:
     name: str
     option: str  #: The option of commands that takes the name
     encodings: ModelEncodings
-    given: Model  #: What it was asked for by; functions that take a model take it
 
     @property
     def label(self) -> str:
@@ -99,9 +98,9 @@ def named_model(given: Model) -> NamedModel | None:
     """The model of a name that may also be one of a file or a folder of tensors; None where it is. What is no name is
     the model itself, which commands take as the file config.json."""
     if isinstance(given, ModelEncodings):
-        return NamedModel(given.file, "--config", given, given)
+        return NamedModel(given.file, "--config", given)
     if not isinstance(given, (str, os.PathLike)):
-        return NamedModel("config.json", "--config", describe(given).encodings(), given)
+        return NamedModel("config.json", "--config", describe(given).encodings())
     name = os.fspath(given)
     is_model, option = is_config(name), "--config"
     if os.path.isdir(name):
@@ -110,12 +109,12 @@ def named_model(given: Model) -> NamedModel | None:
         is_model, option = True, "--model"
     if not is_model:
         return None
-    return NamedModel(name, option, describe(name).encodings(), name)
+    return NamedModel(name, option, describe(name).encodings())
 
 
 def is_config(path: str) -> bool:
     """Whether a file describes a model: by its name, or as a .json that begins with no table, and no list of shards."""
-    if path.endswith((*CONFIGS, ".gguf", "config.json")):
+    if path.endswith((*CONFIGS, ".gguf")):
         return True
     if not path.endswith(".json") or path.endswith(".index.json") or not os.path.isfile(path):
         return False
@@ -173,17 +172,11 @@ def config_file(path: str) -> str:
 
 
 def _read(path: str, label: str) -> Description:
-    try:
-        with open(path, "rb") as file:
-            start = file.read(len(GGUF))
-            data = b"" if start == GGUF else start + file.read(MAX_CONFIG_BYTES)
-    except (OSError, ValueError) as problem:
-        raise failure(path, problem) from None
-    if start != GGUF and path.lower().endswith(".gguf"):
-        raise FileError(path, "is not a GGUF file")
-    if start != GGUF:
-        return Description(label, parse_config(path, data))
-    header = header_of(path)
+    contents = read_contents(path)
+    if contents.data[: len(GGUF)] != GGUF:
+        contents.refuse_if(path.lower().endswith(".gguf"), "is not a GGUF file")
+        return Description(label, parse_config(path, bytes(contents.data[: MAX_CONFIG_BYTES + 1])))
+    header = read_header(contents)
     prefix = f"{header.values.get('general.architecture')}."
     return Description(label, {key.removeprefix(prefix): value for key, value in header.values.items()}, header)
 
@@ -233,8 +226,7 @@ def cache_folder() -> str:
     """Where the local cache of Hugging Face is: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in ~/.cache/huggingface."""
     given = os.environ.get
     home = given("HF_HOME") or os.path.join(given("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    folder = given("HF_HUB_CACHE") or given("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
-    return os.path.expanduser(folder)
+    return os.path.expanduser(given("HF_HUB_CACHE") or given("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub"))
 
 
 def is_repository(name: str) -> bool:
@@ -247,11 +239,8 @@ def is_repository(name: str) -> bool:
 
 
 def cached_snapshot(name: str) -> str | None:
-    """The folder with the files of a repository; None where it is not in the cache.
-
-    A repository `org/name` is the folder `models--org--name`, in which `refs/main` holds the name of a commit and
-    `snapshots/<commit>` its files, as links.
-    """
+    """The folder with the files of a repository; None where it is not in the cache. A repository `org/name` is the
+    folder `models--org--name`: `refs/main` holds the name of a commit, `snapshots/<commit>` its files, as links."""
     if not is_repository(name):
         return None
     name, _, revision = name.partition("@")

@@ -1,6 +1,5 @@
 """Values of a configuration, each with the key it was read from and checked for its kind; and the account of keys: what
-looks like positions and was read by nobody is named, with the nearest key that is known.
-"""
+looks like positions and was read by nobody is named, with the nearest key that is known."""
 
 import json
 import re
@@ -68,8 +67,7 @@ class Account:
 def _whole(value: Any, low: int = 1) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_whole and low <= value <= MAX_WHOLE else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and low <= value <= MAX_WHOLE else None
 
 
 def _number(value: Any) -> float | None:
@@ -96,21 +94,16 @@ def _pair(value: Any) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError.
-
-    Values that the file leaves out are looked up among the defaults of its configuration class; whether a key is
-    there (`in`, `any`) is a question about the file alone. Of several keys, the first that is there is read. What is
-    read is accounted for: `account.used` holds the full names of keys whose values were taken, `account.asked` every
-    name that was looked for.
-    """
+    """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError. Values
+    that the file leaves out are looked up among the defaults of its configuration class; whether a key is there (`in`,
+    `any`) is a question about the file alone. Of several keys, the first that is there is read, and accounted for."""
 
     data: Mapping[str, Any]
     path: str
     prefix: str = ""
     defaults: ClassDefaults = NO_CLASS
     account: Account = field(default_factory=Account)
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """Full names of keys that do not lie under the prefix; dots lead into objects."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  #: Full names, with dots, of keys not under the prefix
 
     def full_name(self, name: str) -> str:
         return self.elsewhere.get(name, self.prefix + name)
@@ -149,8 +142,7 @@ class Keys:
 
     def _read(self, names: tuple[str, ...], convert: Callable[[Any], Any], rule: str) -> Value | None:
         """The value as `convert` has it, which makes None of what breaks the rule."""
-        found = self._first(names)
-        if found is None:
+        if (found := self._first(names)) is None:
             return None
         name, value, source = found
         if (value := convert(value)) is None:
@@ -170,14 +162,12 @@ class Keys:
         return self._read(names, _numbers, "it must be a list of finite numbers, up to 1e+30")
 
     def pair(self, name: str) -> Value:
-        """Two whole numbers, or one that stands for both, such as a height and a width."""
         return self.needed(self._read((name,), _pair, "it must be a whole number, or two"), name)
 
     def flag(self, *names: str) -> Value | None:
         return self._read(names, lambda value: value if isinstance(value, bool) else None, "it must be true or false")
 
     def is_true(self, *names: str) -> bool:
-        """Whether a flag is there and set."""
         given = self.flag(*names)
         return given is not None and bool(given.value)
 
@@ -185,15 +175,19 @@ class Keys:
         return self._read(names, lambda value: value if isinstance(value, str) else None, "it must be a text")
 
     def words(self, name: str) -> list[str]:
-        """A list of texts; empty where the key is absent."""
         found = self._read((name,), _texts, "it must be a list of texts")
         return found.value if found else []
 
     def needed(self, found: Value | None, what: str) -> Value:
-        """A value that there is no going on without."""
         if found is None:
             raise FileError(self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
         return found
+
+    def known_kind(self, kind: Value, *kinds: str) -> str:
+        """A word that must be one of those known."""
+        if kind.value not in kinds:
+            raise FileError(self.path, f"{kind.source} is {kind.value[:40]!r}", f"known are {', '.join(kinds)}")
+        return str(kind.value)
 
     def part(self, name: str) -> "Keys | None":
         """The same as `section`, of a key that may hold other things: they count as absent."""
@@ -203,10 +197,8 @@ class Keys:
         """An object within; an empty one counts as absent, and so does one that the class ignores, unless by layer."""
         value = self.data.get(name)
         nested = isinstance(value, Mapping) and any(isinstance(inner, Mapping) for inner in value.values())
-        if name in self.defaults.ignores and not nested:
-            value = None
         self.account.asked.add(name)
-        if value is None or value == {}:
+        if value is None or value == {} or (name in self.defaults.ignores and not nested):
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
@@ -215,13 +207,11 @@ class Keys:
         moved = {key.removeprefix(start): full for key, full in self.elsewhere.items() if key.startswith(start)}
         return Keys(value, self.path, f"{self.full_name(name)}.", account=self.account, elsewhere=moved)
 
-    def translated(
-        self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None] | None = None
-    ) -> "Keys":
+    def translated(self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None]) -> "Keys":
         """The same, with what a dialect spells otherwise under Hugging Face's names: settings of `rope_scaling`, and
         other keys; None where there is none."""
         inner = {name: value for name, value in settings.items() if value is not None}
-        outer = {name: value for name, value in (others or {}).items() if value is not None}
+        outer = {name: value for name, value in others.items() if value is not None}
         data = {**self.data, **{name: value.value for name, value in outer.items()}}
         if inner:
             data["rope_scaling"] = {name: value.value for name, value in inner.items()}
@@ -232,13 +222,11 @@ class Keys:
 
 
 WIDTH = re.compile(r"([nd]_|num_)?(embedd?(ing)?s?|embd|emb|hidden|model|width|channels)(_(dim|size|width|channels))?")
-"""What the width of a model may be called."""
 POSITIONS = re.compile(
     r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
     r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
     r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation|original_seq|(^|_)rot_"
 )
-"""What names of keys about positions have in them."""
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 """Names of keys that look like positions and are about something else, or about how a kernel computes."""
 OPAQUE = frozenset(("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer"))
@@ -271,7 +259,7 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     known = sorted(name for name in keys.account.asked if looks_like_positions(name))
     plain: dict[str, list[str]] = {}
     warnings = []
-    found = [*_unread(keys.data, keys.account, schemes, "", MAX_DEPTH)]
+    found = [*_unread(keys, schemes)]
     for section, name, value in found[:MAX_NAMED]:
         if reader := keys.account.ignored.get(section + name):
             warnings.append(f"{section}{name} is {quoted(value)}, which the code of {reader} ignores")
@@ -286,17 +274,16 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     return warnings
 
 
-def _unread(
-    data: Mapping[str, Any], account: Account, schemes: Collection[str], section: str, depth: int, within: bool = False
-) -> Iterator[tuple[str, str, Any]]:
+def _unread(keys: Keys, schemes: Collection[str], within: bool = False) -> Iterator[tuple[str, str, Any]]:
     """Keys that nobody read; of settings for positions all keys count, whatever their names; where a class says how
     wide a model is, so does what may be its width."""
-    for name, value in data.items():
+    section, account = keys.prefix, keys.account
+    for name, value in keys.data.items():
         full, switch = section + name, SWITCH.fullmatch(plain_name(name))
         counts = (within and not name.startswith("_")) or looks_like_positions(name)
         if isinstance(value, Mapping) and value and (full in account.used or not counts):
-            if depth and name not in OPAQUE:
-                yield from _unread(value, account, schemes, f"{full}.", depth - 1, counts)
+            if section.count(".") < MAX_DEPTH and name not in OPAQUE:
+                yield from _unread(replace(keys, data=value, prefix=f"{full}."), schemes, counts)
         elif section in account.no_width and name not in account.asked and _whole(value) and WIDTH.fullmatch(name):
             yield section, name, value
         elif switch and value is (("alibi" if switch[2] == "alibi" else "rope") in schemes):

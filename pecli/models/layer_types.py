@@ -1,8 +1,6 @@
-"""Which layer types rotate, where the settings of each are, how wide its heads are, and how much of them rotates.
-
-Settings may be flat, for all layers, or hold an object by layer type. Flat ones still mean two tables where a model
-keeps another base beside them, or where its family scales only some of its layers.
-"""
+"""Which layer types rotate, where the settings of each are, how wide its heads are, and how much of them rotates. Flat
+settings, which name no layer types, still mean two tables where a model keeps another base beside them, or where its
+family scales only some of its layers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,8 +40,7 @@ Parts = dict[str, tuple[Keys, Value | None]]  #: Settings and base by layer type
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
     """The layer types that rotate; one without a name where all layers share their settings."""
     settings = _settings(keys, warnings)
-    parts = _nested(keys, settings, family, warnings)
-    if parts is None:
+    if (parts := _nested(keys, settings, family, warnings)) is None:
         parts = _flat(keys, settings, family)
     return [Layer(name, own, keys, family, warnings, theta) for name, (own, theta) in parts.items()]
 
@@ -117,8 +114,7 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
     if local := _local_theta(keys, family):
         others = settings if family.scales_all_layers else bare
         return {"full_attention": (settings, None), "sliding_attention": (others, local)}
-    compressed = keys.number("compress_rope_theta")
-    if compressed is None:
+    if (compressed := keys.number("compress_rope_theta")) is None:
         return {"": (settings, None)}
     own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
     if "yarn" in (own.get("rope_type"), own.get("type")):
@@ -128,33 +124,28 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
 
 
 def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
-    """Layers that have no rope, by number, and what their queries are multiplied by instead.
-
-    They are 0 in a list of all layers; without a list, every so many layers one where the class has an interval.
-    """
+    """Layers that have no rope, by number, and what their queries are multiplied by instead. They are 0 in a list of
+    all layers; without a list, every so many layers one where the class has an interval."""
     thetas = keys.numbers("layer_rope_theta")
     others = sorted({value for value in thetas.value if value}) if thetas else []
     if thetas and len(others) > 1:
         warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval, layers = keys.whole("no_rope_layer_interval"), keys.whole("num_hidden_layers")
+    numbers, source = list[int](), ""
     if rotates is not None and rotates.value:
         numbers, source = [k for k, value in enumerate(rotates.value) if not value], f"{rotates.source} is 0 there"
     elif interval is not None and layers is not None:
         numbers = [*range(interval.value - 1, min(layers.value, MAX_LAYERS), interval.value)]
         source = f"one layer in {interval.value} ({interval.source})"
-    else:
-        return {}
     if not numbers:
         return {}
     warnings.append(f"layers {listed([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}")
     found = {"nope_layers": Value(numbers, source)}
     tuned, scale, floor = keys.value("attn_temperature_tuning"), keys.number("attn_scale"), keys.whole("floor_scale")
     if tuned and tuned.value and scale and floor:
-        warnings.append(
-            f"queries of layers without rope are multiplied by 1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) "
-            "at position p, outside the table"
-        )
+        by = f"1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) at position p"
+        warnings.append(f"queries of layers without rope are multiplied by {by}, outside the table")
         found |= {"attn_scale": scale, "floor_scale": floor}
     return found
 
@@ -205,8 +196,7 @@ def head_size(keys: Keys, layer: str = "") -> Value:
 def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
     """The head of a layer type, and how much of it rotates."""
     keys, own, family = layer.keys, layer.own, layer.family
-    latent = keys.whole("qk_rope_head_dim", low=0)
-    if latent is not None and latent.value:
+    if (latent := keys.whole("qk_rope_head_dim", low=0)) and latent.value:
         return _latent_head(layer, latent, scaled=scaled)
     size = head_size(keys, layer.name)
     if axes == 3:
@@ -243,7 +233,6 @@ def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
 
 
 def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:
-    """The head of latent attention, of which only a part made for it rotates."""
     keys, family = layer.keys, layer.family
     given, nope = keys.whole("head_dim"), keys.whole("qk_nope_head_dim", low=0)
     size = keys.whole("qk_head_dim")

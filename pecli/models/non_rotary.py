@@ -1,13 +1,11 @@
-"""Encodings other than rotary ones: kinds of them, with what each makes of a configuration, and which family has which.
-
-A family is a row of non_rotary.json beside this file: a kind with its fields, and the names that it is for; a row of
-`beside` where a table comes beside a rotary encoding. Other classes of transformers have those of class_tables.json.
-"""
+"""Encodings other than rotary ones: kinds of them, with what each makes of a configuration. Which family has which is a
+row of non_rotary.json beside this file: a kind with its fields, and the names that it is for; a row of `beside` where a
+table comes beside a rotary encoding. Other classes of transformers have those of class_tables.json."""
 
 import math
 from dataclasses import dataclass, field
 from operator import floordiv
-from typing import Any
+from typing import Any, dataclass_transform
 
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ADDED
@@ -19,12 +17,16 @@ from pecli.models.layer_types import HEADS, head_size, width_of
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
 
 
+@dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Kind:
-    """A kind of encoding: what it makes of a configuration, and what there is to say about it."""
+    """A kind of encoding: what it makes of a configuration, and what there is to say about it. By itself it is none
+    that pecli has a scheme for, which the note describes; without one, no encoding at all."""
 
-    note: str = field(default="", kw_only=True)
-    """A warning about what the encoding cannot tell; `{rows}` and `{dim}` are patches and width."""
+    note: str = field(default="", kw_only=True)  #: What it cannot tell; `{rows}` and `{dim}` are patches and width
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         return []
@@ -34,20 +36,9 @@ class Kind:
         return [self.note.format(**sizes)] if self.note else []
 
 
-@dataclass(frozen=True)
-class Unsupported(Kind):
-    """Something that pecli has no scheme for, which the note describes; without one, no encoding at all."""
-
-    note: str = ""
-
-
-NOTHING = Unsupported()
-
-
 def _patch_grid(keys: Keys) -> Value:
     image, patch = keys.pair("image_size"), keys.pair("patch_size")
-    sides = map(floordiv, image.value, patch.value)
-    return Value(GridSize(sides), f"{image.source} // {patch.source}")
+    return Value(GridSize(map(floordiv, image.value, patch.value)), f"{image.source} // {patch.source}")
 
 
 def _patches(keys: Keys) -> Value:
@@ -70,10 +61,7 @@ def _dim(keys: Keys, names: tuple[str, ...]) -> Value:
     return keys.needed(keys.whole(*names) or width_of(keys), f"width ({(*names, 'hidden_size')[0]})")
 
 
-@dataclass(frozen=True)
 class _Rows(Kind):
-    """A table with one row per position."""
-
     rows: tuple[str, ...] = ROWS  #: Keys that hold the number of positions; empty for patches of images and videos
     dim: tuple[str, ...] = ()
     name: str = ""
@@ -90,7 +78,6 @@ class _Rows(Kind):
         return padding, Value(padding.value + 1, f"{padding.source} + 1")
 
 
-@dataclass(frozen=True)
 class Learned(_Rows):
     """A table of weights with one row per position."""
 
@@ -109,7 +96,6 @@ class Learned(_Rows):
         return [Encoding.of("learned", found, {"offset": first} if first.value else {}, layer_type=self.name)]
 
 
-@dataclass(frozen=True)
 class Sinusoidal(_Rows):
     """A table of sines and cosines, in another project's style."""
 
@@ -122,14 +108,10 @@ class Sinusoidal(_Rows):
     def encodings(self, keys: Keys) -> list[Encoding]:
         rows, dim = self.sizes(keys)
         said = {"layout": "interleaved", "freq_shift": 0.0, **STYLES[self.style]}
-        found = {
-            "seq_len": rows,
-            "dim": dim,
-            "style": Value(self.style, "family"),
-            "base": keys.number(*self.base) or Value(10000.0, "default"),
-            **{name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")},
-            **{name: Value(True, "family") for name in ("cos_first", "relative") if getattr(self, name)},
-        }
+        found = {"seq_len": rows, "dim": dim, "style": Value(self.style, "family")}
+        found["base"] = keys.number(*self.base) or Value(10000.0, "default")
+        found |= {name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")}
+        found |= {name: Value(True, "family") for name in ("cos_first", "relative") if getattr(self, name)}
         if amplitude := keys.number(*self.amplitude):
             found["amplitude"] = amplitude
         if "padding_idx" in said:
@@ -137,7 +119,6 @@ class Sinusoidal(_Rows):
         return [Encoding.of("sinusoidal", found, layer_type=self.name)]
 
 
-@dataclass(frozen=True)
 class OnGrid(Kind):
     """A table of sines and cosines over the patches of an image."""
 
@@ -155,7 +136,6 @@ class OnGrid(Kind):
         return [Encoding.of("sinusoidal", {**found, "style": Value(self.style, "family"), "base": base, **keep})]
 
 
-@dataclass(frozen=True)
 class RelativeBuckets(Kind):
     """T5's buckets of relative positions, by which biases are looked up."""
 
@@ -164,12 +144,9 @@ class RelativeBuckets(Kind):
     parts: tuple[str, ...] = ("encoder", "decoder")
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        found = {
-            "style": Value("t5", "family"),
-            "seq_len": keys.whole(*self.rows) or Value(512, "default"),
-            "buckets": keys.whole(f"{self.prefix}num_buckets") or Value(32, "default"),
-            "max_distance": keys.whole(f"{self.prefix}max_distance") or Value(128, "default"),
-        }
+        found = {"style": Value("t5", "family"), "seq_len": keys.whole(*self.rows) or Value(512, "default")}
+        found["buckets"] = keys.whole(f"{self.prefix}num_buckets") or Value(32, "default")
+        found["max_distance"] = keys.whole(f"{self.prefix}max_distance") or Value(128, "default")
         causal = {name: {"causal": Value(name != "encoder", "family")} for name in self.parts}
         return [Encoding.of("relative", {**found, **causal[name]}, layer_type=name) for name in self.parts]
 
@@ -181,12 +158,9 @@ class DebertaBuckets(Kind):
         length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
         limit = keys.number("max_relative_positions")
         far = limit if limit and limit.value >= 1 else length
-        found = {
-            "style": Value("deberta", "family"),
-            "seq_len": length,
-            "buckets": keys.needed(keys.whole("position_buckets"), "number of buckets (position_buckets)"),
-            "max_distance": Value(int(far.value), far.source),
-        }
+        found = {"style": Value("deberta", "family"), "seq_len": length}
+        found["buckets"] = keys.needed(keys.whole("position_buckets"), "number of buckets (position_buckets)")
+        found["max_distance"] = Value(int(far.value), far.source)
         return [Encoding.of("relative", found)]
 
 
@@ -199,7 +173,6 @@ class RelativeWindow(Kind):
         return [Encoding.of("relative", found)]
 
 
-@dataclass(frozen=True)
 class Biased(Kind):
     """ALiBi, added to the scores."""
 
@@ -211,20 +184,15 @@ class Biased(Kind):
     def encodings(self, keys: Keys) -> list[Encoding]:
         within = keys.section("attn_config")
         most = (within and within.number("alibi_bias_max")) or keys.number("alibi_bias_max") or Value(8.0, "default")
-        found = {
-            "heads": keys.needed(keys.whole(*HEADS), "number of attention heads"),
-            "rule": Value(self.rule, "default"),
-            "max_bias": most,
-            "form": Value(self.form, "family"),
-        }
+        heads = keys.needed(keys.whole(*HEADS), "number of attention heads")
+        said = {"rule": Value(self.rule, "default"), "max_bias": most, "form": Value(self.form, "family")}
         extra = {"slope_dtype": Value(self.slope_dtype, "as transformers computes them")} if self.slope_dtype else {}
         if self.scaled:
             size = head_size(keys)
             extra["bias_divisor"] = Value(math.sqrt(size.value), f"√({size.source})")
-        return [Encoding.of("alibi", found, extra)]
+        return [Encoding.of("alibi", {"heads": heads, **said}, extra)]
 
 
-@dataclass(frozen=True)
 class Several(Kind):
     """Encodings of several parts, such as an encoder and a decoder; of those whose number of positions is known."""
 
@@ -235,7 +203,6 @@ class Several(Kind):
         return [each for part in known for each in part.encodings(keys)]
 
 
-@dataclass(frozen=True)
 class Choice(Kind):
     """One kind where a key has a value, another one where it has not; None stands for a rotary encoding."""
 
@@ -246,7 +213,6 @@ class Choice(Kind):
     default: Any = None  #: What the key is where it is left out
 
     def chosen(self, keys: Keys) -> Kind | None:
-        """The kind, whatever choices it takes."""
         section, _, name = self.key.rpartition(".")
         within = keys.part(section) if section else keys
         said = within.value(name) if within else None
@@ -265,7 +231,7 @@ def _made(row: Any) -> Any:
     if not isinstance(row, dict):
         return row
     fields = {name: _made(value) for name, value in row.items() if name not in ("kind", "names")}
-    return _KINDS[row["kind"]](**fields)
+    return (_KINDS[row["kind"]] if "kind" in row else Kind)(**fields)
 
 
 def _families(rows: list[dict[str, Any]]) -> dict[str, Kind]:
@@ -278,7 +244,6 @@ PROJECTS: dict[str, dict[str, Kind]] = {
     project: {word: _made(row) for word, row in rows.items()}
     for project, rows in stored("non_rotary.json")["projects"].items()
 }
-"""Kinds by the words that projects have for them."""
 
 
 def beside(model_type: str | None, *, vision: bool) -> Kind | None:
@@ -288,18 +253,15 @@ def beside(model_type: str | None, *, vision: bool) -> Kind | None:
 
 
 def tables_of(model_type: str | None) -> Kind | None:
-    """The tables of a model_type; None where its class has none, or is not known.
-
-    A row is a tensor with the rule for its rows and its width, [name, key, more, key]: as many rows as a key says and
-    some more, or as an image has patches where that key is empty. Or it is a tensor that no scheme describes, [name,
-    shape at class defaults].
-    """
+    """The tables of a model_type; None where its class has none, or is not known. A row is a tensor with the rule for
+    its rows and its width, [name, key, more, key]: as many rows as a key says and some more, or as an image has patches
+    where that key is empty. Or it is one that no scheme describes, [name, shape at class defaults]."""
     rows = stored("class_tables.json").get(plain_name(model_type), [])
     ruled, others = [row for row in rows if len(row) == 4], [row for row in rows if len(row) == 2]
     named = ", ".join(f"{tensor} ({shape})" for tensor, shape in others)
     note = f"it has tables of positions that are none of pecli's schemes, at class defaults: {named}" if named else ""
     if not ruled:
-        return Unsupported(note) if note else None
+        return Kind(note=note) if note else None
     parts = tuple(
         Learned(rows=(key,) if key else (), more=more, dim=(dim,), name=tensor if len(ruled) > 1 else "", offset=0)
         for tensor, key, more, dim in ruled

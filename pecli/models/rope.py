@@ -1,9 +1,6 @@
-"""Rotary encodings of a configuration: settings by layer type, each value with its source.
-
-Three spellings say the same: `rope_theta` and `rope_scaling` at the top (old), `rope_parameters` (new), and
-`rope_parameters` by layer type (nested). A value is looked for in the layer's own settings, then at the top under all
-the names that it goes by, then among what the family implies.
-"""
+"""Rotary encodings of a configuration. Three spellings say the same: `rope_theta` and `rope_scaling` at the top (old),
+`rope_parameters` (new), and `rope_parameters` by layer type (nested). A value is looked for in the layer's own
+settings, then at the top under all the names that it goes by, then among what the family implies."""
 
 import math
 from collections.abc import Mapping
@@ -21,15 +18,12 @@ KINDS = {
     **{name: name for name in SCALINGS},
     **{"default": "none", "mrope": "none", "axial": "none", "xdrope": "dynamic", "su": "longrope"},
     **{"deepseek_yarn": "yarn", "telechat3-yarn": "yarn"},
-}
-"""The names of rope types in configurations, and pecli's names for them."""
+}  #: The names of rope types in configurations, and pecli's names for them
 MAGNITUDES = {"telechat3-yarn": 0.07}  #: What multiplies ln f in the attention factor of YaRN where it is not 0.1
 LENGTHS = synonyms("length")
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 READERS = {"short_factor": Keys.numbers, "long_factor": Keys.numbers, "truncate": Keys.flag}
 """How parameters of scalings are read that are no single numbers."""
-WARNED_KEYS: dict[str, str] = stored("warned_keys.json")
-"""Keys that change positions or scores in ways that the encodings do not describe."""
 
 
 def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: bool = False) -> list[Encoding]:
@@ -39,7 +33,7 @@ def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: b
     if keys.prefix:  # a part, whose length no table depends on
         keys.mark(LENGTH)
     unrotated = unrotated_layers(keys, warnings)
-    for name, text in WARNED_KEYS.items():
+    for name, text in stored("warned_keys.json").items():  # which change positions or scores as no encoding says
         if keys.data.get(name):
             keys.mark(name)
             warnings.append(f"{keys.prefix}{name} is given: {text}")
@@ -69,32 +63,20 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
     else:
         found |= {"scaling": Value(scaling, source), **_scaling_values(layer, scaling)}
         found = _filled(found, MAGNITUDES.get(kind))
-    layout = _layout(layer.keys, family)
-    encoding = Encoding.of(
-        "rope",
-        found,
-        {**_sections(own, head, family), **_extra(own, axes, family, scaling), **unrotated},
-        layer_type=layer.name,
-        sources={"head_dim": head.size.source, "layout": layout.source},
-        layout=layout.value,
-        head_dim=head.size.value,
-        trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
-        tables_in_halves=family.tables_in_halves,
-        family=family.name,
-        prefix=layer.keys.prefix,
-        alpha=unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None,
-        use_fope=own.data.get("use_fope") is True,
-        no_table=family.no_table,
-    ).checked(own.path)
+    extra = {**_sections(own, head, family), **_extra(own, axes, family, scaling), **unrotated}
+    fields = {"layer_type": layer.name, "head_dim": head.size, "layout": _layout(layer.keys, family)}
+    fields |= {"family": family.name, "prefix": layer.keys.prefix, "use_fope": own.data.get("use_fope") is True}
+    fields |= {"tables_in_halves": family.tables_in_halves, "no_table": family.no_table}
+    fields["trailing"] = family.trailing or (head.latent and head.size.value > head.dim.value)
+    fields["alpha"] = unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None
+    encoding = Encoding.of("rope", found, extra, **fields).checked(own.path)
     _warn(layer, encoding, head)
     return encoding
 
 
 def _kind(layer: Layer) -> tuple[str, str]:
-    """The rope type as the configuration spells it, and where from."""
     own, family = layer.own, layer.family
-    found = own.word("rope_type", "type")
-    if found is None:
+    if (found := own.word("rope_type", "type")) is None:
         return "default", "default: no scaling is asked for"
     kind, source = found.value.lower(), found.source
     if "rope_type" not in own and family.local_theta is not None:
@@ -106,10 +88,8 @@ def _kind(layer: Layer) -> tuple[str, str]:
     if kind not in KINDS:
         raise FileError(own.path, f"{source} is {found.value[:40]!r}", f"known are {', '.join(KINDS)}")
     if kind == "ntk":
-        layer.warnings.append(
-            f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here, or (b·f)^(−2i/d) / f^(2/d), "
-            "as in vLLM and GTE, which is --scaling ntk-fixed"
-        )
+        other = "(b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed"
+        layer.warnings.append(f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here, or {other}")
     return kind, source
 
 
@@ -158,8 +138,7 @@ def _original(layer: Layer) -> Value | None:
     if found is not None or length is None:
         return found
     if "yarn" not in layer.family.renamed:  # which is documented to leave it out
-        said = f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers"
-        layer.warnings.append(said)
+        layer.warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers")
     return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
 
 
@@ -189,8 +168,7 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
             extra["style"] = Value(family.style, family.source)
         if family.order == "axes":
             extra["axis_frequencies"] = Value("alternating", family.source)
-    beta = own.number("llama_4_scaling_beta")
-    if beta is not None and beta.value:
+    if (beta := own.number("llama_4_scaling_beta")) and beta.value:
         extra["llama_4_scaling_beta"] = beta
     is_read = scaling == "longrope" and all(map(own.any, MSCALES)) and "attention_factor" not in own
     if is_read and (short := own.number(MSCALES[0])) and (long := own.number(MSCALES[1])):
@@ -233,7 +211,6 @@ def _layout(keys: Keys, family: Family) -> Value:
 
 
 def _both(winner: Value, other: Value) -> str:
-    """What is said of two keys for one thing that say different things."""
     shown = [f"{each:.12g}" if isinstance(each, float) else str(each)[:40] for each in (other.value, winner.value)]
     return f"{other.source} is {shown[0]} and {winner.source} is {shown[1]}; {winner.source} wins, as in transformers"
 
@@ -251,14 +228,11 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     new, old = own.word("rope_type"), own.word("type")
     if new and old and KINDS.get(new.value.lower()) != KINDS.get(old.value.lower()):
         warn(_both(new, old))
-    if encoding.sources.get("attention_factor", "").endswith(".attention_factor"):
-        warn(
-            f"{encoding.sources['attention_factor']} is given: final in transformers, dropped by vLLM, ignored by "
-            "mlx-lm, recomputed by llama.cpp"
-        )
+    if (source := encoding.sources.get("attention_factor", "")).endswith(".attention_factor"):
+        said = "final in transformers, dropped by vLLM, ignored by mlx-lm, recomputed by llama.cpp"
+        warn(f"{source} is given: {said}")
     if given.get("truncate") is False:
-        where = own.full_name("truncate")
-        warn(f"{where} is false, which ggml and mlx-lm do not know: their limits are rounded")
+        warn(f"{own.full_name('truncate')} is false, which ggml and mlx-lm do not know: their limits are rounded")
     section = encoding.extra.get("mrope_section")
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warn(f"{own.prefix}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
@@ -271,7 +245,6 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
         rope = encoding.frequency_rope()
         assert isinstance(rope.scaling_value, Yarn)
         g = magnitude(rope.scaling_value.divisor(), Fraction(given["mscale_all_dim"]))(64) / 2**64
-        warn(
-            f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim; "
-            f"cos and sin are multiplied by {rope.attention_factor_value():.7g}"
-        )
+        said = f"{g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim"
+        factor = rope.attention_factor_value()
+        warn(f"the softmax scale is multiplied by {said}; cos and sin are multiplied by {factor:.7g}")

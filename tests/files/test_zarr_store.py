@@ -15,7 +15,7 @@ import pecli
 from pecli.engine import table as table_module
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
-from pecli.files import save_scheme, save_tables
+from pecli.files import save_tables
 
 SCHEME = pecli.Rope(1000, 64)
 
@@ -57,7 +57,7 @@ def test_what_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        save_scheme(str(tmp_path / "t.zarr"), SCHEME, on_block=stop)
+        save_tables(str(tmp_path / "t.zarr"), SCHEME.tensors(), SCHEME.spec(), on_block=stop)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,7 +77,7 @@ def test_chunks_that_are_missing_or_changed(tmp_path: Path) -> None:
 def test_what_a_store_cannot_take_is_refused(tmp_path: Path) -> None:
     store = str(tmp_path / "t.zarr")
     with pytest.raises(ParameterError, match=r"bfloat16; \.zarr cannot hold it"):
-        save_scheme(store, pecli.Rope(4, 4, dtype="bfloat16"))
+        pecli.save(store, pecli.Rope(4, 4, dtype="bfloat16"))
     with pytest.raises(ParameterError, match="at least one number"):
         save_tables(store, [table_of("a", np.zeros((0, 2)))], None)
     assert list(tmp_path.iterdir()) == []

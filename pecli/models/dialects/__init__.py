@@ -1,6 +1,5 @@
 """Dialects of configurations: rows of dialects.json say by which keys each is recognised, the first that is, and what
-reads it, a function that takes the keys and a list that it adds warnings to, imported when a file is written in it.
-"""
+reads it, a function that takes the keys and a list that it adds warnings to, imported when a file is written in it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -12,8 +11,6 @@ from pecli.models.keys import Keys, plain_name, stored, synonyms, unread_keys
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.rope import LENGTHS, ORIGINAL
 
-CONTEXTS = (*LENGTHS, *synonyms("context"), ORIGINAL)
-"""Keys that say how long a context is, in all dialects."""
 INSIDE = ("model", "MODEL_ARGS", "pretrained_config", "model_config")  #: What may hold the keys of other dialects
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 LLAMA3_BASE, LLAMA3_CONTEXT = 500000.0, 131072
@@ -29,9 +26,9 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     said = keys.word("model_type", "_class_name")
     model_type = said.value if said else None
     parts = [keys, *(inner for name in (*TEXTS, *INSIDE) if (inner := keys.part(name)))]
-    context = _first_positive(parts, CONTEXTS)
+    context = _first_positive(parts, (*LENGTHS, *synonyms("context"), ORIGINAL))
     windows = () if any(part.data.get("use_sliding_window") is False for part in parts) else WINDOWS
-    warnings += inconsistencies(found, context, model_type)
+    warnings += inconsistencies(found, context, model_type, "max_position_embeddings", "rope_scaling")
     unread = unread_keys(keys, {each.scheme for each in found})
     if unread and not found:
         warnings = [each.replace("no key names one", "no key that is read here names one") for each in warnings]
@@ -78,25 +75,18 @@ def _first_positive(parts: Sequence[Keys], names: Iterable[str]) -> int | None:
 
 
 def inconsistencies(
-    encodings: Sequence[Encoding],
-    context: int | None,
-    model_type: str | None,
-    length: str = "max_position_embeddings",
-    lost: str = "rope_scaling",
+    encodings: Sequence[Encoding], context: int | None, model_type: str | None, length: str, lost: str
 ) -> Iterator[str]:
-    """Settings that do not fit one another, or that leave out what they seem to need."""
+    """Settings that do not fit one another, or that leave out what they seem to need; `length` and `lost` are keys."""
     for encoding in encodings:
         given = encoding.parameters
         if not encoding.is_rotary or encoding.part or context is None:
             continue
         scaling, factor, original = given["scaling"], given.get("factor"), given.get(ORIGINAL)
         if scaling in ("yarn", "longrope") and factor and original and round(factor * original) != context:
-            yield (
-                f"{encoding.sources.get('factor', 'factor')} {factor:g} × {original} positions make "
-                f"{factor * original:.12g}, but the model says {context} ({length}): check which of them is meant"
-            )
+            made = f"{encoding.sources.get('factor', 'factor')} {factor:g} × {original} positions make"
+            but = f"the model says {context} ({length}): check which of them is meant"
+            yield f"{made} {factor * original:.12g}, but {but}"
         if scaling == "none" and given["base"] == LLAMA3_BASE and context == LLAMA3_CONTEXT and model_type == "llama":
-            yield (
-                f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions are those of Llama 3.1, but its scaling (llama3, "
-                f"factor 8) is not given: {lost} may have been lost"
-            )
+            but = f"its scaling (llama3, factor 8) is not given: {lost} may have been lost"
+            yield f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions are those of Llama 3.1, but {but}"

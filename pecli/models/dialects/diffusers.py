@@ -1,8 +1,5 @@
-"""Transformers of diffusers, whose configuration names its class; that says what is left out.
-
-diffusers.json beside this file has the classes with their defaults: those that rotate by several axes, with the key of
-the channels of each axis, those that add a table, and notes about others.
-"""
+"""Transformers of diffusers, whose configuration names its class. diffusers.json beside this file has the defaults of
+those that rotate by several axes, with the key of the channels of each axis, of those that add a table, and notes."""
 
 from dataclasses import replace
 
@@ -58,25 +55,15 @@ def _axial_rope(keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVE
         extra |= {"style": Value(style, "family"), **more}
         reason = f"its positions have {count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
     base = keys.number("rope_theta", "theta") or Value(10000.0, "default")
-    return Encoding.of(
-        "rope",
-        {"dim": head, "base": base, "scaling": Value("none", "default")},
-        extra,
-        sources={"head_dim": head.source, "layout": "family"},
-        layout=layout,
-        head_dim=head.value,
-        no_table=reason,
-    )
+    found, pairs = {"dim": head, "base": base, "scaling": Value("none", "default")}, Value(layout, "family")
+    return Encoding.of("rope", found, extra, head_dim=head, layout=pairs, no_table=reason)
 
 
 def _table(keys: Keys, style: str, **others: Value) -> Encoding:
     count, head = _size(keys, "num_attention_heads"), _size(keys, "attention_head_dim")
-    found = {
-        "dim": Value(count.value * head.value, f"{count.source} · {head.source}"),
-        "style": Value(style, "family"),
-        "base": Value(10000.0, "default"),
-    }
-    return Encoding.of("sinusoidal", {"grid": others.pop("grid"), **found, **others})
+    dim = Value(count.value * head.value, f"{count.source} · {head.source}")
+    said = {"dim": dim, "style": Value(style, "family"), "base": Value(10000.0, "default")}
+    return Encoding.of("sinusoidal", {"grid": others.pop("grid"), **said, **others})
 
 
 def _sd3(keys: Keys, **others: Value) -> Encoding:
@@ -105,12 +92,9 @@ def _cogvideox(keys: Keys) -> Encoding:
     space = keys.number("spatial_interpolation_scale") or Value(1.0, "default")
     pace = keys.number("temporal_interpolation_scale") or Value(1.0, "default")
     source = f"({frames.source} − 1) // {ratio.source} + 1, {height.source}, {width.source} // {patch.source}"
-    return _table(
-        keys,
-        "cogvideox",
-        grid=Value(GridSize((time, height.value // patch.value, width.value // patch.value)), source),
-        grid_scale=Value((pace.value, space.value, space.value), f"{pace.source}, {space.source}"),
-    )
+    grid = Value(GridSize((time, height.value // patch.value, width.value // patch.value)), source)
+    scale = Value((pace.value, space.value, space.value), f"{pace.source}, {space.source}")
+    return _table(keys, "cogvideox", grid=grid, grid_scale=scale)
 
 
 TABLES = {"CogVideoXTransformer3DModel": _cogvideox, "SD3Transformer2DModel": _sd3, "PixArtTransformer2DModel": _pixart}

@@ -1,6 +1,5 @@
 """GGUF metadata → encodings, as llama.cpp reads them: brought into Hugging Face's spelling, with what llama.cpp has for
-the architecture. And GGUF's names of the tensors of Hugging Face's and Meta's checkpoints.
-"""
+the architecture. And GGUF's names of the tensors of Hugging Face's and Meta's checkpoints."""
 
 import math
 import re
@@ -49,7 +48,7 @@ def read(header: Header, label: str) -> ModelEncodings:
     else:
         found = _ropes(header, keys, arch, warnings)
     own = {name: value for name, value in keys.data.items() if not name.startswith(("general.", "tokenizer."))}
-    warnings += unread_keys(replace(keys, data={arch: own}), {each.scheme for each in found})
+    warnings += unread_keys(replace(keys, data={arch: own}, prefix=""), {each.scheme for each in found})
     context, window = keys.whole("context_length"), keys.data.get("attention.sliding_window")
     plain = any(each.is_rotary and each.parameters["scaling"] == "none" for each in found)
     if plain and context and context.value >= LONG_CONTEXT and "rope.freq_base" not in keys:
@@ -78,12 +77,9 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     keys = _keys(header, path)[1]
     theta, (size, rotary) = keys.number("rope.freq_base"), _head(keys)
     base, dim = theta.value if theta else 10000.0, keys.needed(rotary or size, "rope.dimension_count").value
-    made = {}
-    for name, factors in found.items():
-        with np.errstate(divide="ignore"):
-            values = base ** (-2.0 * np.arange(len(factors)) / dim) / np.array(factors)
-        made[name] = table_of(f"{name}/inv_freq", values)
-    return made
+    with np.errstate(divide="ignore"):
+        values = {name: base ** (-2.0 * np.arange(len(each)) / dim) / np.array(each) for name, each in found.items()}
+    return {name: table_of(f"{name}/inv_freq", array) for name, array in values.items()}
 
 
 def _head(keys: Keys) -> tuple[Value | None, Value | None]:
@@ -106,23 +102,16 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
     local = keys.number("rope.freq_base_swa")
     if local is None and keys.data.get("attention.sliding_window"):
         local = Value(10000.0, "llama.cpp's sliding layers") if arch in ARCHITECTURES["own_sliding"] else base
-    others = {
-        "rope_theta": base,
-        "local_rope_theta": local,
-        "head_dim": keys.needed(size, "rope.dimension_count"),
-        "swa_head_dim": keys.whole("attention.key_length_swa"),
-        "rotary_dim": rotary,
-        "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
-    }
-    is_known = any(arch in names for names in ARCHITECTURES.values())
-    if not is_known:
+    others = {"rope_theta": base, "local_rope_theta": local, "rotary_dim": rotary}
+    others["head_dim"] = keys.needed(size, "rope.dimension_count")
+    others["swa_head_dim"] = keys.whole("attention.key_length_swa")
+    others["swa_rotary_dim"] = keys.whole("rope.dimension_count_swa")
+    if not (is_known := any(arch in names for names in ARCHITECTURES.values())):
         warnings.append(f"architecture {arch[:60]!r} is unknown: read by the general rules; check layout and defaults")
     is_normal = arch in ARCHITECTURES["neighbours"] and "mrope_section" not in settings
-    family = Family(
-        f"ggml's rope type of {arch}" if is_known else "of no known architecture",
-        layout=INTERLEAVED if is_normal else HALVES,
-        scales_all_layers=arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"],
-    )
+    layout, name = INTERLEAVED if is_normal else HALVES, f"ggml's rope type of {arch}"
+    scales_all = arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"]
+    family = Family(name if is_known else "of no known architecture", layout=layout, scales_all_layers=scales_all)
     own = replace(keys, account=Account(keys.account.used))  # so that nobody is offered a name of Hugging Face's
     found = rope_encodings(own.translated(settings, others), family, warnings)
     if all(each.parameters == found[0].parameters for each in found):
@@ -146,27 +135,19 @@ def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Value | None]:
     kind = keys.word("rope.scaling.type") or Value("linear", "default")  # a factor without a type, in llama.cpp
     attention, factor = keys.number("rope.scaling.attn_factor"), keys.number("rope.scaling.factor", "rope.scale_linear")
     factor = factor if factor and factor.value else None  # 0 stands for none
-    found: dict[str, Value | None] = {
-        "rope_type": kind,
-        "factor": factor,
-        ORIGINAL: keys.whole("rope.scaling.original_context_length") or keys.whole("context_length"),
-    }
+    original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
+    found: dict[str, Value | None] = {"rope_type": kind, "factor": factor, ORIGINAL: original}
     divisors, short, long = map(header.numbers, (FREQS, SHORT, LONG))
-    if divisors is not None or (short is not None and long is not None):
-        return {
-            "rope_type": Value("longrope", FREQS if divisors is not None else kind.source),
-            "short_factor": Value(divisors or short, FREQS if divisors else SHORT),
-            "long_factor": Value(divisors or long, FREQS if divisors else LONG),
-            ORIGINAL: found[ORIGINAL],
-            "attention_factor": attention or Value(1.0, "default"),
-        }
+    if divisors or (short and long):
+        found = {"rope_type": Value("longrope", FREQS if divisors else kind.source), ORIGINAL: original}
+        found["short_factor"] = Value(divisors or short, FREQS if divisors else SHORT)
+        found["long_factor"] = Value(divisors or long, FREQS if divisors else LONG)
+        return {**found, "attention_factor": attention or Value(1.0, "default")}
     if kind.value == "none" or (kind.value == "linear" and factor is None):
         return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
     if kind.value == "longrope":
         raise FileError(keys.path, f"{kind.source} is 'longrope'", f"it needs the tensors {SHORT} and {LONG}")
-    if kind.value not in ("linear", "yarn"):
-        raise FileError(keys.path, f"{kind.source} is {kind.value[:40]!r}", "known are none, linear, yarn, longrope")
-    if kind.value == "yarn":
+    if keys.known_kind(kind, "none", "linear", "yarn", "longrope") == "yarn":
         found["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast")
         found["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow")
         if (multiplier := keys.number("rope.scaling.yarn_log_multiplier")) and multiplier.value:

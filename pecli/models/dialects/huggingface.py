@@ -1,6 +1,4 @@
-"""Hugging Face's config.json, and its parts: a language model at the top or in `text_config`, and
-towers for images and sound beside.
-"""
+"""Hugging Face's config.json: a language model at the top or in `text_config`, towers for images and sound beside."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +9,7 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import TEXTS, Family, class_defaults, family_of, model_type_of
 from pecli.models.keys import NO_CLASS, Keys, plain_name, stored
 from pecli.models.layer_types import EVIDENCE, HEADS, SETTINGS, SIZES, THETAS, WIDTHS
-from pecli.models.non_rotary import NOTHING, ROWS, Biased, Choice, Kind, Learned, Unsupported
+from pecli.models.non_rotary import ROWS, Biased, Choice, Kind, Learned
 from pecli.models.rope import rope_encodings
 
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
@@ -53,8 +51,7 @@ class Part:
         family = family_of(model_type, vision=vision)
         if family and defaults.name and not family.reads_type:
             ignores |= {name for name in _SAYS if str(keys.data.get(name)).lower() not in _ROTARY}
-        keys = replace(keys, defaults=replace(defaults, ignores=ignores))
-        return cls(keys, label, model_type, is_text, vision)
+        return cls(replace(keys, defaults=replace(defaults, ignores=ignores)), label, model_type, is_text, vision)
 
 
 def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -171,7 +168,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         return []
     if said is not None and word not in (*_ROTARY, *_OTHERS):
         warnings.append(f"{said.source} is {quoted(said.value)}, which is none of {', '.join((*_ROTARY, *_OTHERS))}")
-    is_table = kind is not None and (not rotary or isinstance(kind, (Biased, Unsupported)))
+    is_table = kind is not None and (not rotary or type(kind) in (Biased, Kind))
     if not is_table and not rotary and family is None:
         return []
     if family is None and not (is_table and plain_name(part.model_type) in non_rotary.FAMILIES):
@@ -186,7 +183,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         return []
     if said is not None and word in _OTHERS:
         warnings.append(f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read")
-    beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or NOTHING
+    beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or Kind()
     warnings.extend(beside.notes(keys))
     return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside.encodings(keys)]
 
@@ -209,9 +206,9 @@ def _kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     if isinstance(kind, Biased):
         return kind
     if keys.is_true("mla_use_nope") or word in ("nope", "none"):
-        return NOTHING
+        return Kind()
     if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*ROWS):
         return Learned()
     if word == "relative" or (kind is None and word.startswith("relative")):
-        return Unsupported(non_rotary.RELATIVE_NOTE)
+        return Kind(note=non_rotary.RELATIVE_NOTE)
     return kind

@@ -1,12 +1,10 @@
 """Configurations that projects write for their own code: each is brought into Hugging Face's spelling, together with
-what its code defaults to where keys are left out.
-"""
+what its code defaults to where keys are left out."""
 
 import math
 import re
 from dataclasses import replace
 
-from pecli.errors import FileError
 from pecli.models.dialects import huggingface
 from pecli.models.encoding import Encoding
 from pecli.models.families import HALVES, INTERLEAVED, Family
@@ -64,11 +62,9 @@ def gpt_oss(keys: Keys, warnings: list[str]) -> list[Encoding]:
     family = Family("gpt-oss's code", theta=150000.0)
     factor = keys.number("rope_scaling_factor")
     names = f"factor=rope_scaling_factor {ORIGINAL}=initial_context_length "
-    settings: Settings = {
-        "rope_type": Value("yarn", "as in gpt-oss's code"),
-        "truncate": Value(False, "truncate of gpt-oss's code"),
-        **named(keys, names + "beta_fast=rope_ntk_beta beta_slow=rope_ntk_alpha"),
-    }
+    settings = named(keys, names + "beta_fast=rope_ntk_beta beta_slow=rope_ntk_alpha")
+    settings["rope_type"] = Value("yarn", "as in gpt-oss's code")
+    settings["truncate"] = Value(False, "truncate of gpt-oss's code")
     reads = "hidden_size num_attention_heads head_dim rope_theta"
     return ropes(keys, reads, family, warnings, settings if factor and factor.value > 1 else {})
 
@@ -95,11 +91,10 @@ def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
     factor, mscale = keys.number("rope_factor"), keys.number("mscale")
     settings: Settings = {}
     if length.value > original.value:
-        settings = {
-            "rope_type": Value("yarn", f"{length.source}: {length.value} exceeds {original.value} ({original.source})"),
-            "attention_factor": Value(1.0, "DeepSeek's code leaves cos and sin as they are"),
-            **named(keys, f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow"),
-        }
+        settings = named(keys, f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow")
+        said = f"{length.source}: {length.value} exceeds {original.value} ({original.source})"
+        settings["rope_type"] = Value("yarn", said)
+        settings["attention_factor"] = Value(1.0, "DeepSeek's code leaves cos and sin as they are")
         warn_of_softmax(factor, mscale, warnings)
     if keys.any("index_n_heads", "index_head_dim"):
         warnings.append("queries and keys of the indexer rotate halves, not pairs, by the same frequencies")
@@ -137,15 +132,12 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Meta's and Mistral's own params.json: `dim`, `n_heads`, pairs interleaved; Mistral's `yarn`, whose alpha and beta
     are the slow and the fast limit. Lingua's YAML has the same in `model`."""
     keys = keys if "dim" in keys else keys.part("model") or keys
-    names = "factor=rope_scale_factor,rope_scaling_factor high_freq_factor=rope_high_freq_factor"
-    settings = llama3(keys, names)
+    settings = llama3(keys, "factor=rope_scale_factor,rope_scaling_factor high_freq_factor=rope_high_freq_factor")
     if yarn := keys.section("yarn"):
-        applies = yarn.flag("apply_scale")
-        settings = {
-            "rope_type": Value("yarn", "yarn"),
-            "attention_factor": Value(1.0, "yarn.apply_scale is false") if applies and not applies.value else None,
-            **named(yarn, f"factor {ORIGINAL} beta_fast=beta beta_slow=alpha"),
-        }
+        settings = named(yarn, f"factor {ORIGINAL} beta_fast=beta beta_slow=alpha")
+        settings["rope_type"] = Value("yarn", "yarn")
+        if (applies := yarn.flag("apply_scale")) and not applies.value:
+            settings["attention_factor"] = Value(1.0, "yarn.apply_scale is false")
     others = {"no_rope_layer_interval": keys.whole("nope_layer_interval"), "num_hidden_layers": keys.whole("n_layers")}
     family = Family("the code that params.json is for", layout=INTERLEAVED)
     reads = "dim n_heads head_dim rope_theta qk_rope_head_dim qk_nope_head_dim vision_chunk_size "
@@ -153,8 +145,7 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     found = ropes(keys, reads, family, warnings, settings, others)
     tuned = keys.section("llama_4_scaling")
     if tuned and (beta := tuned.number("beta")):
-        length = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value
-        warnings.append(multiplied_queries(beta.value, length))
+        warnings.append(multiplied_queries(beta.value, tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value))
         found = [replace(each, extra={**each.extra, "llama_4_scaling_beta": beta.value}) for each in found]
     for name, model_type in TOWERS.items():
         if inner := keys.part(name):
@@ -186,13 +177,6 @@ def executorch(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return ropes(keys, reads, family, warnings, settings, others)
 
 
-def known_kind(keys: Keys, kind: Value, *kinds: str) -> str:
-    """A word that must be one of those known."""
-    if kind.value not in kinds:
-        raise FileError(keys.path, f"{kind.source} is {kind.value[:40]!r}", f"known are {', '.join(kinds)}")
-    return str(kind.value)
-
-
 TENSORRT = {"rope_gptj": INTERLEAVED, "chatglm": INTERLEAVED}  #: Layouts of its types of positions; others are halves
 TENSORRT |= dict.fromkeys(("rope_gpt_neox", "yarn", "long_rope", "mrope"), HALVES)
 
@@ -202,12 +186,11 @@ def tensorrt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     own = keys.part("pretrained_config") or keys
     others = PROJECTS["tensorrt-llm"]
     said = own.needed(own.word("position_embedding_type"), "position_embedding_type")
-    if (kind := known_kind(keys, said, *TENSORRT, *others)) in others:
+    if (kind := keys.known_kind(said, *TENSORRT, *others)) in others:
         return others[kind].encodings(own)
     names = "rope_theta=rotary_base rope_scaling=rotary_scaling partial_rotary_factor=rotary_pct head_dim=head_size"
     reads = "hidden_size num_attention_heads max_position_embeddings qk_rope_head_dim qk_nope_head_dim rotary_dim "
-    family = Family("TensorRT-LLM", layout=TENSORRT[kind])
-    return ropes(own, reads + ORIGINAL, family, warnings, {}, named(own, names))
+    return ropes(own, reads + ORIGINAL, Family("TensorRT-LLM", layout=TENSORRT[kind]), warnings, {}, named(own, names))
 
 
 def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -223,13 +206,12 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
         parts["depformer"] = inner, inside
     found: list[Encoding] = []
     for name, (own, given) in parts.items():
-        kind = known_kind(keys, given, "rope", "sin_rope", "rope_concat", "sin", "none")
+        kind = keys.known_kind(given, "rope", "sin_rope", "rope_concat", "sin", "none")
         base, interleave = own.number("max_period"), Value(kind != "rope_concat", given.source)
         others: Settings = {"rope_theta": base, "rope_interleave": interleave}
         made = ropes(own, "dim num_heads", Family(), warnings, {}, others) if "rope" in kind else []
         if kind.startswith("sin"):
-            rows = with_defaults(own, "moshi's transformer")
-            made += PROJECTS["moshi"]["sin"].encodings(rows)
+            made += PROJECTS["moshi"]["sin"].encodings(with_defaults(own, "moshi's transformer"))
         found += [replace(each, layer_type=name, part=name) for each in made]
     if not found:
         warnings.append(f"{parts[''][1].source} is {parts[''][1].value}: the model has no positional encoding")

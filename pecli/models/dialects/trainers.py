@@ -6,16 +6,7 @@ from dataclasses import replace
 
 from pecli.errors import FileError, quoted
 from pecli.models.dialects import huggingface
-from pecli.models.dialects.own_code import (
-    Settings,
-    known_kind,
-    llama3,
-    magnitude,
-    named,
-    ropes,
-    warn_of_softmax,
-    with_defaults,
-)
+from pecli.models.dialects.own_code import Settings, llama3, magnitude, named, ropes, warn_of_softmax, with_defaults
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
 from pecli.models.keys import Keys, Value
@@ -44,10 +35,8 @@ def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     settings: Settings = {}
     adjusted, ratio = keys.section("rope_adjustments"), keys.number("rope_condense_ratio")
     if adjusted and adjusted.any("beta_fast", "beta_slow"):
-        said = (
-            "is YaRN's, which litgpt's code blends the other way round: it divides high frequencies and keeps low ones"
-        )
-        raise FileError(keys.path, f"rope_adjustments {said}", "read the model's own config.json")
+        said = "which litgpt's code blends the other way round: it divides high frequencies and keeps low ones"
+        raise FileError(keys.path, f"rope_adjustments is YaRN's, {said}", "read the model's own config.json")
     if adjusted:
         kind = "llama3" if "low_freq_factor" in adjusted else "linear"
         names = f"factor low_freq_factor high_freq_factor {ORIGINAL}=original_max_seq_len"
@@ -60,8 +49,7 @@ def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return ropes(keys, reads, Family("litgpt"), warnings, settings, others)
 
 
-PARTIALS = {"megatron_griffin": 0.5}
-"""Models of NeMo whose code rotates a part of a head where no key says so."""
+PARTIALS = {"megatron_griffin": 0.5}  #: Models of NeMo whose code rotates a part of a head where no key says so
 
 
 def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -90,7 +78,7 @@ def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
 def _latent(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Megatron's latent attention, with YaRN unless it says otherwise."""
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
-    kind, settings = known_kind(keys, keys.needed(keys.word("rope_type"), "rope_type"), "yarn", "rope"), Settings()
+    kind, settings = keys.known_kind(keys.needed(keys.word("rope_type"), "rope_type"), "yarn", "rope"), Settings()
     if kind == "yarn":
         names = f"rope_type factor=rotary_scaling_factor {ORIGINAL} beta_fast beta_slow mscale mscale_all_dim"
         settings = named(keys, names)
@@ -113,12 +101,9 @@ def maxtext(keys: Keys, warnings: list[str]) -> list[Encoding]:
     kind = keys.needed(keys.word("rope_type"), "rope_type")
     name = str(keys.data.get("model_name") or os.path.basename(keys.path))
     others = named(keys, "rope_theta=rope_max_timescale num_hidden_layers=base_num_decoder_layers")
-    for new, old in (
-        ("local_rope_theta", "local_rope_max_timescale"),
-        ("no_rope_layer_interval", "nope_layer_interval"),
-    ):
-        found = keys.number(old)
-        others[new] = found if found and found.value > 0 else None
+    local, interval = keys.number("local_rope_max_timescale"), keys.number("nope_layer_interval")
+    others["local_rope_theta"] = local if local and local.value > 0 else None
+    others["no_rope_layer_interval"] = interval if interval and interval.value > 0 else None
     settings: Settings = {}
     layout, linear = HALVES, keys.number("rope_linear_scaling_factor")
     if kind.value.startswith("llama3.1") or name.startswith("llama3.1"):
@@ -128,10 +113,8 @@ def maxtext(keys: Keys, warnings: list[str]) -> list[Encoding]:
         layout = HALVES if interleave and not interleave.value else DEEPSEEK
         factor = keys.number("rope_factor")
         multiplied = magnitude(factor, Value(1.0, "")) if keys.is_true("rope_attention_scaling") else 1.0
-        settings = {
-            **named(keys, f"rope_type factor=rope_factor {ORIGINAL} beta_fast beta_slow truncate=rope_truncate"),
-            "attention_factor": Value(multiplied, "rope_attention_scaling, which is false by default"),
-        }
+        settings = named(keys, f"rope_type factor=rope_factor {ORIGINAL} beta_fast beta_slow truncate=rope_truncate")
+        settings["attention_factor"] = Value(multiplied, "rope_attention_scaling, which is false by default")
     elif linear and linear.value != 1:
         settings = {"rope_type": Value("linear", linear.source), "factor": linear}
     if keys.is_true("use_mrope"):
@@ -148,8 +131,7 @@ def stripedhyena(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """StripedHyena's and Evo's YAML: some of the layers attend, with positions divided where it says so."""
     ratio = keys.number("rotary_emb_scaling_factor") if keys.is_true("use_interpolated_rotary_pos_emb") else None
     settings: Settings = {"rope_type": Value("linear", ratio.source), "factor": ratio} if ratio else {}
-    reads = "hidden_size num_attention_heads rotary_emb_base"
-    return ropes(keys, reads, Family("StripedHyena"), warnings, settings)
+    return ropes(keys, "hidden_size num_attention_heads rotary_emb_base", Family("StripedHyena"), warnings, settings)
 
 
 def olmo(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -161,8 +143,7 @@ def olmo(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if own.is_true("alibi"):
         return Biased(rule="naive").encodings(own)
     warnings.append("neither rope nor alibi is true: OLMo's code then adds a learned table")
-    own = with_defaults(own, "OLMo's ModelConfig")
-    return Learned(rows=("max_sequence_length",), dim=("d_model",)).encodings(own)
+    return Learned(rows=("max_sequence_length",), dim=("d_model",)).encodings(with_defaults(own, "OLMo's ModelConfig"))
 
 
 OLMO_SCALINGS = {
@@ -170,8 +151,7 @@ OLMO_SCALINGS = {
     "YaRNRoPEScalingConfig": ("yarn", f"factor beta_fast beta_slow {ORIGINAL}=old_context_len"),
     "StepwiseRoPEScalingConfig": ("llama3", f"factor {ORIGINAL}=old_context_len"),
     "ABFRoPEScalingConfig": ("default", "rope_theta=new_theta"),
-}
-"""Scalings of OLMo-core: what they are called by Hugging Face, and their names there."""
+}  #: Scalings of OLMo-core: what they are called by Hugging Face, and their names there
 
 
 def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -185,7 +165,7 @@ def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
         return []
     rope, scaling, settings = with_defaults(rope, "OLMo-core's RoPEConfig"), rope.part("scaling"), Settings()
     if scaling and (kind := scaling.word("_CLASS_", "type")):
-        name = known_kind(keys, replace(kind, value=kind.value.rpartition(".")[2]), *OLMO_SCALINGS)
+        name = keys.known_kind(replace(kind, value=kind.value.rpartition(".")[2]), *OLMO_SCALINGS)
         word, names = OLMO_SCALINGS[name]
         scaling = with_defaults(scaling, name)
         settings = {"rope_type": Value(word, kind.source), **named(scaling, names)}
@@ -213,7 +193,7 @@ def neox(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """GPT-NeoX's own configurations (YAML): `pos_emb`, with hyphens or underscores in all names."""
     keys = _plain(keys, warnings)
     given = keys.word("pos_emb") or Value("learned", "default of GPT-NeoX")
-    kind = known_kind(keys, given, *NEOX, "rotary", "none")
+    kind = keys.known_kind(given, *NEOX, "rotary", "none")
     if kind == "rotary":
         reads = "hidden_size num_attention_heads rotary_emb_base rotary_pct"
         return ropes(keys, reads, Family("GPT-NeoX"), warnings, {})

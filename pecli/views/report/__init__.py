@@ -243,7 +243,7 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
         draft.picture(drift.audit_picture(audits), f"largest error by position: {'; '.join(verdicts)}")
         draft.commands(f"pecli audit rope {given} --seq-len {rows}")
         draft.subheading("What runtimes compute")
-        draft.show(drift.show_runtimes, runtimes(model.given))
+        draft.show(drift.show_runtimes, runtimes(found))
         draft.commands(f"pecli runtimes {given}")
         commands.append(f"pecli plot rope {given} --kind wavelengths -o wavelengths.svg")
     elif tables := of_model(found, model.label, seq_len=MAX_ROWS):
