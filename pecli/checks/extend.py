@@ -1,7 +1,5 @@
-"""The settings that stretch a model's context, in every spelling, and what they change.
-
-The frequencies come from the scaling itself; which runtimes honour it is measured, not listed.
-"""
+"""The settings that stretch a model's context, in every spelling, and what they change; which runtimes honour them is
+measured, not listed."""
 
 import json
 from collections.abc import Mapping
@@ -46,8 +44,7 @@ METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 TO = Whole(help="positions of the longer context", high=LAST_POSITION)
 SECTIONS = ("mrope_section", "mrope_interleaved")
-UNSCALED = ("dim", "base", "partial_rotary_factor", *SECTIONS)
-"""Parameters that have nothing to do with a scaling."""
+UNSCALED = ("dim", "base", "partial_rotary_factor", *SECTIONS)  #: Parameters that have nothing to do with a scaling
 
 
 @dataclass(frozen=True, repr=False)

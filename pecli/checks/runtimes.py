@@ -1,8 +1,5 @@
-"""What runtimes compute for a model: as it is defined, or where they depart from that, by how much, and why.
-
-A departure is what a runtime reads otherwise, compared exactly with the definition; what float32 arithmetic adds to it
-is listed separately.
-"""
+"""What runtimes compute for a model: as it is defined, or where they depart from that, by how much, and why. What they
+read otherwise is compared exactly with the definition; what float32 arithmetic adds is listed separately."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

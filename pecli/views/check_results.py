@@ -108,8 +108,7 @@ def reasons(result: Verification | Difference) -> list[str]:
 
 def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[list[str]]:
     """Of every tensor, how it was read, and its errors, in parts. Those that a verification passed are told in a few
-    words, those of identical layers in one line: «80 layers: inv_freq, exact».
-    """
+    words, those of identical layers in one line: «80 layers: inv_freq, exact»."""
     readings = {tensor.name: result.readings.get(tensor.name, "") for tensor in result.tensors}
     verified = isinstance(result, Verification)
     sides, same = (("expected", "found"), "exact") if verified else (("A", "B"), "equal")

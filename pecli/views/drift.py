@@ -92,10 +92,7 @@ def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]
 
 
 def audit_picture(audited: Audit | Mapping[str, Audit]) -> Figure:
-    """The largest error over positions: a line per recipe, a panel per kind of layer.
-
-    Where no recipe has an error, a sentence says so, and there are no axes.
-    """
+    """The largest error over positions: a line per recipe, a panel per kind of layer; a sentence if there is none."""
     audits = audited if isinstance(audited, Mapping) else {"": audited}
     first = next(iter(audits.values()))
     axis = "distance" if first.numbers.kind == "slopes" else "position"

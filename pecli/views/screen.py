@@ -68,10 +68,7 @@ def say(text: str = "") -> None:
 
 
 def say_styled(*parts: tuple[str, str]) -> None:
-    """A line of texts, each with its style, which shows on a terminal.
-
-    A name from a file at its beginning is no command to a CI system, as `::error` is.
-    """
+    """A line of texts, each with its style on a terminal. A name at its beginning is no command to a CI system."""
     if isinstance(sys.stdout, Recorder):
         sys.stdout.said.append(parts)
     elif is_terminal() and any(style for _, style in parts):
@@ -115,11 +112,8 @@ def _filled(text: str, indent: str) -> list[str]:
 
 
 def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
-    """Columns of text under their heads, nothing cut; `right` aligns all but the first column for numbers.
-
-    Where a terminal is too narrow, numbers are shown as many columns at a time as fit; of text, the first cell of a
-    line has a line of its own, and the others are below it.
-    """
+    """Columns of text under their heads, nothing cut; `right` is for numbers, in all but the first column. On a narrow
+    terminal, as many columns of numbers are shown at a time as fit; of text, all but the first cell are below it."""
     if isinstance(sys.stdout, Recorder):
         sys.stdout.said.append(Rows(heads, rows, right))
         return

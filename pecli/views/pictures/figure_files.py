@@ -39,10 +39,8 @@ def check_suffix(path: str, *, moving: bool = False) -> str:
 
 
 def save(figure: "Figure", path: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> None:
-    """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete.
-
-    `about` goes with it as one line of JSON: the command and the specs that it was drawn from.
-    """
+    """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete. `about` goes with
+    it as one line of JSON: the command and the specs that it was drawn from."""
     kind = check_suffix(path, moving=True)
     data = (turning if kind == "gif" else partial(encoded, kind=kind))(figure, dpi=dpi, about=about)
     with open_output(path) as output:
@@ -77,8 +75,7 @@ def encoded(figure: "Figure", kind: str = "png", dpi: float = 100, about: Mappin
 
 def turning(figure: "Figure", dpi: float, about: Mapping[str, Any] | None = None) -> bytes:
     """Dots appear position by position, and a hand points at the last of them. Only what moves is drawn again, and all
-    frames have the colours of the last, so that each is stored as what differs from the one before.
-    """
+    frames have the colours of the last, so that each is stored as what differs from the one before."""
     from PIL import Image
 
     figure.set_dpi(dpi)

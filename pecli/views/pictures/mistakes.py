@@ -1,8 +1,5 @@
-"""What a check compared, as a picture: expected, found, and the difference of each table, or lines for a vector.
-
-A cell of these matrices stands for several rows and columns where there are many, and shows the one of its elements
-that is farthest off, so that the three belong together and no single wrong element is lost.
-"""
+"""What a check compared, as a picture: expected, found, and the difference of each table, or lines for a vector. A cell
+of a large table shows the element farthest off, so that the three belong together, and no wrong element is lost."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +19,7 @@ from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Pictu
 from pecli.views.screen import printable, terminal
 
 MAX_TABLES = 4
-TERMINAL_LINES = 16
-"""How much of a terminal the errors of a tensor take."""
+TERMINAL_LINES = 16  #: How much of a terminal the errors of a tensor take
 MIN_ERROR, MIN_SHARE = 1e-280, 1e-16
 """The smallest error that has a colour of its own, and what colours reach down to, as a share of the largest."""
 MAX_ROWS = MAX_COLUMNS = 192  #: Cells of a map; a picture has as many pixels for each of three
@@ -117,8 +113,7 @@ def _axes(name: str, expected: Floats, shape: tuple[int, ...]) -> tuple[str, str
 
 def comparison_picture(checked: Sequence[Any]) -> Picture:
     """The tables that are farthest off, in rows of three; those that are left out are named below them. What was
-    checked are verifications, or problems that there are none, or a difference.
-    """
+    checked are verifications, or problems that there are none, or a difference."""
     results = [each for each in checked if not isinstance(each, PecliError)]
     sides = ("expected", "found") if all(isinstance(each, Verification) for each in results) else ("A", "B")
     tensors = [(result, tensor) for result in results for tensor in result.tensors]

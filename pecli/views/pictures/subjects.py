@@ -83,9 +83,8 @@ def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, windo
 
 
 def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len: int = 512) -> list[Subject]:
-    """The encodings of a model that can be drawn, those alone that the kind fits, if any: the rotary ones, of its
-    vision tower, too, each of its kinds of layers a subject, or else those whose tables follow from the configuration.
-    """
+    """The encodings of a model that can be drawn, those alone that the kind fits, if any: the rotary ones, each kind of
+    layers a subject, its vision tower's, too; or else those whose tables follow from the configuration."""
     found = []
     ropes = [each for each in model if each.is_rotary and (not each.no_table or "style" in each.extra)]
     texts = [encoding for encoding in ropes if not encoding.part]

@@ -1,9 +1,5 @@
-"""Pictures in the terminal: panels beside and below each other, as large as there is room.
-
-Heatmaps have two values per character in colour, one in grey; curves are drawn with braille dots, eight to a character,
-with letters where there are none. They are drawn by hand, since a rich table of a picture's cells takes fifty times as
-long.
-"""
+"""Pictures in the terminal: heatmaps with two values per character in colour, one in grey; curves with braille dots,
+eight to a character, or letters. Drawn by hand: a rich table of a picture's cells takes fifty times as long."""
 
 import math
 import re
@@ -295,10 +291,8 @@ def _letters(chart: Chart, terminal: Terminal) -> str:
 
 
 def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
-    """Which part each character belongs to, −1 where there is none: levels lie below, each curve over those before.
-
-    One that lies on another all along takes turns with it, so that both are seen.
-    """
+    """Which part each character belongs to, −1 where there is none: levels lie below, each curve over those before. One
+    that lies on another all along takes turns with it, so that both are seen."""
     owner: Indices = np.full(parts[0].shape, -1, np.intp)
     shown = np.zeros(parts[0].shape, np.intp)
     turns = np.arange(owner.shape[1])[None, :] // 2

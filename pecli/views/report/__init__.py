@@ -1,7 +1,5 @@
-"""A report as one page of HTML: what a model uses or a file holds, pictures, checks, and the commands behind them.
-
-The page needs no network and no scripts, follows the reader's light or dark, and prints.
-"""
+"""A report as one page of HTML: what a model uses or a file holds, pictures, checks, and the commands behind them. It
+needs no network and no scripts, follows the reader's light or dark, and prints."""
 
 import os
 import shlex

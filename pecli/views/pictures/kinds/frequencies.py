@@ -30,8 +30,7 @@ DEFAULT_KEYS = 1024  #: Keys that a query sees where nobody says how many
 
 def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """A curve per subject, and what its scaling does: the bands it treats alike, and the stretch of every pair. The
-    contexts of one subject are lines across the chart, those of several are dots on their curves.
-    """
+    contexts of one subject are lines across the chart, those of several are dots on their curves."""
     waves = [wave for subject in subjects for wave in waves_of(subject)]
     several, rope = len(subjects) > 1, scaled_rope(subjects[0])
     every_stretch = [_stretch(subject) for subject, _ in waves]
@@ -220,8 +219,7 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> tuple[Floats, Floats]:
     """The score of equal unit vectors, the mean of cos(d·θ_i), and what Su et al. (2021) bound any score by, up to a
     factor that is the content's: the mean over i of |Σ e^{i·d·θ_j}|, j = 0 … i. Both times the square of the attention
-    factor, which multiplies q and k.
-    """
+    factor, which multiplies q and k."""
     phases = np.exp(1j * distances[:, None] * frequencies)
     score, bound = phases.real.mean(axis=1), np.abs(np.cumsum(phases, axis=1)).mean(axis=1)
     return factor**2 * score, factor**2 * bound

@@ -25,10 +25,8 @@ MAX_MAP_POINTS, MAX_MAPS = 1 << 18, 8  #: Points of a grid that are drawn, and o
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """One panel per matrix, all of the same limits, so that the same colour is the same value.
-
-    Biases fall as powers of two from head to head: their colours are logarithmic.
-    """
+    """One panel per matrix, all of the same limits. Biases fall as powers of two from head to head: their colours are
+    logarithmic."""
     biased = all(subject.applied_as == "bias" for subject in subjects)
     panels: list[HeatmapPanel] = []
     elements: dict[str, None] = {}
