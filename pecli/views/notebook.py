@@ -106,6 +106,4 @@ def png(value: Any) -> bytes | None:
 
 
 def _first_rows(table: Table) -> Table:
-    """Of a long matrix, the first rows."""
-    is_long = len(table.shape) == 2 and table.rows > MAX_ROWS
-    return replace(table, shape=(MAX_ROWS, table.width)) if is_long else table
+    return replace(table, shape=(min(table.rows, MAX_ROWS), table.width)) if len(table.shape) == 2 else table

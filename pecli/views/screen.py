@@ -50,7 +50,7 @@ class Rows(NamedTuple):
     """A table as it was said."""
 
     heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[tuple[str, str]]]
     right: bool
 
 
@@ -114,10 +114,10 @@ def _filled(text: str, indent: str) -> list[str]:
 def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
     """Columns of text under their heads, nothing cut; `right` is for numbers, in all but the first column. On a narrow
     terminal, as many columns of numbers are shown at a time as fit; of text, all but the first cell are below it."""
-    if isinstance(sys.stdout, Recorder):
-        sys.stdout.said.append(Rows(heads, rows, right))
-        return
     styled = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
+    if isinstance(sys.stdout, Recorder):
+        sys.stdout.said.append(Rows(heads, styled, right))
+        return
     styled = [[(head, "dim") for head in heads], *styled] if any(heads) else styled
     lines = [[(printable(text), style) for text, style in line] for line in styled]
     widths = [max(len(line[k][0]) for line in lines) for k in range(len(heads))] if lines else []

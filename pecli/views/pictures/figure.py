@@ -345,15 +345,6 @@ def _add_legend(axes: Any, handles: Sequence[Any], names: Sequence[str], title: 
     letters = 0.95 * width * LETTERS_PER_INCH  # which are small
     shown = {handle: _fitted(name, letters - 5, 8) for handle, name in zip(handles, names, strict=True) if name}
     column = 10 + max(len(line) for name in shown.values() for line in name.split("\n"))
-    axes.legend(
-        shown,
-        shown.values(),
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=max(1, min(len(shown), int(letters / column))),
-        title=title or None,
-        title_fontsize="medium",
-        alignment="left",
-        borderaxespad=0.2,
-        borderpad=0,
-    )
+    columns = max(1, min(len(shown), int(letters / column)))
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "alignment": "left", "borderaxespad": 0.2, "borderpad": 0}
+    axes.legend(shown, shown.values(), ncols=columns, title=title or None, title_fontsize="medium", **place)

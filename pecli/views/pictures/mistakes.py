@@ -165,10 +165,8 @@ def table_panels(errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, f
         points = np.linspace(0, errors.shape[1] - 1, errors.expected.shape[1])
         curves = [Curve(side, points, values[0]) for side, values in zip(sides, every, strict=True)]
         positive = all(bool(np.all(curve.y > 0)) for curve in curves)
-        return [
-            Chart(f"{name}{worst}", curves, errors.columns, log_y=positive, share=0.7),
-            difference_panel("difference", errors, sides, scale),
-        ]
+        chart = Chart(f"{name}{worst}", curves, errors.columns, log_y=positive, share=0.7)
+        return [chart, difference_panel("difference", errors, sides, scale)]
     pair = [
         HeatmapPanel(f"{name}, {side}", values, errors.rows, errors.columns, 0, errors.shape, reduce="worst")
         for side, values in zip(sides, every, strict=True)

@@ -51,7 +51,6 @@ class Subject(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The position of the first row."""
         return self.scheme.first_position if self.scheme is not None else 0
 
     @property
@@ -60,7 +59,6 @@ class Subject(NamedTuple):
         return [table for table in self.tables if len(table.shape) == 2 and table.size]
 
     def axes_of(self, table: Table) -> Axes:
-        """What the axes of one of its tables mean."""
         if self.scheme is not None and any(own.name == table.name for own in self.scheme.tensors()):
             return self.scheme.axes_of(table.name)
         return Axes(("",) * (len(table.shape) - 2) + ("position", "channel"))
@@ -164,10 +162,8 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
     for group in _alike(found):
         every = [_parameters(found[k].scheme) for k in group]
         for k, own in zip(group, every, strict=True):
-            parameters = [
-                (name, value) for name, value in own.items() if any(each.get(name) != value for each in every)
-            ]
-            found[k] = found[k]._replace(label=", ".join([found[k].label, *(_said(*each) for each in parameters)]))
+            words = [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
+            found[k] = found[k]._replace(label=", ".join([found[k].label, *words]))
     for group in _alike(found):  # which are the same thing twice
         for place, k in enumerate(group, 1):
             found[k] = found[k]._replace(label=f"{found[k].label} ({place} of {len(group)})")

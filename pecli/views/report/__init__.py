@@ -121,17 +121,15 @@ class _Draft:
         self.parts.append(f"<h3>{text(words)}</h3>")
 
     def show(self, view: Callable[..., None], *what: Any) -> None:
-        """What a view says of something."""
         self.parts.append(html_of(partial(view, *what)))
 
-    def picture(self, drawn: "Figure", caption: str) -> None:
+    def picture(self, caption: str, drawn: "Figure") -> None:
         """A drawing, whose ids no other has, and what is to be seen in it."""
         drawing = svg(drawn, f"f{len(self.parts)}-")
         self.parts.append(f'<figure role="img" aria-label="{text(caption)}">\n{drawing}\n</figure>')
 
     def subjects(self, subjects: Sequence[Subject], kind: str | None) -> None:
-        title, drawn = drawn_picture(subjects, kind)
-        self.picture(drawn, title)
+        self.picture(*drawn_picture(subjects, kind))
 
     def commands(self, *lines: str) -> None:
         self.parts.append(f"<pre>{text(chr(10).join(lines))}</pre>")
@@ -153,7 +151,7 @@ class _Draft:
         self.show(check_results.show, result)
         if compared and not result:
             picture = comparison_picture([result])
-            self.picture(render(picture), picture.title)
+            self.picture(picture.title, render(picture))
         if words:
             self.commands(shlex.join(words))
 
@@ -189,11 +187,8 @@ def html_of(show: Callable[[], None]) -> str:
     for said in recorder.said:
         if isinstance(said, Rows):
             number = ' class="number"' if said.right else ""
-            rows = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in said.rows]
-            lines = [
-                "".join(f"<td{number if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)) for row in rows
-            ]
-            parts.append(_table(said.heads, [f"<tr>{line}</tr>" for line in lines], number))
+            cells = ([f"<td{number if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)] for row in said.rows)
+            parts.append(_table(said.heads, [f"<tr>{''.join(row)}</tr>" for row in cells], number))
         elif line := "".join(_span(*part) for part in said):
             parts.append(f'<p class="said">{line}</p>')
     return "\n".join(parts)
@@ -235,10 +230,9 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
         audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
         draft.subheading("Drift by recipe")
         draft.show(drift.show_audit, audits)
-        verdicts = [
-            f"{words.strip()}{recipes}" for each in audits.values() for words, _, recipes in drift.verdicts(each)
-        ]
-        draft.picture(drift.audit_picture(audits), f"largest error by position: {'; '.join(verdicts)}")
+        lines = [line for each in audits.values() for line in drift.verdicts(each)]
+        verdicts = "; ".join(f"{words.strip()}{recipes}" for words, _, recipes in lines)
+        draft.picture(f"largest error by position: {verdicts}", drift.audit_picture(audits))
         draft.commands(f"pecli audit rope {given} --seq-len {rows}")
         draft.subheading("What runtimes compute")
         draft.show(drift.show_runtimes, runtimes(model.given))

@@ -51,9 +51,8 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         curves.append(Curve("unscaled", curves[0].x, unscaled_wavelengths(rope), reference=True))
         words.append("; ".join(_in_words(rope, band) for band in shown))
     words.append("dots: contexts and windows" if any(curve.marks for curve in curves) else "")
-    levels = (
-        [] if several else [(f"{word} {length:,.0f}", length) for length, word in sorted(contexts(subjects[0]).items())]
-    )
+    lengths = {} if several else contexts(subjects[0])
+    levels = [(f"{word} {length:,.0f}", length) for length, word in sorted(lengths.items())]
     panels = [Chart("", curves, axis, "wavelength, in positions", log_y=True, levels=levels, bands=shown)]
     if scaled:
         unlabelled = [band._replace(label="") for band in shown]
@@ -104,12 +103,6 @@ def angular_frequencies(subject: Subject) -> Floats:
     return np.array(subject.scheme.angular_frequencies(), np.float64)
 
 
-def attention_factor(subject: Subject) -> float:
-    """What cos and sin are multiplied by."""
-    rope = scaled_rope(subject)
-    return rope.attention_factor_value() if rope is not None else 1.0
-
-
 def scaled_rope(subject: Subject) -> Rope | None:
     """The scheme of a subject that has a scaling; these are RoPE's alone."""
     return cast("Rope", subject.scheme) if getattr(subject.scheme, "scaling", "none") != "none" else None
@@ -121,7 +114,7 @@ def _scaling(subject: Subject, several: bool) -> str:
         return ""
     factor = f", factor {number(rope.factor)}" if rope.factor is not None else ""
     whose = f"{subject.label}: " if several else ""
-    return f"{whose}{rope.scaling} scaling{factor}, attention factor {number(attention_factor(subject))}"
+    return f"{whose}{rope.scaling} scaling{factor}, attention factor {number(rope.attention_factor_value())}"
 
 
 def bands(stretch: Floats) -> list[Band]:
@@ -202,7 +195,8 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     for subject, label in zip(subjects, names_of(subjects), strict=True):
         last = max(2, int(getattr(subject.scheme, "seq_len", 1)) - 1)
         steps = np.unique(np.rint(np.geomspace(1, last, MAX_POINTS))) if last > MAX_POINTS else np.arange(1.0, last + 1)
-        factor = attention_factor(subject)
+        rope = scaled_rope(subject)
+        factor = rope.attention_factor_value() if rope is not None else 1.0
         score, limit = scores(angular_frequencies(subject), steps, factor)
         expected.append(Curve(label, steps, score))
         limits.append(Curve(label, steps, limit))
