@@ -140,12 +140,12 @@ def _is_same(path: str, file: str) -> bool:
 
 def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
     """Say what there is to say of one check by itself; the exit code that it stands for."""
-    code = Exit.DONE if outcome.passed or outcome.skipped else Exit.CHECK_FAILED
-    if isinstance(outcome.result, PecliError) and not outcome.skipped:
+    code = Exit.DONE if outcome.status in ("passed", "skipped") else Exit.CHECK_FAILED
+    if isinstance(outcome.result, PecliError) and outcome.status != "skipped":
         code = print_error(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
-    elif not quiet and outcome.skipped:
+    elif not quiet and outcome.status == "skipped":
         screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
     elif not quiet and not isinstance(outcome.result, PecliError):
         check_results.show_verification(outcome.result, outcome.status)
