@@ -3,23 +3,20 @@
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
 from pecli.errors import FileError, ParameterError, brief, number
-from pecli.files.contents import LoadedFile, carried_spec
+from pecli.files.contents import LoadedFile, UnreadTensor, carried_spec
 from pecli.files.output import KEY
 from pecli.views import screen
-
-if TYPE_CHECKING:
-    from pecli.files.contents import UnreadTensor
 
 MAX_SHOWN = 100_000  #: Elements shown at once
 STATISTICS = ("min", "max", "mean", "std")
 
 
 def describe(
-    file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: "Sequence[UnreadTensor]" = ()
+    file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: Sequence[UnreadTensor] = ()
 ) -> dict[str, Any]:
     """Tensors of the file, those that are only named last, and its metadata as JSON data; a spec in it is unpacked."""
     metadata: dict[str, Any] = dict(file.metadata)

@@ -15,6 +15,7 @@ from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, wide
 from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import role_of
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
+from pecli.views.pictures import figure, figure_files, terminal_render
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, on_one_scale, typeset
 from pecli.views.screen import printable, terminal
 
@@ -204,8 +205,6 @@ def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None
 
 def show(tensors: Sequence[Comparison]) -> None:
     """The differences of the worst tensor, in the terminal."""
-    from pecli.views.pictures import terminal_render
-
     room = terminal()._replace(lines=TERMINAL_LINES)
     rows = (TERMINAL_LINES - 5) * (2 if room.colours else 1)
     worst = max(tensors, key=lambda tensor: tensor.max_abs_error or 0.0, default=None)
@@ -216,6 +215,4 @@ def show(tensors: Sequence[Comparison]) -> None:
 
 def save(path: str, checked: Sequence[Any], about: Mapping[str, Any]) -> None:
     """What was expected, what was found, and the difference, in a file."""
-    from pecli.views.pictures import figure, figure_files
-
     figure_files.save(figure.render(comparison_picture(checked)), path, about=about)

@@ -4,17 +4,16 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, Axes, Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, counted, number, spelled
+from pecli.files.contents import LoadedFile, carried_spec
+from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import ModelEncodings
-
-if TYPE_CHECKING:
-    from pecli.files.contents import LoadedFile
 
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
@@ -104,10 +103,8 @@ def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len
     return [subject for subject in found if kind in subject.picture_kinds] or found
 
 
-def of_file(text: str, file: "LoadedFile", label: str = "") -> list[Subject]:
+def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     """A file, or a tensor of it; where it carries a spec, also as the scheme that made it."""
-    from pecli.files.contents import carried_spec
-
     label = label or os.path.basename(text) or text
     spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
     if spec is None:
@@ -130,7 +127,6 @@ def of_file(text: str, file: "LoadedFile", label: str = "") -> list[Subject]:
 def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
     """Tensors without a spec, as every check reads them; the label says how, where that is not as they are."""
     from pecli.checks.reading import PLURALS, separate_tables
-    from pecli.files.tensor_roles import role_of
 
     tables: dict[str, Array] = {}
     notes = []
@@ -146,9 +142,8 @@ def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
                 shape = shape[1:]
             tables[f"{name}.{part}" if part else name] = table.reshape(shape)
         notes += [f"{name}: {words}" if len(tensors) > 1 else words] if words else []
-    return Subject(
-        f"{label} ({'; '.join(notes)})" if notes else label, tuple(table_of(*each) for each in tables.items())
-    )
+    label += f" ({'; '.join(notes)})" if notes else ""
+    return Subject(label, tuple(table_of(*each) for each in tables.items()))
 
 
 def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Subject]:
@@ -162,7 +157,9 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
     for group in _alike(found):
         every = [_parameters(found[k].scheme) for k in group]
         for k, own in zip(group, every, strict=True):
-            words = [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
+            words = [
+                _said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)
+            ]
             found[k] = found[k]._replace(label=", ".join([found[k].label, *words]))
     for group in _alike(found):  # which are the same thing twice
         for place, k in enumerate(group, 1):

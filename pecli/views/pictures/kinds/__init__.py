@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import widened
 from pecli.errors import ParameterError, nearest, spelled
+from pecli.explain.time_limit import time_limit
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject, title_of
@@ -67,16 +68,12 @@ def titled(
 
 
 def fitting(kind: str | None, subjects: Sequence[Subject]) -> list[Subject]:
-    """The subjects, if the kind fits them; tables without a spec as what `identify` finds in them."""
-    found = [subject if subject.scheme or subject.grid else _identified(subject, kind) for subject in subjects]
-    check(kind or default_kind(found), found)
-    return found
+    """The subjects, tables without a spec as what `identify` finds in them."""
+    return [subject if subject.scheme or subject.grid else _identified(subject, kind) for subject in subjects]
 
 
 def _identified(subject: Subject, kind: str | None) -> Subject:
     """Tables with the axes of the scheme that made them; where the kind asks for more, the scheme's own tables."""
-    from pecli.explain.time_limit import time_limit
-
     drawn_as_it_is = kind is None or kind in subject.picture_kinds
     if drawn_as_it_is and not _is_worth_a_search(subject):
         return subject
@@ -105,9 +102,8 @@ def _is_worth_a_search(subject: Subject) -> bool:
 
     if len(subject.tables) > MAX_TABLES or sum(table.size for table in subject.tables) > MAX_ELEMENTS:
         return False
-    return all(
-        table.size <= MAX_SHORT or has_waves(widened(table.read(0, min(64, table.rows)))) for table in subject.tables
-    )
+    long = [table for table in subject.tables if table.size > MAX_SHORT]
+    return all(has_waves(widened(table.read(0, min(64, table.rows)))) for table in long)
 
 
 def check(kind: str, subjects: Sequence[Subject] = ()) -> None:
