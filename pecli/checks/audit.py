@@ -142,8 +142,8 @@ def measure(
     powers = 10.0 ** (np.arange(13 * PER_DECADE + 1) / PER_DECADE)
     inner = np.unique(np.rint(powers).astype(np.int64))  # even on a logarithmic scale, decades among them
     edges = np.concatenate([[exact.first], inner[(inner > exact.first) & (inner < stop)], [stop]])
-    sizes = (len(edges) - 1, len(edges) - 1, len(exact.values))
-    drifts = [Drift(name, *map(np.zeros, sizes)) for name in tables]
+    zeros, frequencies = np.zeros(len(edges) - 1), np.zeros(len(exact.values))
+    drifts = [Drift(name, zeros.copy(), zeros.copy(), frequencies.copy()) for name in tables]
     step = max(2, BLOCK_ELEMENTS // max(1, len(exact.groups)))
 
     def errors_from(start: int) -> list[tuple[Floats, Floats, Floats, int | None]]:

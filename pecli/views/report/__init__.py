@@ -186,16 +186,16 @@ def html_of(show: Callable[[], None]) -> str:
     parts = []
     for said in recorder.said:
         if isinstance(said, Rows):
-            number = ' class="number"' if said.right else ""
-            cells = ([f"<td{number if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)] for row in said.rows)
-            parts.append(_table(said.heads, [f"<tr>{''.join(row)}</tr>" for row in cells], number))
+            right = ' class="number"' if said.right else ""
+            rows = ([f"<td{right if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)] for row in said.rows)
+            parts.append(_table(said.heads, [f"<tr>{''.join(row)}</tr>" for row in rows], right))
         elif line := "".join(_span(*part) for part in said):
             parts.append(f'<p class="said">{line}</p>')
     return "\n".join(parts)
 
 
-def _table(heads: Sequence[str], rows: Sequence[str], number: str = "") -> str:
-    cells = "".join(f'<th scope="col"{number if k else ""}>{text(head)}</th>' for k, head in enumerate(heads))
+def _table(heads: Sequence[str], rows: Sequence[str], right: str = "") -> str:
+    cells = "".join(f'<th scope="col"{right if k else ""}>{text(head)}</th>' for k, head in enumerate(heads))
     return f"<table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>"
 
 
