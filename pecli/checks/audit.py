@@ -50,18 +50,15 @@ class Audit(Printed):
     def __repr__(self) -> str:
         return f"<Audit of {self.scheme!r}: {', '.join(drift.recipe for drift in self.drifts)}>"
 
-    @property
-    def stop(self) -> int:
-        return self.numbers.first + self.numbers.count
-
     def kept_positions(self, drift: Drift) -> int:
         """How many positions, from the first on, stay within the tolerance."""
-        return (self.stop if drift.first_beyond is None else drift.first_beyond) - self.numbers.first
+        return self.numbers.count if drift.first_beyond is None else drift.first_beyond - self.numbers.first
 
     def decades(self) -> list[tuple[int, int]]:
         """The positions 0–9, 10–99, 100–999, …, as far as the context reaches: first and last."""
-        starts = [0, *(10**k for k in range(1, 14))]
-        spans = ((max(low, self.numbers.first), min(high, self.stop) - 1) for low, high in pairwise(starts))
+        start, stop = self.numbers.first, self.numbers.first + self.numbers.count
+        powers = [0, *(10**k for k in range(1, 14))]
+        spans = ((max(low, start), min(high, stop) - 1) for low, high in pairwise(powers))
         return [(first, last) for first, last in spans if first <= last]
 
     def in_decade(self, drift: Drift, decade: tuple[int, int]) -> tuple[float, float]:

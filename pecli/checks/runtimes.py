@@ -101,13 +101,11 @@ def runtimes(
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
     found = find_model(None, model)
-    encodings = rotary_layers(found, layer_type, "it has no rotary table, and runtimes are described for that alone")
+    ropes = rotary_layers(found, layer_type, "it has no rotary table, and runtimes are described for that alone")
     served = LENGTH.check("length", (found.context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [NAME.check("names", name) for name in names]
-    layers = {
-        each.layer_type: tuple(_result(each, name, served, found, limit) for name in chosen) for each in encodings
-    }
+    layers = {each.layer_type: tuple(_result(each, name, served, found, limit) for name in chosen) for each in ropes}
     return RuntimeComparison(found.file, served, limit, layers)
 
 

@@ -110,14 +110,14 @@ def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[lis
     """Of every tensor, how it was read, and its errors, in parts. Those that a verification passed are told in a few
     words, those of identical layers in one line: «80 layers: inv_freq, exact»."""
     verified = isinstance(result, Verification)
-    sides, same = (("expected", "found"), "exact") if verified else (("A", "B"), "equal")
+    sides = ("expected", "found") if verified else ("A", "B")
     failed = [tensor for tensor in result.tensors if not (verified and tensor.passed)]
     lines = [[line] for line in _passed_tensors(result)] if verified and passed else []
     said = {""}  # how cos was read is not said again of sin
     mistakes = [edit for each in result.explanations for edit in each.mistakes]
     with_place = all(edit.kind.endswith("_wrong") for edit in mistakes)  # or nothing is known
     for tensor in failed:
-        head, *rest = parts_of(tensor, sides, same, with_place=with_place)
+        head, *rest = parts_of(tensor, sides, with_place=with_place)
         reading = result.readings.get(tensor.name, "")
         lines.append([head if reading in said else f"{head}, {reading}", *rest])
         said.add(reading)
@@ -153,19 +153,16 @@ def failures(result: Verification | PecliError) -> list[str]:
     return [*reasons(result), *map("  ".join, tensor_lines(result, passed=False))]
 
 
-def parts_of(
-    tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact", *, with_place: bool = False
-) -> list[str]:
-    """A tensor's name and shape, then its errors; the words are for the two sides, and for no error."""
-    parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
-    if tensor.problem:
-        parts.append(tensor.problem)
+def parts_of(tensor: Comparison, sides: tuple[str, str], *, with_place: bool = False) -> list[str]:
+    """A tensor's name and shape, then its errors; the words are for the two sides."""
+    parts = [*filter(None, [f"{tensor.name}  {screen.shape(tensor.shape)}", tensor.problem])]
     if tensor.mismatched is None:
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
         if tensor.max_abs_error is None or "nothing can be told" in tensor.problem:  # learned, or not finite
             return parts
-        return [*parts, "the values themselves are equal" if tensor.problem else f"every element is {same}"]
+        same = "every element is exact" if sides[0] == "expected" else "every element is equal"
+        return [*parts, "the values themselves are equal" if tensor.problem else same]
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance{_place(tensor) if with_place else ''}")
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {[*(tensor.first_index or ())]}"
@@ -173,10 +170,8 @@ def parts_of(
         parts.append(worst_element(tensor, sides))
         if units(tensor.worst_ulp) and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
             parts[-1] += f"  (elsewhere up to {units(tensor.max_ulp_error)})"
-    for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
-        if count:
-            parts.append(f"{count:,} not finite ({side})")
-    return parts
+    strange = zip((tensor.strange_expected, tensor.strange_found), sides, strict=True)
+    return [*parts, *(f"{count:,} not finite ({side})" for count, side in strange if count)]
 
 
 def _place(tensor: Comparison) -> str:

@@ -41,9 +41,8 @@ def show_audit(audited: Audit | Mapping[str, Audit], *, details: bool = False) -
         if details:
             _show_tables(audit)
     if not details:
-        screen.say_wrapped(
-            "(The largest error of each is in parentheses; --details has errors by position and frequency.)"
-        )
+        where = "--details has errors by position and frequency"
+        screen.say_wrapped(f"(The largest error of each is in parentheses; {where}.)")
 
 
 def verdicts(audit: Audit) -> list[tuple[str, str, str]]:

@@ -162,11 +162,7 @@ def say_written(path: str, about: str = "", after: str = "") -> None:
 
 
 def size(count: int) -> str:
-    """A number of bytes for people.
-
-    >>> size(131200)
-    '128 KiB'
-    """
+    """A number of bytes for people, such as 128 KiB."""
     value, unit = float(count), "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
         if value < 1024:
@@ -176,11 +172,7 @@ def size(count: int) -> str:
 
 
 def shape(dimensions: tuple[int, ...]) -> str:
-    """A tensor's shape for people.
-
-    >>> shape((512, 64))
-    '512 × 64'
-    """
+    """A tensor's shape for people, such as 512 × 64."""
     return " × ".join(map(str, dimensions)) or "scalar"
 
 

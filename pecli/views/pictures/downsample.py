@@ -38,11 +38,7 @@ def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floa
 
 
 def stride(count: int, room: int) -> int:
-    """Every how many of `count` things are kept, so that no more than `room` are.
-
-    >>> stride(64, 100), stride(768, 70)
-    (1, 11)
-    """
+    """Every how many of `count` things are kept, so that no more than `room` are."""
     return max(1, -(-count // max(1, room)))
 
 

@@ -111,7 +111,7 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
         return [_as_read(label, file.tensors)]
     tables = tuple(table_of(name, array) for name, array in file.tensors.items())
     try:
-        scheme: Scheme = Scheme.from_spec({name: spec.get(name) for name in ("scheme", "parameters")})
+        scheme: Scheme = Scheme.from_spec(spec)
     except ParameterError as problem:
         raise FileError(text, f"carries a spec that makes no table ({problem})") from None
     found = []
@@ -157,10 +157,8 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
     for group in _alike(found):
         every = [_parameters(found[k].scheme) for k in group]
         for k, own in zip(group, every, strict=True):
-            words = [
-                _said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)
-            ]
-            found[k] = found[k]._replace(label=", ".join([found[k].label, *words]))
+            said = [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
+            found[k] = found[k]._replace(label=", ".join([found[k].label, *said]))
     for group in _alike(found):  # which are the same thing twice
         for place, k in enumerate(group, 1):
             found[k] = found[k]._replace(label=f"{found[k].label} ({place} of {len(group)})")
@@ -213,11 +211,7 @@ def names_of(subjects: Sequence[Subject]) -> list[str]:
 
 
 def positions(counts: Iterable[int]) -> str:
-    """Over how many positions a picture is, for its title.
-
-    >>> positions([512, 512]), positions([512, 64])
-    ('512 positions', 'positions')
-    """
+    """Over how many positions a picture is, for its title: «512 positions», or «positions» where numbers differ."""
     every = {*counts}
     return f"{every.pop():,} positions" if len(every) == 1 else "positions"
 

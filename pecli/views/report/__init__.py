@@ -19,10 +19,9 @@ from pecli.checks.verify import verify
 from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of
-from pecli.errors import FileError, PecliError, path_of
-from pecli.files.contents import carried_spec
+from pecli.errors import PecliError, path_of
 from pecli.files.load import open_tensors
-from pecli.files.output import open_output
+from pecli.files.output import KEY, open_output
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
 from pecli.views.pictures import kinds
@@ -260,17 +259,13 @@ def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance:
         title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
         scheme = None if "patch" in subject.picture_kinds else subject.scheme  # maps would need all rows of a grid
         draft.subjects([Subject(title, (table_of(matrix.name, rows),), scheme)], "heatmap")
-    try:
-        is_specified = carried_spec(file.path, file.metadata) is not None
-    except FileError:
-        is_specified = True  # which verify says what is wrong with
     words = ["pecli", "verify", name, *_options(tolerance, runtime)]
     if models:
         model = models[0]
         draft.subheading(f"Verified against {model.name}")
         words[3:3] = [model.option, model.name]
         draft.check(lambda: verify(name, model.encodings, tolerance, runtime=runtime), words)
-    elif is_specified:
+    elif KEY in file.metadata:
         draft.subheading("Verified against the spec that it carries")
         draft.check(lambda: verify(name, None, tolerance), words)
     else:
