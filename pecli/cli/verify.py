@@ -14,7 +14,7 @@ from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
 from pecli.models.find import find_model
-from pecli.views import check_results, counting, screen
+from pecli.views import check_results, screen
 
 MANIFEST = r"""
 A manifest, whose paths start from its folder:
@@ -106,7 +106,7 @@ def verify(
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
-    with counting("verify", len(checks), watched) as advance:
+    with screen.counting("verify", len(checks), watched) as advance:
         for outcome in run_all(checks, strict=strict):
             outcomes.append(outcome if output is not None else outcome.forgotten())
             advance(1)
