@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,26 +19,18 @@ MAX_SHORT = 1 << 12  #: Elements of tables that are searched whatever they look 
 BESIDE = ("inv_freq", "slopes")  #: Tensors that a file need not have for the others to be those of a scheme
 
 
-class Kind(NamedTuple):
-    """One kind of picture, and what it shows; schemes say which fit."""
-
-    draw: Callable[[Sequence[Subject], PlotRequest], Picture]
-    summary: str
-    picks: bool = False  #: Whether it may show some channels, pairs or heads of many
-
-
-KINDS: dict[str, Kind] = {
-    "heatmap": Kind(tables.heatmap, "the values, by position and channel", picks=True),
-    "curves": Kind(
-        tables.curves, "channels over positions; of ALiBi and T5, biases and buckets by distance", picks=True
-    ),
-    "wavelengths": Kind(frequencies.wavelengths, "the wavelength of each pair, and what a scaling does to it"),
-    "similarity": Kind(tables.similarity, "cosine similarity of all positions with each other"),
-    "patch": Kind(tables.patch, "the similarity of one patch of a grid to all others"),
-    "decay": Kind(frequencies.decay, "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
-    "circle": Kind(frequencies.circle, "pairs of channels turning with the position; they move in a .gif", picks=True),
-    "slopes": Kind(frequencies.slopes, "ALiBi's slopes, head by head"),
+KINDS: dict[str, tuple[Callable[[Sequence[Subject], PlotRequest], Picture], str]] = {
+    "heatmap": (tables.heatmap, "the values, by position and channel"),
+    "curves": (tables.curves, "channels over positions; of ALiBi and T5, biases and buckets by distance"),
+    "wavelengths": (frequencies.wavelengths, "the wavelength of each pair, and what a scaling does to it"),
+    "similarity": (tables.similarity, "cosine similarity of all positions with each other"),
+    "patch": (tables.patch, "the similarity of one patch of a grid to all others"),
+    "decay": (frequencies.decay, "the score of q = k by distance, with its bound; of ALiBi, weights"),
+    "circle": (frequencies.circle, "pairs of channels turning with the position; they move in a .gif"),
+    "slopes": (frequencies.slopes, "ALiBi's slopes, head by head"),
 }
+"""What draws each kind of picture, and what it shows; schemes say which fit."""
+PICKING = ("heatmap", "curves", "decay", "circle")  #: Those that may show some channels, pairs or heads of many
 
 
 def default_kind(subjects: Sequence[Subject]) -> str:
@@ -52,11 +43,11 @@ def default_kind(subjects: Sequence[Subject]) -> str:
 def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """The picture of that kind of these subjects."""
     check(kind, subjects)
-    if request.channels is not None and not KINDS[kind].picks:
-        advice = f"it belongs to {', '.join(name for name, each in KINDS.items() if each.picks)}"
+    if request.channels is not None and kind not in PICKING:
+        advice = f"it belongs to {', '.join(PICKING)}"
         raise ParameterError("channels", spelled(request.channels), f"{kind} shows all of them", advice)
     with np.errstate(all="ignore"):  # of infinite values in a file, say, which are drawn as such
-        return KINDS[kind].draw(subjects, request)
+        return KINDS[kind][0](subjects, request)
 
 
 def titled(
