@@ -141,16 +141,9 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
     rope = rope if departs or name in EMULATED else replace(rope, runtime="transformers")  # which computes the same
     measured = _measured(defined, rope, count, departs, tolerance)
     computed = measured.drifts[0]
-    result = RuntimeResult(
-        name,
-        runtime.version,
-        causes=causes,
-        notes=(*notes, *filter(None, [short])),
-        short_prompts=short,
-        rows=ends if ends is not None and ends < length else None,
-        max_abs_error=computed.max_abs_error,
-        curve=measured.curve(computed),
-    )
+    rows, notes = ends if count < length else None, (*notes, *filter(None, [short]))
+    result = RuntimeResult(name, runtime.version, causes=causes, notes=notes, short_prompts=short, rows=rows)
+    result = replace(result, max_abs_error=computed.max_abs_error, curve=measured.curve(computed))
     if not departs:
         return result
     departure = measured.drifts[1]

@@ -24,11 +24,9 @@ def describe(
         if (spec := carried_spec(file.path, file.metadata)) is not None:
             metadata[KEY] = spec
     about = {"file": name, "format": file.format, "tensor_count": len(file.tensors) + len(file.unread)}
-    tensors = [
-        {"name": key, "dtype": dtype_name(array.dtype), "shape": list(array.shape), "bytes": array.nbytes}
-        for key, array in chosen.items()
-    ]
-    tensors += [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "bytes": t.nbytes} for t in unread]
+    rows: list[Any] = [(key, dtype_name(array.dtype), array.shape, array.nbytes) for key, array in chosen.items()]
+    rows += [(tensor.name, tensor.dtype, tensor.shape, tensor.nbytes) for tensor in unread]
+    tensors = [{"name": name, "dtype": dtype, "shape": [*shape], "bytes": size} for name, dtype, shape, size in rows]
     return {**about, "tensors": tensors, "metadata": metadata}
 
 

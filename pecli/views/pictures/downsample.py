@@ -14,7 +14,7 @@ RUNS, GOLDEN = 32, (5**0.5 - 1) / 2
 def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
     """At most `rows` means of rows, of at most `columns` columns; of a "sample", every n-th of both; inf stays."""
     step = stride(table.width, columns)
-    if reduce == "sample":
+    if reduce in ("sample", "worst"):
         step = max(step, stride(table.rows, rows))
         return widened(table.pick(np.arange(0, table.rows, step))[:, ::step])
     count = min(table.rows, rows)
@@ -47,8 +47,7 @@ def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> 
     keeps the largest magnitudes, for rare spikes, "sample" leaves out as many rows as columns: a diagonal stays one."""
     if reduce == "max":
         return _max_rows(_max_rows(values, rows).T, columns).T
-    how = "sample" if reduce == "worst" else reduce
-    return reduced(table_of("", values), rows, columns, how) if values.size else values
+    return reduced(table_of("", values), rows, columns, reduce) if values.size else values
 
 
 def _max_rows(values: Floats, count: int) -> Floats:

@@ -152,16 +152,9 @@ def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
     paper = ("figure.facecolor", "savefig.facecolor", "axes.facecolor")
     colours = [_rgb(each) for each in (palettes.BRIGHT if dark else palettes.CURVES)]
     dashes = ["-", "--"] * 5 + [":", "-."] * 5  # a curve that lies on its neighbour hides only a part of it
-    settings.update(
-        {
-            **_STYLE,
-            **dict.fromkeys(ink, INK[dark]),
-            **dict.fromkeys(paper, PAPER[dark]),
-            "grid.color": FAINT[dark],
-            "font.size": 10.0 * scale,
-            "axes.prop_cycle": cycler(color=colours * 2, linestyle=dashes),
-        }
-    )
+    settings.update({**_STYLE, **dict.fromkeys(ink, INK[dark]), **dict.fromkeys(paper, PAPER[dark])})
+    curves = cycler(color=colours * 2, linestyle=dashes)
+    settings.update({"grid.color": FAINT[dark], "font.size": 10.0 * scale, "axes.prop_cycle": curves})
     figure = Figure(figsize=size, dpi=100, layout=ConstrainedLayoutEngine(w_pad=PAD * scale))
     FigureCanvasAgg(figure)
     return figure
@@ -198,12 +191,10 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
         values = np.where(values == 0, panel.ends[0] / 2, values)  # no error at all: below every colour
     rows, columns = panel.shape
     top = panel.first_row - 0.5
-    axes.imshow(
-        np.ma.masked_invalid(values),
-        cmap=_colours(cmap, centred=panel.is_centred),
-        norm=(LogNorm if panel.log else Normalize)(*panel.ends),
-        extent=(-0.5, columns - 0.5, top + rows, top),
-    )
+    norm = (LogNorm if panel.log else Normalize)(*panel.ends)
+    extent = (-0.5, columns - 0.5, top + rows, top)
+    colours = _colours(cmap, centred=panel.is_centred)
+    axes.imshow(np.ma.masked_invalid(values), cmap=colours, norm=norm, extent=extent)
     axes.spines[:].set_visible(False)
     if panel.is_square:
         axes.set_box_aspect(rows / columns)
