@@ -11,12 +11,11 @@ from pecli.errors import counted, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views import screen
 from pecli.views.pictures import figure, kinds
+from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.panels import Chart, Curve, Picture, typeset
 from pecli.views.pictures.subjects import PlotRequest, labelled, of_model, of_scheme, title_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from pecli.checks.audit import Audit, Drift
     from pecli.checks.extend import Extension
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from pecli.views.pictures.panels import MAX_VALUE, Chart, HeatmapPanel, Panel, P
 from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
 
+Figure: TypeAlias = "matplotlib.figure.Figure"  #: By its name, as matplotlib is imported when a figure is made
 INK, PAPER, FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
 """Text, background and lines that only help the eye: each light and dark."""
 _STYLE = {

@@ -10,7 +10,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import Tolerance, tolerance_of
@@ -25,14 +25,11 @@ from pecli.files.output import KEY, open_output
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
 from pecli.views.pictures import kinds
-from pecli.views.pictures.figure import render
+from pecli.views.pictures.figure import Figure, render
 from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.subjects import PlotRequest, Subject, labelled, of_file, of_model, of_scheme
 from pecli.views.screen import Recorder, Rows, escaped, shape, size
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_ROWS = 256
 MAX_COLUMNS = 4096  #: Rows and columns of a tensor that a page shows
@@ -71,11 +68,10 @@ def report(
     """
     tolerance = tolerance_of(tolerance, max_ulp, atol, rtol)
     RUNTIME.check("runtime", runtime)
-    found = [named_model(source) for source in sources]
-    models = [each for each in found if each is not None]
-    given = zip(sources, found, strict=True)
-    names = [(each.name if each else path_of("sources", source)).rstrip("/") for source, each in given]
-    files = [name for name, each in zip(names, found, strict=True) if each is None]
+    found = [(source, named_model(source)) for source in sources]
+    models = [model for _, model in found if model is not None]
+    names = [(model.name if model else path_of("sources", source)).rstrip("/") for source, model in found]
+    files = [name for name, (_, model) in zip(names, found, strict=True) if model is None]
     draft = _Draft()
     for model in models:
         _add_model(draft, model)
@@ -122,7 +118,7 @@ class _Draft:
     def show(self, view: Callable[..., None], *what: Any) -> None:
         self.parts.append(html_of(partial(view, *what)))
 
-    def picture(self, caption: str, drawn: "Figure") -> None:
+    def picture(self, caption: str, drawn: Figure) -> None:
         """A drawing, whose ids no other has, and what is to be seen in it."""
         drawing = svg(drawn, f"f{len(self.parts)}-")
         self.parts.append(f'<figure role="img" aria-label="{text(caption)}">\n{drawing}\n</figure>')
@@ -204,7 +200,7 @@ def _span(words: str, style: str) -> str:
     return f"<b>{text(words)}</b>" if style else text(words)
 
 
-def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> "tuple[str, Figure]":
+def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> tuple[str, Figure]:
     """A picture of that kind, or of the one that fits, as large as it likes; its title first."""
     picture = kinds.titled(labelled(subjects), PlotRequest(1000, 1000), kind)
     return " ".join(filter(None, [picture.title, picture.subtitle])), render(picture)

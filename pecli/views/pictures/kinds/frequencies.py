@@ -65,8 +65,7 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 def waves_of(subject: Subject) -> list[tuple[Subject, str]]:
     """The subject; of a scaling that follows the length, at the lengths that matter, each in words."""
     rope = scaled_rope(subject)
-    follows = rope is not None and "length" in rope.scaling_value.names()
-    if rope is None or not follows or rope.length is not None:
+    if rope is None or rope.length is not None or "length" not in rope.scaling_value.names():
         return [(subject, "")]
     trained = rope.original_max_position_embeddings or rope.max_position_embeddings or rope.effective_length
     longest = max(subject.context or rope.max_position_embeddings or 0, rope.effective_length, trained)
