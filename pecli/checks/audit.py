@@ -1,8 +1,6 @@
-"""How far the tables of a recipe drift from the exact one: by position, by frequency, and where positions collide.
-
-Both are made block by block, in threads, and only sums and maxima are stored, so memory stays flat however long the
-context. Errors are absolute, against the exact values rounded to float32 (float64 where the tables are float64).
-"""
+"""How far the tables of a recipe drift from the exact one: by position, by frequency, and where positions collide. Only
+sums and maxima of blocks are stored, so memory stays flat. Errors are absolute, against the exact values rounded to
+float32 (float64 where the tables are float64)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,18 +50,15 @@ class Audit(Printed):
     def __repr__(self) -> str:
         return f"<Audit of {self.scheme!r}: {', '.join(drift.recipe for drift in self.drifts)}>"
 
-    @property
-    def stop(self) -> int:
-        return self.numbers.first + self.numbers.count
-
     def kept_positions(self, drift: Drift) -> int:
         """How many positions, from the first on, stay within the tolerance."""
-        return (self.stop if drift.first_beyond is None else drift.first_beyond) - self.numbers.first
+        return self.numbers.count if drift.first_beyond is None else drift.first_beyond - self.numbers.first
 
     def decades(self) -> list[tuple[int, int]]:
         """The positions 0–9, 10–99, 100–999, …, as far as the context reaches: first and last."""
-        starts = [0, *(10**k for k in range(1, 14))]
-        spans = ((max(low, self.numbers.first), min(high, self.stop) - 1) for low, high in pairwise(starts))
+        start, stop = self.numbers.first, self.numbers.first + self.numbers.count
+        powers = [0, *(10**k for k in range(1, 14))]
+        spans = ((max(low, start), min(high, stop) - 1) for low, high in pairwise(powers))
         return [(first, last) for first, last in spans if first <= last]
 
     def in_decade(self, drift: Drift, decade: tuple[int, int]) -> tuple[float, float]:
@@ -146,10 +141,9 @@ def measure(
     edges = np.concatenate([[exact.first], inner[(inner > exact.first) & (inner < stop)], [stop]])
     zeros, frequencies = np.zeros(len(edges) - 1), np.zeros(len(exact.values))
     drifts = [Drift(name, zeros.copy(), zeros.copy(), frequencies.copy()) for name in tables]
-    result = Audit(scheme, tolerance, exact, edges, drifts)
     step = max(2, BLOCK_ELEMENTS // max(1, len(exact.groups)))
 
-    def errors_from(start: int) -> list[_Errors]:
+    def errors_from(start: int) -> list[tuple[Floats, Floats, Floats, int | None]]:
         before = max(start - 1, 0)  # with the row before, which may be equal
         end = min(start + step, exact.count)
         expected = exact.read(before, end)
@@ -158,21 +152,24 @@ def measure(
     starts = range(0, exact.count, step)
     for start, measured in zip(starts, results_in_order(errors_from, starts), strict=True):
         positions = np.asarray(places[start : start + step])
-        for drift, errors in zip(result.drifts, measured, strict=True):
-            _add(result, drift, errors, positions)
+        stretches = np.searchsorted(edges, positions, side="right") - 1
+        for drift, (largest, sums, by_column, equal) in zip(drifts, measured, strict=True):
+            np.maximum.at(drift.largest, stretches, largest)
+            np.add.at(drift.sums, stretches, sums)
+            np.maximum.at(drift.by_frequency, exact.groups, by_column)
+            beyond = np.flatnonzero(largest > tolerance)
+            if drift.first_beyond is None and beyond.size:
+                drift.first_beyond = int(positions[beyond[0]])
+            if drift.first_equal is None and equal is not None:
+                drift.first_equal = int(positions[equal])
         if on_block is not None:
             on_block(len(positions))
-    return result
+    return Audit(scheme, tolerance, exact, edges, drifts)
 
 
-_Errors = tuple[Floats, Floats, Floats, int | None]
-"""Of some rows: the largest errors and the sums of errors by row, the largest by column, and the first row that equals
-the one before, if any does."""
-
-
-def _errors(table: Array, exact: Array, before: int) -> _Errors:
-    """|table − exact| after that many rows, in float32 where both are: the difference of two close floats has no error
-    of its own."""
+def _errors(table: Array, exact: Array, before: int) -> tuple[Floats, Floats, Floats, int | None]:
+    """|table − exact| after that many rows: the largest and the sum of each row, the largest of each column, and the
+    first row that equals the one before; in float32 where both are, as the difference of close floats has no error."""
     rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])  # most rows differ in their first number
     rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
     rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
@@ -183,16 +180,3 @@ def _errors(table: Array, exact: Array, before: int) -> _Errors:
     np.abs(error, out=error)
     largest = error.max(axis=1).astype(np.float64)
     return largest, error.sum(axis=1, dtype=np.float64), error.max(axis=0), equal
-
-
-def _add(result: Audit, drift: Drift, errors: _Errors, positions: Positions) -> None:
-    largest, sums, by_column, equal = errors
-    stretches = np.searchsorted(result.edges, positions, side="right") - 1
-    np.maximum.at(drift.largest, stretches, largest)
-    np.add.at(drift.sums, stretches, sums)
-    np.maximum.at(drift.by_frequency, result.numbers.groups, by_column)
-    beyond = np.flatnonzero(largest > result.tolerance)
-    if drift.first_beyond is None and beyond.size:
-        drift.first_beyond = int(positions[beyond[0]])
-    if drift.first_equal is None and equal is not None:
-        drift.first_equal = int(positions[equal])

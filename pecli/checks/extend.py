@@ -1,7 +1,5 @@
-"""The settings that stretch a model's context, in every spelling, and what they change.
-
-The frequencies come from the scaling itself; which runtimes honour it is measured, not listed.
-"""
+"""The settings that stretch a model's context, in every spelling, and what they change; which runtimes honour them is
+measured, not listed."""
 
 import json
 from collections.abc import Mapping
@@ -21,17 +19,14 @@ from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
 from pecli.models.layer_types import PARTIALS, SETTINGS, THETAS
 
-_QWEN3 = ("yarn", "Qwen3's model card: yarn, factor 4, original 32768")
 _GEMMA3 = ("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
 RECOMMENDED = {
     "qwen2": ("yarn", "Qwen2.5's model card: yarn, factor 4, original 32768"),
-    "qwen3": _QWEN3,
-    "qwen3_moe": _QWEN3,
+    **dict.fromkeys(("qwen3", "qwen3_moe"), ("yarn", "Qwen3's model card: yarn, factor 4, original 32768")),
     "deepseek_v3": ("yarn", "DeepSeek-V3's own config: yarn, factor 40, original 4096"),
     "gpt_oss": ("yarn", "gpt-oss's own config: yarn, factor 32, original 4096"),
     "phi3": ("ntk", "Phi's config.json takes no scaling but longrope, whose factors are searched for"),
-    "gemma3": _GEMMA3,
-    "gemma3_text": _GEMMA3,
+    **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
 }
 """What the makers of a family use or recommend, and where they say so."""
 SHORT_PROMPTS = {
@@ -46,8 +41,7 @@ METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 TO = Whole(help="positions of the longer context", high=LAST_POSITION)
 SECTIONS = ("mrope_section", "mrope_interleaved")
-UNSCALED = ("dim", "base", "partial_rotary_factor", *SECTIONS)
-"""Parameters that have nothing to do with a scaling."""
+UNSCALED = ("dim", "base", "partial_rotary_factor", *SECTIONS)  #: Parameters that have nothing to do with a scaling
 
 
 @dataclass(frozen=True, repr=False)

@@ -96,9 +96,8 @@ def _only_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
     for key in given:
         if key not in known:
             shown = key if key.isidentifier() and len(key) < 60 else repr(key[:60])
-            raise ParameterError(
-                shown, "unknown here", nearest(key, (*known, *_TARGETS)) or f"known: {', '.join(known)}"
-            )
+            rule = nearest(key, (*known, *_TARGETS)) or f"known: {', '.join(known)}"
+            raise ParameterError(shown, "unknown here", rule)
 
 
 def _text(given: Mapping[str, Any], key: str) -> str:

@@ -37,14 +37,6 @@ class Outcome:
     strict: bool = False  #: whether a check that known mistakes would have passed, too, counts as failed
 
     @property
-    def passed(self) -> bool:
-        return self.status == "passed"
-
-    @property
-    def skipped(self) -> bool:
-        return self.status == "skipped"
-
-    @property
     def status(self) -> str:
         """`passed`, `failed`, `weak` (which only a strict check is), `error`, or of several files one that has no
         positional tables, `skipped`."""
@@ -72,7 +64,7 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
     """A problem for each group of files none of which has positional tables: something was to be checked."""
     advice = "modern checkpoints compute them: use a dump"
     files = Counter(outcome.check.group for outcome in outcomes)
-    skipped = Counter(outcome.check.group for outcome in outcomes if outcome.skipped)
+    skipped = Counter(outcome.check.group for outcome in outcomes if outcome.status == "skipped")
     empty = [group for group, count in files.items() if count == skipped[group]]
     return [FileError(group, f"none of {files[group]} files has positional tables", advice) for group in empty]
 

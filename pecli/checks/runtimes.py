@@ -1,8 +1,5 @@
-"""What runtimes compute for a model: as it is defined, or where they depart from that, by how much, and why.
-
-A departure is what a runtime reads otherwise, compared exactly with the definition; what float32 arithmetic adds to it
-is listed separately.
-"""
+"""What runtimes compute for a model: as it is defined, or where they depart from that, by how much, and why. What they
+read otherwise is compared exactly with the definition; what float32 arithmetic adds is listed separately."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -104,13 +101,11 @@ def runtimes(
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
     found = find_model(None, model)
-    encodings = rotary_layers(found, layer_type, "it has no rotary table, and runtimes are described for that alone")
+    ropes = rotary_layers(found, layer_type, "it has no rotary table, and runtimes are described for that alone")
     served = LENGTH.check("length", (found.context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [NAME.check("names", name) for name in names]
-    layers = {
-        each.layer_type: tuple(_result(each, name, served, found, limit) for name in chosen) for each in encodings
-    }
+    layers = {each.layer_type: tuple(_result(each, name, served, found, limit) for name in chosen) for each in ropes}
     return RuntimeComparison(found.file, served, limit, layers)
 
 
@@ -146,16 +141,9 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
     rope = rope if departs or name in EMULATED else replace(rope, runtime="transformers")  # which computes the same
     measured = _measured(defined, rope, count, departs, tolerance)
     computed = measured.drifts[0]
-    result = RuntimeResult(
-        name,
-        runtime.version,
-        causes=causes,
-        notes=(*notes, *filter(None, [short])),
-        short_prompts=short,
-        rows=ends if ends is not None and ends < length else None,
-        max_abs_error=computed.max_abs_error,
-        curve=measured.curve(computed),
-    )
+    rows, notes = ends if count < length else None, (*notes, *filter(None, [short]))
+    result = RuntimeResult(name, runtime.version, causes=causes, notes=notes, short_prompts=short, rows=rows)
+    result = replace(result, max_abs_error=computed.max_abs_error, curve=measured.curve(computed))
     if not departs:
         return result
     departure = measured.drifts[1]

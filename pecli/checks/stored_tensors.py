@@ -47,8 +47,7 @@ class Stored(NamedTuple):
     @property
     def rows(self) -> AnyArray:
         alone = self.array.ndim < 2 and self.kind not in BITS
-        rows: AnyArray = self.array.reshape(-1, 1 if alone else self.array.shape[-1])
-        return rows
+        return np.asarray(self.array.reshape(-1, 1 if alone else self.array.shape[-1]))
 
     def by_expert(self, name: str) -> "Iterator[tuple[str, Stored]]":
         """Stacked experts one by one, each with its number in the name."""

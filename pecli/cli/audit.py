@@ -8,7 +8,7 @@ from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import SchemeGroup, answer, command_of, examples, made_by, options
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.views import counting, drift
+from pecli.views import drift, screen
 from pecli.views.pictures import figure_files
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
@@ -50,7 +50,8 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
         known = ("exact", *first.recipe_names(), *first.runtime_names())
         rule = ListOf(help="recipes", each=Choice(help="a recipe", options=known))
         recipes = tuple(rule.parse("recipes", values["recipes"]))
-    with counting("audit", sum(part.by_position().count for part in parts.values()), values) as advance:
+    positions = sum(part.by_position().count for part in parts.values())
+    with screen.counting("audit", positions, values) as advance:
         audits = {name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()}
     if path is not None:
         ways = ("output", "details", "json", "quiet", "no_progress")

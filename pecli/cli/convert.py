@@ -12,7 +12,7 @@ from pecli.files.output import KEY, OnBlock, is_stream
 from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_LISTED, PAIRS, Converted, ScoreCheck, converted
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
-from pecli.views import counting, screen
+from pecli.views import screen
 
 _PAIRS = "Layout of pairs"
 _CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
@@ -65,7 +65,7 @@ def convert(file: str, output: str | None, check: bool, json: bool, quiet: bool,
     is_changed = bool(made.moves or made.cast) or not is_whole
     if output is not None and passed:
         total = sum(array.nbytes for array in loaded.tensors.values())
-        with counting("convert", total, {"quiet": quiet, **given}) as advance:
+        with screen.counting("convert", total, {"quiet": quiet, **given}) as advance:
             _save(loaded, made, output, is_whole, is_changed, advance, header=not given["no_header"])
     written, assumed = output if passed else None, _assumed(made)
     if json:

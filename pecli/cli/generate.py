@@ -62,7 +62,7 @@ def _generate(kind: type[Scheme], **values: Any) -> int:
 
 def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
     from pecli.files import save_tables, tables_written
-    from pecli.views import counting, described, screen
+    from pecli.views import screen
 
     if path is not None:
         written = tables_written(path, scheme)
@@ -70,11 +70,11 @@ def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
         config = values.get("config")
         if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
             raise ParameterError("output", path, "it would overwrite the input config", "name another file")
-        with counting(scheme.name, sum(table.nbytes for table in written), values) as advance:
+        with screen.counting(scheme.name, sum(table.nbytes for table in written), values) as advance:
             spec, header = {**scheme.spec(), "version": __version__}, not values["no_header"]
             save_tables(path, written, spec, on_block=advance, header=header)
     if values["json"]:
-        tensors = described(scheme.name, scheme.tensors(), values)
+        tensors = screen.described(scheme.name, scheme.tensors(), values)
         screen.say_json({**scheme.spec(), "tensors": tensors, "output": path})
     elif path is not None and not values["quiet"]:
         tables = (f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in written)

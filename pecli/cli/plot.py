@@ -40,7 +40,7 @@ _WHAT += " for one of its encodings. More of them come after --against."
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
     options.QUIET,
-    shown=["", *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items())],
+    shown=["", *(f"{name:<11}  {summary}" for name, (_, summary) in KINDS.items())],
     context_settings={"ignore_unknown_options": True},
 )
 def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **given: Any) -> None:

@@ -18,7 +18,7 @@ from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
 from pecli.models.find import find_model
-from pecli.views import check_results, counting, screen
+from pecli.views import check_results, screen
 
 MANIFEST = r"""
 A manifest, whose paths start from its folder:
@@ -109,7 +109,8 @@ def verify(
     checks = _checks(files, golden, places, allowed, reasons=json or not quiet or bool(junit or output))
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
-    with counting("verify", len(checks), {"quiet": quiet or not as_table, "no_progress": no_progress}) as advance:
+    watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
+    with screen.counting("verify", len(checks), watched) as advance:
         for outcome in run_all(checks, strict=strict):
             outcomes.append(outcome if output is not None else outcome.forgotten())
             advance(1)
@@ -150,12 +151,12 @@ def _is_same(path: str, file: str) -> bool:
 
 def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
     """Say what there is to say of one check by itself; the exit code that it stands for."""
-    code = Exit.DONE if outcome.passed or outcome.skipped else Exit.CHECK_FAILED
-    if isinstance(outcome.result, PecliError) and not outcome.skipped:
+    code = Exit.DONE if outcome.status in ("passed", "skipped") else Exit.CHECK_FAILED
+    if isinstance(outcome.result, PecliError) and outcome.status != "skipped":
         code = print_error(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
-    elif not quiet and outcome.skipped:
+    elif not quiet and outcome.status == "skipped":
         screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
     elif not quiet and not isinstance(outcome.result, PecliError):
         check_results.show_verification(outcome.result, outcome.status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from importlib import import_module
@@ -20,7 +20,7 @@ from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
     from pecli.checks.diff import Difference
-    from pecli.checks.identify import Identification, Match
+    from pecli.checks.identify import Identification
     from pecli.checks.run import Outcome
 
 _LAYER = re.compile(r"\.\d+\.")
@@ -108,32 +108,30 @@ def reasons(result: Verification | Difference) -> list[str]:
 
 def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[list[str]]:
     """Of every tensor, how it was read, and its errors, in parts. Those that a verification passed are told in a few
-    words, those of identical layers in one line: «80 layers: inv_freq, exact».
-    """
-    readings = {tensor.name: result.readings.get(tensor.name, "") for tensor in result.tensors}
+    words, those of identical layers in one line: «80 layers: inv_freq, exact»."""
     verified = isinstance(result, Verification)
-    sides, same = (("expected", "found"), "exact") if verified else (("A", "B"), "equal")
+    sides = ("expected", "found") if verified else ("A", "B")
     failed = [tensor for tensor in result.tensors if not (verified and tensor.passed)]
-    lines = [[line] for line in _passed_tensors(result.tensors, readings)] if verified and passed else []
+    lines = [[line] for line in _passed_tensors(result)] if verified and passed else []
     said = {""}  # how cos was read is not said again of sin
     mistakes = [edit for each in result.explanations for edit in each.mistakes]
     with_place = all(edit.kind.endswith("_wrong") for edit in mistakes)  # or nothing is known
     for tensor in failed:
-        head, *rest = parts_of(tensor, sides, same, with_place=with_place)
-        reading = readings[tensor.name]
+        head, *rest = parts_of(tensor, sides, with_place=with_place)
+        reading = result.readings.get(tensor.name, "")
         lines.append([head if reading in said else f"{head}, {reading}", *rest])
         said.add(reading)
     return lines
 
 
-def _passed_tensors(tensors: Sequence[Comparison], readings: Mapping[str, str]) -> list[str]:
+def _passed_tensors(result: Verification | Difference) -> list[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
-    for tensor in tensors:
+    for tensor in result.tensors:
         if tensor.passed:
             verdict = "exact" if tensor.worst_index is None else f"max error {number(tensor.max_abs_error or 0, 3)}"
             verdict = "" if tensor.max_abs_error is None else verdict
-            alike = _LAYER.sub(".N.", tensor.name), screen.shape(tensor.shape), readings[tensor.name], verdict
-            groups.setdefault(alike, []).append(tensor.name)
+            alike = screen.shape(tensor.shape), result.readings.get(tensor.name, ""), verdict
+            groups.setdefault((_LAYER.sub(".N.", tensor.name), *alike), []).append(tensor.name)
     together: dict[tuple[str, ...], list[str]] = {}  # names that say the same, such as cos and sin
     for (name, *words), names in groups.items():
         last = name.removesuffix(".weight").rpartition(".")[2]
@@ -155,19 +153,16 @@ def failures(result: Verification | PecliError) -> list[str]:
     return [*reasons(result), *map("  ".join, tensor_lines(result, passed=False))]
 
 
-def parts_of(
-    tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact", *, with_place: bool = False
-) -> list[str]:
-    """A tensor's name and shape, then its errors; the words are for the two sides, and for no error."""
-    parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
-    if tensor.problem:
-        parts.append(tensor.problem)
+def parts_of(tensor: Comparison, sides: tuple[str, str], *, with_place: bool = False) -> list[str]:
+    """A tensor's name and shape, then its errors; the words are for the two sides."""
+    parts = [*filter(None, [f"{tensor.name}  {screen.shape(tensor.shape)}", tensor.problem])]
     if tensor.mismatched is None:
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
         if tensor.max_abs_error is None or "nothing can be told" in tensor.problem:  # learned, or not finite
             return parts
-        return [*parts, "the values themselves are equal" if tensor.problem else f"every element is {same}"]
+        same = "every element is exact" if sides[0] == "expected" else "every element is equal"
+        return [*parts, "the values themselves are equal" if tensor.problem else same]
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance{_place(tensor) if with_place else ''}")
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {[*(tensor.first_index or ())]}"
@@ -175,10 +170,8 @@ def parts_of(
         parts.append(worst_element(tensor, sides))
         if units(tensor.worst_ulp) and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
             parts[-1] += f"  (elsewhere up to {units(tensor.max_ulp_error)})"
-    for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
-        if count:
-            parts.append(f"{count:,} not finite ({side})")
-    return parts
+    strange = zip((tensor.strange_expected, tensor.strange_found), sides, strict=True)
+    return [*parts, *(f"{count:,} not finite ({side})" for count, side in strange if count)]
 
 
 def _place(tensor: Comparison) -> str:
@@ -217,33 +210,28 @@ def _told_apart(*values: object) -> list[str]:
 
 def show_identification(result: Identification) -> None:
     """The verdict first; then each match, with its command on a line of its own; then what has none."""
+    from pecli.explain.edits import Runtime
+
     verdict = ("not identified", "bold red")
     if result.identified:
         verdict = ("partly identified", "bold yellow") if result.description else ("identified", "bold green")
     screen.say_labelled(*verdict, f"  {result.file}")
     for match in result.matches:
-        for line in match_lines(match):
+        parameters = match.scheme.spec()["parameters"]
+        kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
+        how = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
+        lines = [f"{', '.join(match.tensors)}: {match.scheme.name}, {how}"]
+        lines.append("  ".join(f"{name}={brief(value, MAX_LISTED)}" for name, value in kept.items()))
+        if match.runtimes:
+            lines.append(Runtime(match.runtimes[0], match.runtimes[1:]).clause)
+        if match.form:
+            without = "; the command makes the table without that" if match.lacking else ""
+            lines.append(f"in the file: {match.form}{without}")
+        for line in [*lines, *(f"not determined: {sentence}" for sentence in match.undetermined)]:
             screen.say_wrapped(f"  {line}")
         screen.say_styled((match.command, "bold"))  # alone on its line, so that it can be copied
     for line in result.description:
         screen.say_wrapped(f"  {line}")
-
-
-def match_lines(match: Match) -> Iterator[str]:
-    """A match in a few lines, its command left out."""
-    from pecli.explain.edits import Runtime
-
-    parameters = match.scheme.spec()["parameters"]
-    kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
-    how = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
-    yield f"{', '.join(match.tensors)}: {match.scheme.name}, {how}"
-    yield "  ".join(f"{name}={brief(value, MAX_LISTED)}" for name, value in kept.items())
-    if match.runtimes:
-        yield Runtime(match.runtimes[0], match.runtimes[1:]).clause
-    if match.form:
-        yield f"in the file: {match.form}" + ("; the command makes the table without that" if match.lacking else "")
-    for sentence in match.undetermined:
-        yield f"not determined: {sentence}"
 
 
 def show_outcomes(outcomes: Sequence[Outcome]) -> None:
@@ -320,7 +308,7 @@ _PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
 def annotate(outcomes: Sequence[Outcome]) -> None:
     """A workflow command for each check that did not pass; a tensor's name after the file's is left to the title."""
     for outcome in outcomes:
-        if outcome.passed or outcome.skipped:
+        if outcome.status in ("passed", "skipped"):
             continue
         check, file = outcome.check, outcome.check.file
         with suppress(FileError):

@@ -11,12 +11,11 @@ from pecli.errors import counted, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views import screen
 from pecli.views.pictures import figure, kinds
+from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.panels import Chart, Curve, Picture, typeset
 from pecli.views.pictures.subjects import PlotRequest, labelled, of_model, of_scheme, title_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from pecli.checks.audit import Audit, Drift
     from pecli.checks.extend import Extension
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
@@ -41,9 +40,8 @@ def show_audit(audited: Audit | Mapping[str, Audit], *, details: bool = False) -
         if details:
             _show_tables(audit)
     if not details:
-        screen.say_wrapped(
-            "(The largest error of each is in parentheses; --details has errors by position and frequency.)"
-        )
+        where = "--details has errors by position and frequency"
+        screen.say_wrapped(f"(The largest error of each is in parentheses; {where}.)")
 
 
 def verdicts(audit: Audit) -> list[tuple[str, str, str]]:
@@ -92,10 +90,7 @@ def _show(title: str, heads: Sequence[str], rows: Sequence[Sequence[screen.Cell]
 
 
 def audit_picture(audited: Audit | Mapping[str, Audit]) -> Figure:
-    """The largest error over positions: a line per recipe, a panel per kind of layer.
-
-    Where no recipe has an error, a sentence says so, and there are no axes.
-    """
+    """The largest error over positions: a line per recipe, a panel per kind of layer; a sentence if there is none."""
     audits = audited if isinstance(audited, Mapping) else {"": audited}
     first = next(iter(audits.values()))
     axis = "distance" if first.numbers.kind == "slopes" else "position"

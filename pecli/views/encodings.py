@@ -130,11 +130,8 @@ _GRID = (16, 16)  #: Of one on a grid
 
 def commands(model: ModelEncodings, given: str, length: int | None = None) -> list[str]:
     """The commands that make a model's tables: one for all rotary encodings, read again from what was `given`, and one
-    for each other.
-
-    Rotary tables end at the length that the encodings are read at, since some scalings depend on it; without one,
-    within the model's context.
-    """
+    for each other. Rotary tables end at the length that the encodings are read at, since some scalings depend on it;
+    without one, within the model's context."""
     rows, keys = (length or min(most, model.context or most) for most in (_ROWS, _KEYS))
     lines = []
     schemes = [encoding.scheme for encoding in model.encodings]
@@ -144,18 +141,15 @@ def commands(model: ModelEncodings, given: str, length: int | None = None) -> li
             lines += [] if axes else [f"pecli rope {given} --seq-len {rows} -o rope.safetensors"]  # else an image's
             continue
         with suppress(ParameterError):  # of a configuration that says too little
-            scheme = _scheme(encoding, keys)
+            if encoding.is_rotary:  # over a grid; else a table whose size the model says itself
+                layout = "interleaved" if encoding.layout == "interleaved" else "halves"
+                scheme: Scheme = encoding.rope(grid=_GRID, layout=layout)
+            else:
+                kind = scheme_named("learned-init" if encoding.scheme == "learned" else encoding.scheme)
+                settings = {**encoding.parameters, **({"seq_len": keys} if "form" in encoding.parameters else {})}
+                scheme = kind(**{key: value for key, value in settings.items() if key in kind.parameters()})
             alone = not encoding.layer_type or (schemes.count(encoding.scheme) == 1 and not style)
             file = scheme.name if alone else f"{scheme.name}-{encoding.layer_type}"
             words = [*options(scheme), "-o", f"{file}.{'safetensors' if style else 'npy'}"]
             lines.append(shlex.join(["pecli", scheme.name, *words]))
     return list(dict.fromkeys(lines))
-
-
-def _scheme(encoding: Encoding, keys: int) -> Scheme:
-    """What makes the tables of one encoding: a rotation over a grid, or a table whose size the model says itself."""
-    if encoding.is_rotary:
-        return encoding.rope(grid=_GRID, layout="interleaved" if encoding.layout == "interleaved" else "halves")
-    kind: type[Scheme] = scheme_named("learned-init" if encoding.scheme == "learned" else encoding.scheme)
-    settings = {**encoding.parameters, **({"seq_len": keys} if "form" in encoding.parameters else {})}
-    return kind(**{key: value for key, value in settings.items() if key in kind.parameters()})

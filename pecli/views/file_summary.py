@@ -3,23 +3,20 @@
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
 from pecli.errors import FileError, ParameterError, brief, number
-from pecli.files.contents import LoadedFile, carried_spec
+from pecli.files.contents import LoadedFile, UnreadTensor, carried_spec
 from pecli.files.output import KEY
 from pecli.views import screen
-
-if TYPE_CHECKING:
-    from pecli.files.contents import UnreadTensor
 
 MAX_SHOWN = 100_000  #: Elements shown at once
 STATISTICS = ("min", "max", "mean", "std")
 
 
 def describe(
-    file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: "Sequence[UnreadTensor]" = ()
+    file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: Sequence[UnreadTensor] = ()
 ) -> dict[str, Any]:
     """Tensors of the file, those that are only named last, and its metadata as JSON data; a spec in it is unpacked."""
     metadata: dict[str, Any] = dict(file.metadata)
@@ -27,11 +24,9 @@ def describe(
         if (spec := carried_spec(file.path, file.metadata)) is not None:
             metadata[KEY] = spec
     about = {"file": name, "format": file.format, "tensor_count": len(file.tensors) + len(file.unread)}
-    tensors = [
-        {"name": key, "dtype": dtype_name(array.dtype), "shape": list(array.shape), "bytes": array.nbytes}
-        for key, array in chosen.items()
-    ]
-    tensors += [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "bytes": t.nbytes} for t in unread]
+    rows: list[Any] = [(key, dtype_name(array.dtype), array.shape, array.nbytes) for key, array in chosen.items()]
+    rows += [(tensor.name, tensor.dtype, tensor.shape, tensor.nbytes) for tensor in unread]
+    tensors = [{"name": name, "dtype": dtype, "shape": [*shape], "bytes": size} for name, dtype, shape, size in rows]
     return {**about, "tensors": tensors, "metadata": metadata}
 
 

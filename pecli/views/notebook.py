@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pecli.checks.audit import Audit
 from pecli.checks.diff import Difference
@@ -20,13 +20,11 @@ from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
 from pecli.views import check_results, drift
 from pecli.views.pictures import figure, kinds, subjects
+from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.subjects import PlotRequest, Subject
 from pecli.views.report import drawn_picture, html_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_ROWS = 4096  #: Rows of a table that a display shows
 
@@ -106,6 +104,4 @@ def png(value: Any) -> bytes | None:
 
 
 def _first_rows(table: Table) -> Table:
-    """Of a long matrix, the first rows."""
-    is_long = len(table.shape) == 2 and table.rows > MAX_ROWS
-    return replace(table, shape=(MAX_ROWS, table.width)) if is_long else table
+    return replace(table, shape=(min(table.rows, MAX_ROWS), table.width)) if len(table.shape) == 2 else table

@@ -22,11 +22,8 @@ def _chosen(count: int, head: int, tail: int) -> list[int | None]:
 
 
 def corner(table: Table, first: int = 0) -> tuple[list[int | None], list[tuple[str, list[float | None]]]]:
-    """The columns and rows of a table worth showing, None for what is left out; a row is its number, if it is there,
-    and its values.
-
-    Rows are numbered from `first`, those of higher tensors by all their indices.
-    """
+    """The columns and rows of a table worth showing, None for what is left out; a row is its number and its values.
+    Rows are numbered from `first`, those of higher tensors by all their indices."""
     columns = _chosen(table.width, *_COLUMNS)
     rows: list[tuple[str, list[float | None]]] = []
     for row in _chosen(table.rows, *_ROWS):
@@ -63,10 +60,8 @@ def show(scheme: Scheme) -> None:
 
 
 def _cell(value: float, terminal: bool) -> screen.Cell:
-    """On a terminal warm for positive, cool for negative, so that waves can be seen; seven characters at most.
-
-    Both are legible on white and on black, which the sixteen colours of a terminal's theme need not be.
-    """
+    """On a terminal warm for positive, cool for negative, so that waves can be seen; seven characters at most. Both are
+    legible on white and on black, which the sixteen colours of a terminal's theme need not be."""
     if not terminal:
         return f"{value:.7g}"
     if value == 0 or not math.isfinite(value):

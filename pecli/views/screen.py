@@ -4,15 +4,20 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pecli.engine.table import Table
+
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
 _LEADING = re.compile(r"^(\s*)::")  #: What GitHub Actions take for one at the beginning of a line, spaces aside
+MIN_SECONDS = 1.0  #: Before a bar of progress appears
 
 
 def is_terminal() -> bool:
@@ -50,7 +55,7 @@ class Rows(NamedTuple):
     """A table as it was said."""
 
     heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[tuple[str, str]]]
     right: bool
 
 
@@ -68,10 +73,7 @@ def say(text: str = "") -> None:
 
 
 def say_styled(*parts: tuple[str, str]) -> None:
-    """A line of texts, each with its style, which shows on a terminal.
-
-    A name from a file at its beginning is no command to a CI system, as `::error` is.
-    """
+    """A line of texts, each with its style on a terminal. A name at its beginning is no command to a CI system."""
     if isinstance(sys.stdout, Recorder):
         sys.stdout.said.append(parts)
     elif is_terminal() and any(style for _, style in parts):
@@ -115,15 +117,12 @@ def _filled(text: str, indent: str) -> list[str]:
 
 
 def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
-    """Columns of text under their heads, nothing cut; `right` aligns all but the first column for numbers.
-
-    Where a terminal is too narrow, numbers are shown as many columns at a time as fit; of text, the first cell of a
-    line has a line of its own, and the others are below it.
-    """
-    if isinstance(sys.stdout, Recorder):
-        sys.stdout.said.append(Rows(heads, rows, right))
-        return
+    """Columns of text under their heads, nothing cut; `right` is for numbers, in all but the first column. On a narrow
+    terminal, as many columns of numbers are shown at a time as fit; of text, all but the first cell are below it."""
     styled = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
+    if isinstance(sys.stdout, Recorder):
+        sys.stdout.said.append(Rows(heads, styled, right))
+        return
     styled = [[(head, "dim") for head in heads], *styled] if any(heads) else styled
     lines = [[(printable(text), style) for text, style in line] for line in styled]
     widths = [max(len(line[k][0]) for line in lines) for k in range(len(heads))] if lines else []
@@ -168,11 +167,7 @@ def say_written(path: str, about: str = "", after: str = "") -> None:
 
 
 def size(count: int) -> str:
-    """A number of bytes for people.
-
-    >>> size(131200)
-    '128 KiB'
-    """
+    """A number of bytes for people, such as 128 KiB."""
     value, unit = float(count), "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
         if value < 1024:
@@ -182,12 +177,41 @@ def size(count: int) -> str:
 
 
 def shape(dimensions: tuple[int, ...]) -> str:
-    """A tensor's shape for people.
-
-    >>> shape((512, 64))
-    '512 × 64'
-    """
+    """A tensor's shape for people, such as 512 × 64."""
     return " × ".join(map(str, dimensions)) or "scalar"
+
+
+@contextmanager
+def counting(label: str, total: int, values: Mapping[str, Any]) -> Iterator[Callable[[int], None]]:
+    """A function that counts what is done; after MIN_SECONDS it draws a bar, where that can be erased."""
+    unwanted = values["quiet"] or values["no_progress"] or os.environ.get("TERM", "") == "dumb"
+    if unwanted or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    start, done, bar = time.monotonic(), 0, None
+    with ExitStack() as drawn:
+
+        def advance(count: int) -> None:
+            nonlocal done, bar
+            done += count
+            if bar is None and time.monotonic() - start > MIN_SECONDS:
+                from rich.console import Console
+                from rich.progress import Progress
+
+                bar = drawn.enter_context(Progress(console=Console(stderr=True), transient=True))
+                bar.add_task(label, total=total)
+            if bar is not None:
+                bar.update(bar.task_ids[0], completed=done)
+
+        yield advance
+
+
+def described(label: str, tables: "Sequence[Table]", values: Mapping[str, Any]) -> dict[str, Any]:
+    """What --json says of tables, by their names; `values` are the command's options."""
+    from pecli.checks import statistics
+
+    with counting(label, sum(table.nbytes for table in tables), values) as advance:
+        return {table.name: statistics.described(table, advance) for table in tables}
 
 
 MIN_SIZE = (24, 10)  #: Columns and lines below which a picture is no picture; a smaller terminal wraps it

@@ -44,7 +44,7 @@ def manifest(tmp_path):
 
 
 def verdicts(path: str, tolerances=None) -> list[bool]:
-    return [outcome.passed for outcome in run_all(read_manifest(path, tolerances))]
+    return [outcome.status == "passed" for outcome in run_all(read_manifest(path, tolerances))]
 
 
 def test_every_kind_of_check(manifest, tmp_path) -> None:
@@ -184,7 +184,7 @@ def test_outcomes_come_in_the_order_of_the_checks(monkeypatch) -> None:
     checks = [Check("first", first), Check("second", lambda: good("second")), Check("last", last)]
     outcomes = list(run_all(checks))
     assert [outcome.check.file for outcome in outcomes] == ["first", "second", "last"]
-    assert [outcome.passed for outcome in outcomes] == [True, True, False]
+    assert [outcome.status == "passed" for outcome in outcomes] == [True, True, False]
     assert outcomes[2].as_json()["diagnosis"] == ["last: does not exist"]
     assert all(outcome.seconds >= 0 for outcome in outcomes)
 
@@ -198,7 +198,7 @@ def test_what_a_check_raises_is_its_own_problem(raised, words) -> None:
         raise raised
 
     outcomes = list(run_all([Check("a", broken), Check("b", lambda: good("b"))]))
-    assert [outcome.passed for outcome in outcomes] == [False, True]
+    assert [outcome.status == "passed" for outcome in outcomes] == [False, True]
     assert words in str(outcomes[0].result)
     assert isinstance(outcomes[0].result, PecliError)
     if words == DEFECT:
@@ -231,7 +231,7 @@ def test_nobody_waits_for_checks_after_an_interrupt(monkeypatch) -> None:
         return good("quick")
 
     outcomes = run_all([Check("quick", quick), Check("long", long)])
-    assert next(outcomes).passed
+    assert next(outcomes).status == "passed"
     outcomes.close()
     assert not ended.is_set()
     end.set()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli import views
 from pecli.checks.audit import audit
 from pecli.views import drift, encodings, file_summary, preview, screen
 
@@ -131,9 +130,9 @@ def test_a_dumb_terminal_sees_no_progress(monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     for term, option, least in (("xterm", "", -1), *(("xterm", each, -1) for each in ("quiet", "no_progress")),
                                 ("dumb", "", -1), ("xterm", "", 99)):  # fmt: skip
-        monkeypatch.setattr(views, "MIN_SECONDS", least)
+        monkeypatch.setattr(screen, "MIN_SECONDS", least)
         monkeypatch.setenv("TERM", term)
-        with views.counting("work", 3, {"quiet": False, "no_progress": False, option: True}) as advance:
+        with screen.counting("work", 3, {"quiet": False, "no_progress": False, option: True}) as advance:
             advance(1)
             advance(1)
         assert ("67%" in capsys.readouterr().err) == ((term, option, least) == ("xterm", "", -1))

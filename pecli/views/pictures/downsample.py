@@ -1,8 +1,5 @@
-"""Tables of any size as small arrays: rows averaged block by block, columns either kept or left out.
-
-Rows are positions, along which a table is a wave, and a mean is what an eye would see from afar. Columns are channels,
-each a thing of its own (a sine beside a cosine, say): a mean of them is a channel that does not exist.
-"""
+"""Tables of any size as small arrays. Rows, along which a table is a wave, are averaged: that is what an eye sees from
+afar. Columns (a sine beside a cosine, say) are kept or left out: a mean of them is a channel that does not exist."""
 
 import numpy as np
 
@@ -17,7 +14,7 @@ RUNS, GOLDEN = 32, (5**0.5 - 1) / 2
 def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
     """At most `rows` means of rows, of at most `columns` columns; of a "sample", every n-th of both; inf stays."""
     step = stride(table.width, columns)
-    if reduce == "sample":
+    if reduce in ("sample", "worst"):
         step = max(step, stride(table.rows, rows))
         return widened(table.pick(np.arange(0, table.rows, step))[:, ::step])
     count = min(table.rows, rows)
@@ -41,24 +38,16 @@ def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floa
 
 
 def stride(count: int, room: int) -> int:
-    """Every how many of `count` things are kept, so that no more than `room` are.
-
-    >>> stride(64, 100), stride(768, 70)
-    (1, 11)
-    """
+    """Every how many of `count` things are kept, so that no more than `room` are."""
     return max(1, -(-count // max(1, room)))
 
 
 def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> Floats:
-    """An array with no more rows and columns than there is room for.
-
-    "mean" averages rows and leaves columns out, "max" keeps the largest magnitude of rows and columns, for rare spikes,
-    and "sample" leaves out as many rows as columns, so that a diagonal stays one.
-    """
+    """An array with no more rows and columns than there is room for: "mean" averages rows and leaves columns out, "max"
+    keeps the largest magnitudes, for rare spikes, "sample" leaves out as many rows as columns: a diagonal stays one."""
     if reduce == "max":
         return _max_rows(_max_rows(values, rows).T, columns).T
-    how = "sample" if reduce == "worst" else reduce
-    return reduced(table_of("", values), rows, columns, how) if values.size else values
+    return reduced(table_of("", values), rows, columns, reduce) if values.size else values
 
 
 def _max_rows(values: Floats, count: int) -> Floats:

@@ -1,8 +1,5 @@
-"""Pictures as matplotlib figures: the same picture is the same bytes everywhere.
-
-matplotlib's Figure is used as it is, without pyplot, and nothing of a user's matplotlibrc counts. Each panel has axes
-of its own; the constrained layout makes room for every label.
-"""
+"""Pictures as matplotlib figures: the same picture is the same bytes everywhere, as nothing of a user's matplotlibrc
+counts, and pyplot is not used. The constrained layout makes room for every label."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -22,9 +19,10 @@ from pecli.views.pictures.panels import MAX_VALUE, Chart, HeatmapPanel, Panel, P
 from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
 
+Figure: TypeAlias = "matplotlib.figure.Figure"  #: By its name, as matplotlib is imported when a figure is made
 INK, PAPER, FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
 """Text, background and lines that only help the eye: each light and dark."""
 _STYLE = {
@@ -69,10 +67,8 @@ def render(
     dark: bool = False,
     cmap: str | None = None,
 ) -> Figure:
-    """A figure of so many inches, or as large as the picture wants; in a small one, letters are smaller, too.
-
-    A heatmap has about a row of pixels for each of its rows when the figure is saved with these dots per inch.
-    """
+    """A figure of so many inches, or as large as the picture wants; in a small one, letters are smaller, too. A heatmap
+    has about a row of pixels for each of its rows when the figure is saved with these dots per inch."""
     width, height = size or picture.inches
     rows = picture.rows(picture.across)
     across = max(map(len, rows), default=1)
@@ -87,7 +83,7 @@ def render(
     if not rows:
         return made
     places = _places(made, rows, shares)
-    drawn: list[tuple[Panel, Any]] = []
+    heats: list[tuple[HeatmapPanel, Any]] = []
     for down, row in enumerate(rows):
         for right, panel in enumerate(row):
             inches = width / (1 if _is_alone(row) else across), height * shares[down] / sum(shares)
@@ -96,21 +92,19 @@ def render(
             title = _fitted(panel.title, room / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
             if isinstance(panel, Chart):
                 _draw_chart(axes, panel, title, (inches[0] / scale, inches[1] / scale), dark)
-            else:
-                axes.set_title(title)
-                _draw_heatmap(axes, panel, (inches[0] * dpi, inches[1] * dpi), inches[1] / scale, cmap)
+                continue
+            axes.set_title(title)
+            _draw_heatmap(axes, panel, (inches[0] * dpi, inches[1] * dpi), inches[1] / scale, cmap)
             left = row[right - 1] if right else None
-            if isinstance(panel, HeatmapPanel) and isinstance(left, HeatmapPanel) and panel.has_rows_of(left):
+            if isinstance(left, HeatmapPanel) and panel.has_rows_of(left):
                 axes.set_ylabel("")  # that of its neighbour
                 axes.tick_params(labelleft=False)
-            drawn.append((panel, axes))
-    heats = picture.heatmaps
-    alike = len({(panel.shape, panel.first_row, panel.columns, panel.reduce) for panel in heats}) == 1
+            heats.append((panel, axes))
+    alike = len({(panel.shape, panel.first_row, panel.columns, panel.reduce) for panel, _ in heats}) == 1
     if alike and len(heats) == len(rows) * across:  # the outer axes speak for all
-        for _, axes in drawn:
+        for _, axes in heats:
             axes.label_outer()
-    room = BAR_SHARE * height / len(rows) / scale * LETTERS_PER_INCH
-    _add_colour_bars(made, [(panel, axes) for panel, axes in drawn if isinstance(panel, HeatmapPanel)], room)
+    _add_colour_bars(made, heats, BAR_SHARE * height / len(rows) / scale * LETTERS_PER_INCH)
     return made
 
 
@@ -159,16 +153,9 @@ def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
     paper = ("figure.facecolor", "savefig.facecolor", "axes.facecolor")
     colours = [_rgb(each) for each in (palettes.BRIGHT if dark else palettes.CURVES)]
     dashes = ["-", "--"] * 5 + [":", "-."] * 5  # a curve that lies on its neighbour hides only a part of it
-    settings.update(
-        {
-            **_STYLE,
-            **dict.fromkeys(ink, INK[dark]),
-            **dict.fromkeys(paper, PAPER[dark]),
-            "grid.color": FAINT[dark],
-            "font.size": 10.0 * scale,
-            "axes.prop_cycle": cycler(color=colours * 2, linestyle=dashes),
-        }
-    )
+    settings.update({**_STYLE, **dict.fromkeys(ink, INK[dark]), **dict.fromkeys(paper, PAPER[dark])})
+    curves = cycler(color=colours * 2, linestyle=dashes)
+    settings.update({"grid.color": FAINT[dark], "font.size": 10.0 * scale, "axes.prop_cycle": curves})
     figure = Figure(figsize=size, dpi=100, layout=ConstrainedLayoutEngine(w_pad=PAD * scale))
     FigureCanvasAgg(figure)
     return figure
@@ -179,13 +166,11 @@ def _colours(name: str | None = None, *, centred: bool = False) -> Colormap:
     import matplotlib
     from matplotlib.colors import ListedColormap
 
-    if name is None:
-        table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL) / 255
-        return ListedColormap(table, name="pecli").with_extremes(bad=_rgb(palettes.UNKNOWN))
-    if name not in matplotlib.colormaps:
+    if name is not None and name not in matplotlib.colormaps:
         rule = "it must be one of matplotlib's colour maps, such as viridis, cividis, gray, RdBu, PuOr"
         raise ParameterError("cmap", repr(name), rule, nearest(name, list(matplotlib.colormaps)))
-    return matplotlib.colormaps[name].with_extremes(bad=_rgb(palettes.UNKNOWN))
+    own = ListedColormap(palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL) / 255)
+    return (own if name is None else matplotlib.colormaps[name]).with_extremes(bad=_rgb(palettes.UNKNOWN), under="none")
 
 
 def _rgb(colour: palettes.Colour) -> tuple[float, float, float]:
@@ -207,12 +192,10 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
         values = np.where(values == 0, panel.ends[0] / 2, values)  # no error at all: below every colour
     rows, columns = panel.shape
     top = panel.first_row - 0.5
-    axes.imshow(
-        np.ma.masked_invalid(values),
-        cmap=_colours(cmap, centred=panel.is_centred).with_extremes(under="none"),
-        norm=(LogNorm if panel.log else Normalize)(*panel.ends),
-        extent=(-0.5, columns - 0.5, top + rows, top),
-    )
+    norm = (LogNorm if panel.log else Normalize)(*panel.ends)
+    extent = (-0.5, columns - 0.5, top + rows, top)
+    colours = _colours(cmap, centred=panel.is_centred)
+    axes.imshow(np.ma.masked_invalid(values), cmap=colours, norm=norm, extent=extent)
     axes.spines[:].set_visible(False)
     if panel.is_square:
         axes.set_box_aspect(rows / columns)
@@ -230,12 +213,11 @@ def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]], le
     for panel, axes in heats:
         groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append((panel, axes))
     for group in groups.values():
-        first, axes = group[0]
-        places = [each.get_subplotspec() for _, each in group]
+        first, beside = group[0][0], [axes for _, axes in group]
+        places = [axes.get_subplotspec() for axes in beside]
         down, across = (len({*spans}) for spans in zip(*((p.rowspan, p.colspan) for p in places), strict=True))
-        beside = [each for _, each in group]
         shape = max(30, 30 * down / across)  # as high as the panels that it is for
-        bar = made.colorbar(axes.images[0], ax=beside, aspect=shape, fraction=0.06, pad=0.015)
+        bar = made.colorbar(beside[0].images[0], ax=beside, aspect=shape, fraction=0.06, pad=0.015)
         bar.outline.set_visible(False)
         unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel, _ in group])
         grey = f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
@@ -355,15 +337,6 @@ def _add_legend(axes: Any, handles: Sequence[Any], names: Sequence[str], title: 
     letters = 0.95 * width * LETTERS_PER_INCH  # which are small
     shown = {handle: _fitted(name, letters - 5, 8) for handle, name in zip(handles, names, strict=True) if name}
     column = 10 + max(len(line) for name in shown.values() for line in name.split("\n"))
-    axes.legend(
-        shown,
-        shown.values(),
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=max(1, min(len(shown), int(letters / column))),
-        title=title or None,
-        title_fontsize="medium",
-        alignment="left",
-        borderaxespad=0.2,
-        borderpad=0,
-    )
+    columns = max(1, min(len(shown), int(letters / column)))
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "alignment": "left", "borderaxespad": 0.2, "borderpad": 0}
+    axes.legend(shown, shown.values(), ncols=columns, title=title or None, title_fontsize="medium", **place)

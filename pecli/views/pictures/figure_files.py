@@ -7,17 +7,14 @@ import warnings
 from collections.abc import Mapping
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
-from pecli.views.pictures.figure import FAINT, INK, PAPER
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pecli.views.pictures.figure import FAINT, INK, PAPER, Figure
 
 SUFFIXES = ("png", "svg", "pdf")
 MAX_FRAMES, FRAME_MS, GIF_COLOURS = 200, 50, 16  #: Frames of a .gif, the milliseconds of each, and the colours of all
@@ -38,11 +35,9 @@ def check_suffix(path: str, *, moving: bool = False) -> str:
     raise ParameterError("output", path or "''", f"the suffix of a picture must be one of {known}", advice)
 
 
-def save(figure: "Figure", path: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> None:
-    """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete.
-
-    `about` goes with it as one line of JSON: the command and the specs that it was drawn from.
-    """
+def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> None:
+    """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete. `about` goes with
+    it as one line of JSON: the command and the specs that it was drawn from."""
     kind = check_suffix(path, moving=True)
     data = (turning if kind == "gif" else partial(encoded, kind=kind))(figure, dpi=dpi, about=about)
     with open_output(path) as output:
@@ -57,7 +52,7 @@ _METADATA: dict[str, tuple[tuple[str, ...], str]] = {
 """By format: the entries that are left out, so that the same figure is the same bytes, and the one for `about`."""
 
 
-def encoded(figure: "Figure", kind: str = "png", dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
+def encoded(figure: Figure, kind: str = "png", dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
     """The bytes of a figure in that format, without a date."""
     omitted, place = _METADATA[kind]
     metadata: dict[str, str | None] = dict.fromkeys(omitted)
@@ -75,10 +70,9 @@ def encoded(figure: "Figure", kind: str = "png", dpi: float = 100, about: Mappin
     return data.getvalue()
 
 
-def turning(figure: "Figure", dpi: float, about: Mapping[str, Any] | None = None) -> bytes:
+def turning(figure: Figure, dpi: float, about: Mapping[str, Any] | None = None) -> bytes:
     """Dots appear position by position, and a hand points at the last of them. Only what moves is drawn again, and all
-    frames have the colours of the last, so that each is stored as what differs from the one before.
-    """
+    frames have the colours of the last, so that each is stored as what differs from the one before."""
     from PIL import Image
 
     figure.set_dpi(dpi)
@@ -110,7 +104,7 @@ def turning(figure: "Figure", dpi: float, about: Mapping[str, Any] | None = None
     return data.getvalue()
 
 
-def svg(figure: "Figure", prefix: str) -> str:
+def svg(figure: Figure, prefix: str) -> str:
     """A light figure as a part of an HTML page: its colours are the page's variables, its ids begin with the prefix."""
     text = encoded(figure, "svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>|<style type=.*?</style>", "", text[text.index("<svg") :], flags=re.S)

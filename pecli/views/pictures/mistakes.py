@@ -1,8 +1,5 @@
-"""What a check compared, as a picture: expected, found, and the difference of each table, or lines for a vector.
-
-A cell of these matrices stands for several rows and columns where there are many, and shows the one of its elements
-that is farthest off, so that the three belong together and no single wrong element is lost.
-"""
+"""What a check compared, as a picture: expected, found, and the difference of each table, or lines for a vector. A cell
+of a large table shows the element farthest off, so that the three belong together, and no wrong element is lost."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +15,12 @@ from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, wide
 from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import role_of
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
+from pecli.views.pictures import figure, figure_files, terminal_render
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, on_one_scale, typeset
 from pecli.views.screen import printable, terminal
 
 MAX_TABLES = 4
-TERMINAL_LINES = 16
-"""How much of a terminal the errors of a tensor take."""
+TERMINAL_LINES = 16  #: How much of a terminal the errors of a tensor take
 MIN_ERROR, MIN_SHARE = 1e-280, 1e-16
 """The smallest error that has a colour of its own, and what colours reach down to, as a share of the largest."""
 MAX_ROWS = MAX_COLUMNS = 192  #: Cells of a map; a picture has as many pixels for each of three
@@ -117,8 +114,7 @@ def _axes(name: str, expected: Floats, shape: tuple[int, ...]) -> tuple[str, str
 
 def comparison_picture(checked: Sequence[Any]) -> Picture:
     """The tables that are farthest off, in rows of three; those that are left out are named below them. What was
-    checked are verifications, or problems that there are none, or a difference.
-    """
+    checked are verifications, or problems that there are none, or a difference."""
     results = [each for each in checked if not isinstance(each, PecliError)]
     sides = ("expected", "found") if all(isinstance(each, Verification) for each in results) else ("A", "B")
     tensors = [(result, tensor) for result in results for tensor in result.tensors]
@@ -170,10 +166,8 @@ def table_panels(errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, f
         points = np.linspace(0, errors.shape[1] - 1, errors.expected.shape[1])
         curves = [Curve(side, points, values[0]) for side, values in zip(sides, every, strict=True)]
         positive = all(bool(np.all(curve.y > 0)) for curve in curves)
-        return [
-            Chart(f"{name}{worst}", curves, errors.columns, log_y=positive, share=0.7),
-            difference_panel("difference", errors, sides, scale),
-        ]
+        chart = Chart(f"{name}{worst}", curves, errors.columns, log_y=positive, share=0.7)
+        return [chart, difference_panel("difference", errors, sides, scale)]
     pair = [
         HeatmapPanel(f"{name}, {side}", values, errors.rows, errors.columns, 0, errors.shape, reduce="worst")
         for side, values in zip(sides, every, strict=True)
@@ -211,8 +205,6 @@ def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None
 
 def show(tensors: Sequence[Comparison]) -> None:
     """The differences of the worst tensor, in the terminal."""
-    from pecli.views.pictures import terminal_render
-
     room = terminal()._replace(lines=TERMINAL_LINES)
     rows = (TERMINAL_LINES - 5) * (2 if room.colours else 1)
     worst = max(tensors, key=lambda tensor: tensor.max_abs_error or 0.0, default=None)
@@ -223,6 +215,4 @@ def show(tensors: Sequence[Comparison]) -> None:
 
 def save(path: str, checked: Sequence[Any], about: Mapping[str, Any]) -> None:
     """What was expected, what was found, and the difference, in a file."""
-    from pecli.views.pictures import figure, figure_files
-
     figure_files.save(figure.render(comparison_picture(checked)), path, about=about)

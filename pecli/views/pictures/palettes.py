@@ -3,17 +3,14 @@
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pecli.engine.arrays import AnyArray
 
 Colour = tuple[int, int, int]
 
 
 def _colours(text: str) -> tuple[Colour, ...]:
-    """Colours as HTML writes them.
-
-    >>> _colours("ff8000 000000")
-    ((255, 128, 0), (0, 0, 0))
-    """
+    """Colours as HTML writes them."""
     return tuple((red, green, blue) for red, green, blue in map(bytes.fromhex, text.split()))
 
 
@@ -37,12 +34,11 @@ STEPS = 256
 
 
 @cache
-def steps(palette: tuple[Colour, ...]) -> NDArray[np.uint8]:
+def steps(palette: tuple[Colour, ...]) -> AnyArray:
     """A palette in 256 steps: (256, 3)."""
     places = np.linspace(0, len(palette) - 1, STEPS)
     channels = [np.interp(places, np.arange(len(palette)), channel) for channel in np.array(palette, float).T]
-    table: NDArray[np.uint8] = np.rint(np.stack(channels, axis=1)).astype(np.uint8)
-    return table
+    return np.asarray(np.rint(np.stack(channels, axis=1)), np.uint8)
 
 
 def step(number: int, count: int, *, dark: bool) -> Colour:

@@ -62,7 +62,6 @@ class HeatmapPanel:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the table."""
         return self.table_shape or (len(self.values), self.values.shape[1])
 
     @property
@@ -86,15 +85,16 @@ class HeatmapPanel:
         """Whether the names and numbers of its rows are those of another."""
         return (self.shape, self.first_row, self.reduce) == (other.shape, other.first_row, other.reduce)
 
-    def axis_names(self, rows: int, columns: int) -> tuple[str, str]:
+    def axis_names(self, rows: int, columns: int) -> list[str]:
         """What its axes count, and what of it is shown in so many rows and columns, where that is not all."""
-        down, across = REDUCED[self.reduce]
-        names = (self.rows, self.shape[0] / rows, down), (self.columns, -(-self.shape[1] // columns), across)
-        return axis_name(*names[0]), axis_name(*names[1])
+        every = (self.shape[0] / rows, -(-self.shape[1] // columns))
+        return [
+            f"{name} ({words.format(f'{count:,.0f}')})" if name and count >= 1.5 else name
+            for name, words, count in zip((self.rows, self.columns), REDUCED[self.reduce], every, strict=True)
+        ]
 
     @property
     def is_centred(self) -> bool:
-        """Whether the middle of the colours is zero."""
         low, high = self.ends
         return low == -high
 
@@ -223,12 +223,3 @@ def fitted(text: str, room: float, lines: int, mark: str = "…") -> list[str]:
         kept -= 1
         broken = textwrap.wrap(f"{text[: kept - kept // 2]}{mark}{text[len(text) - kept // 2 :]}", width)
     return broken
-
-
-def axis_name(name: str, every: float, words: str = "one in {}") -> str:
-    """What an axis counts, and what of it is shown, where that is not all.
-
-    >>> axis_name("channel", 2), axis_name("position", 2000.4, "means of {}"), axis_name("pair", 1)
-    ('channel (one in 2)', 'position (means of 2,000)', 'pair')
-    """
-    return f"{name} ({words.format(f'{every:,.0f}')})" if name and every >= 1.5 else name

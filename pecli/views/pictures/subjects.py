@@ -4,17 +4,16 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, Axes, Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, counted, number, spelled
+from pecli.files.contents import LoadedFile, carried_spec
+from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import ModelEncodings
-
-if TYPE_CHECKING:
-    from pecli.files.contents import LoadedFile
 
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
@@ -51,7 +50,6 @@ class Subject(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The position of the first row."""
         return self.scheme.first_position if self.scheme is not None else 0
 
     @property
@@ -60,7 +58,6 @@ class Subject(NamedTuple):
         return [table for table in self.tables if len(table.shape) == 2 and table.size]
 
     def axes_of(self, table: Table) -> Axes:
-        """What the axes of one of its tables mean."""
         if self.scheme is not None and any(own.name == table.name for own in self.scheme.tensors()):
             return self.scheme.axes_of(table.name)
         return Axes(("",) * (len(table.shape) - 2) + ("position", "channel"))
@@ -83,9 +80,8 @@ def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, windo
 
 
 def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len: int = 512) -> list[Subject]:
-    """The encodings of a model that can be drawn, those alone that the kind fits, if any: the rotary ones, of its
-    vision tower, too, each of its kinds of layers a subject, or else those whose tables follow from the configuration.
-    """
+    """The encodings of a model that can be drawn, those alone that the kind fits, if any: the rotary ones, each kind of
+    layers a subject, its vision tower's, too; or else those whose tables follow from the configuration."""
     found = []
     ropes = [each for each in model if each.is_rotary and (not each.no_table or "style" in each.extra)]
     texts = [encoding for encoding in ropes if not encoding.part]
@@ -108,17 +104,15 @@ def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len
     return [subject for subject in found if kind in subject.picture_kinds] or found
 
 
-def of_file(text: str, file: "LoadedFile", label: str = "") -> list[Subject]:
+def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     """A file, or a tensor of it; where it carries a spec, also as the scheme that made it."""
-    from pecli.files.contents import carried_spec
-
     label = label or os.path.basename(text) or text
     spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
     if spec is None:
         return [_as_read(label, file.tensors)]
     tables = tuple(table_of(name, array) for name, array in file.tensors.items())
     try:
-        scheme: Scheme = Scheme.from_spec({name: spec.get(name) for name in ("scheme", "parameters")})
+        scheme: Scheme = Scheme.from_spec(spec)
     except ParameterError as problem:
         raise FileError(text, f"carries a spec that makes no table ({problem})") from None
     found = []
@@ -134,7 +128,6 @@ def of_file(text: str, file: "LoadedFile", label: str = "") -> list[Subject]:
 def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
     """Tensors without a spec, as every check reads them; the label says how, where that is not as they are."""
     from pecli.checks.reading import PLURALS, separate_tables
-    from pecli.files.tensor_roles import role_of
 
     tables: dict[str, Array] = {}
     notes = []
@@ -150,9 +143,8 @@ def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
                 shape = shape[1:]
             tables[f"{name}.{part}" if part else name] = table.reshape(shape)
         notes += [f"{name}: {words}" if len(tensors) > 1 else words] if words else []
-    return Subject(
-        f"{label} ({'; '.join(notes)})" if notes else label, tuple(table_of(*each) for each in tables.items())
-    )
+    label += f" ({'; '.join(notes)})" if notes else ""
+    return Subject(label, tuple(table_of(*each) for each in tables.items()))
 
 
 def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Subject]:
@@ -166,10 +158,8 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
     for group in _alike(found):
         every = [_parameters(found[k].scheme) for k in group]
         for k, own in zip(group, every, strict=True):
-            parameters = [
-                (name, value) for name, value in own.items() if any(each.get(name) != value for each in every)
-            ]
-            found[k] = found[k]._replace(label=", ".join([found[k].label, *(_said(*each) for each in parameters)]))
+            said = [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
+            found[k] = found[k]._replace(label=", ".join([found[k].label, *said]))
     for group in _alike(found):  # which are the same thing twice
         for place, k in enumerate(group, 1):
             found[k] = found[k]._replace(label=f"{found[k].label} ({place} of {len(group)})")
@@ -222,11 +212,7 @@ def names_of(subjects: Sequence[Subject]) -> list[str]:
 
 
 def positions(counts: Iterable[int]) -> str:
-    """Over how many positions a picture is, for its title.
-
-    >>> positions([512, 512]), positions([512, 64])
-    ('512 positions', 'positions')
-    """
+    """Over how many positions a picture is, for its title: «512 positions», or «positions» where numbers differ."""
     every = {*counts}
     return f"{every.pop():,} positions" if len(every) == 1 else "positions"
 

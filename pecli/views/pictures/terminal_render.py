@@ -1,27 +1,19 @@
-"""Pictures in the terminal: panels beside and below each other, as large as there is room.
-
-Heatmaps have two values per character in colour, one in grey; curves are drawn with braille dots, eight to a character,
-with letters where there are none. They are drawn by hand, since a rich table of a picture's cells takes fifty times as
-long.
-"""
+"""Pictures in the terminal: heatmaps with two values per character in colour, one in grey; curves with braille dots,
+eight to a character, or letters. Drawn by hand: a rich table of a picture's cells takes fifty times as long."""
 
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.arrays import AnyArray, Flags, Floats, Indices
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture, apart, fitted, ticks, typeset
 from pecli.views.screen import Terminal, printable, terminal
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _RESET = "\x1b[0m"
@@ -134,10 +126,9 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
     down, across = min(down, max(1, across * tall // 2)), min(across, max(1, 4 * down // tall))
     pixels = np.repeat(np.repeat(pixels, down, axis=0), across, axis=1)
     body = _cells(_levels(pixels, panel), terminal, panel)
-    last = row_count - 1
     rows = {
         min(len(body) - 1, int((row + 0.5) / row_count * len(body))): typeset(f"{panel.first_row + row:.0f}")
-        for row in _whole_ticks(panel.first_row, last, max(1, len(body) // 3))
+        for row in _whole_ticks(panel.first_row, row_count - 1, max(1, len(body) // 3))
     }
     wide = pixels.shape[1]
     columns = {
@@ -153,7 +144,7 @@ def _whole_ticks(first: int, last: int, most: int) -> list[int]:
     return sorted({int(value) - first for value in values if value == int(value) and 0 <= value - first <= last})
 
 
-def _levels(pixels: Floats, panel: HeatmapPanel) -> "NDArray[np.int16]":
+def _levels(pixels: Floats, panel: HeatmapPanel) -> AnyArray:
     """Every pixel as a number from 0 to 255; −1 where it is not finite, −2 where zero has no logarithm."""
     low, high = panel.ends
     none = (pixels == 0) & panel.log
@@ -164,7 +155,7 @@ def _levels(pixels: Floats, panel: HeatmapPanel) -> "NDArray[np.int16]":
     return np.where(none, BLANK, np.where(finite, np.rint(share * 255), UNKNOWN)).astype(np.int16)
 
 
-def _cells(levels: "NDArray[np.int16]", terminal: Terminal, panel: HeatmapPanel) -> list[str]:
+def _cells(levels: AnyArray, terminal: Terminal, panel: HeatmapPanel) -> list[str]:
     if not terminal.colours:
         shades = _SHADES[terminal.unicode][panel.log :]
         picked = [*(shades[level * len(shades) // 256] for level in range(256)), " ", "x"]
@@ -295,10 +286,8 @@ def _letters(chart: Chart, terminal: Terminal) -> str:
 
 
 def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
-    """Which part each character belongs to, −1 where there is none: levels lie below, each curve over those before.
-
-    One that lies on another all along takes turns with it, so that both are seen.
-    """
+    """Which part each character belongs to, −1 where there is none: levels lie below, each curve over those before. One
+    that lies on another all along takes turns with it, so that both are seen."""
     owner: Indices = np.full(parts[0].shape, -1, np.intp)
     shown = np.zeros(parts[0].shape, np.intp)
     turns = np.arange(owner.shape[1])[None, :] // 2

@@ -1,7 +1,5 @@
-"""A report as one page of HTML: what a model uses or a file holds, pictures, checks, and the commands behind them.
-
-The page needs no network and no scripts, follows the reader's light or dark, and prints.
-"""
+"""A report as one page of HTML: what a model uses or a file holds, pictures, checks, and the commands behind them. It
+needs no network and no scripts, follows the reader's light or dark, and prints."""
 
 import os
 import shlex
@@ -12,7 +10,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import Tolerance, tolerance_of
@@ -21,21 +19,17 @@ from pecli.checks.verify import verify
 from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of
-from pecli.errors import FileError, PecliError, path_of
-from pecli.files.contents import carried_spec
+from pecli.errors import PecliError, path_of
 from pecli.files.load import open_tensors
-from pecli.files.output import open_output
+from pecli.files.output import KEY, open_output
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, drift, encodings, file_summary
 from pecli.views.pictures import kinds
-from pecli.views.pictures.figure import render
+from pecli.views.pictures.figure import Figure, render
 from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.subjects import PlotRequest, Subject, labelled, of_file, of_model, of_scheme
 from pecli.views.screen import Recorder, Rows, escaped, shape, size
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_ROWS = 256
 MAX_COLUMNS = 4096  #: Rows and columns of a tensor that a page shows
@@ -74,11 +68,10 @@ def report(
     """
     tolerance = tolerance_of(tolerance, max_ulp, atol, rtol)
     RUNTIME.check("runtime", runtime)
-    found = [named_model(source) for source in sources]
-    models = [each for each in found if each is not None]
-    given = zip(sources, found, strict=True)
-    names = [(each.name if each else path_of("sources", source)).rstrip("/") for source, each in given]
-    files = [name for name, each in zip(names, found, strict=True) if each is None]
+    found = [(source, named_model(source)) for source in sources]
+    models = [model for _, model in found if model is not None]
+    names = [(model.name if model else path_of("sources", source)).rstrip("/") for source, model in found]
+    files = [name for name, (_, model) in zip(names, found, strict=True) if model is None]
     draft = _Draft()
     for model in models:
         _add_model(draft, model)
@@ -123,17 +116,15 @@ class _Draft:
         self.parts.append(f"<h3>{text(words)}</h3>")
 
     def show(self, view: Callable[..., None], *what: Any) -> None:
-        """What a view says of something."""
         self.parts.append(html_of(partial(view, *what)))
 
-    def picture(self, drawn: "Figure", caption: str) -> None:
+    def picture(self, caption: str, drawn: Figure) -> None:
         """A drawing, whose ids no other has, and what is to be seen in it."""
         drawing = svg(drawn, f"f{len(self.parts)}-")
         self.parts.append(f'<figure role="img" aria-label="{text(caption)}">\n{drawing}\n</figure>')
 
     def subjects(self, subjects: Sequence[Subject], kind: str | None) -> None:
-        title, drawn = drawn_picture(subjects, kind)
-        self.picture(drawn, title)
+        self.picture(*drawn_picture(subjects, kind))
 
     def commands(self, *lines: str) -> None:
         self.parts.append(f"<pre>{text(chr(10).join(lines))}</pre>")
@@ -155,7 +146,7 @@ class _Draft:
         self.show(check_results.show, result)
         if compared and not result:
             picture = comparison_picture([result])
-            self.picture(render(picture), picture.title)
+            self.picture(picture.title, render(picture))
         if words:
             self.commands(shlex.join(words))
 
@@ -190,19 +181,16 @@ def html_of(show: Callable[[], None]) -> str:
     parts = []
     for said in recorder.said:
         if isinstance(said, Rows):
-            number = ' class="number"' if said.right else ""
-            rows = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in said.rows]
-            lines = [
-                "".join(f"<td{number if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)) for row in rows
-            ]
-            parts.append(_table(said.heads, [f"<tr>{line}</tr>" for line in lines], number))
+            right = ' class="number"' if said.right else ""
+            rows = ([f"<td{right if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)] for row in said.rows)
+            parts.append(_table(said.heads, [f"<tr>{''.join(row)}</tr>" for row in rows], right))
         elif line := "".join(_span(*part) for part in said):
             parts.append(f'<p class="said">{line}</p>')
     return "\n".join(parts)
 
 
-def _table(heads: Sequence[str], rows: Sequence[str], number: str = "") -> str:
-    cells = "".join(f'<th scope="col"{number if k else ""}>{text(head)}</th>' for k, head in enumerate(heads))
+def _table(heads: Sequence[str], rows: Sequence[str], right: str = "") -> str:
+    cells = "".join(f'<th scope="col"{right if k else ""}>{text(head)}</th>' for k, head in enumerate(heads))
     return f"<table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>"
 
 
@@ -212,7 +200,7 @@ def _span(words: str, style: str) -> str:
     return f"<b>{text(words)}</b>" if style else text(words)
 
 
-def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> "tuple[str, Figure]":
+def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> tuple[str, Figure]:
     """A picture of that kind, or of the one that fits, as large as it likes; its title first."""
     picture = kinds.titled(labelled(subjects), PlotRequest(1000, 1000), kind)
     return " ".join(filter(None, [picture.title, picture.subtitle])), render(picture)
@@ -237,10 +225,9 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
         audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
         draft.subheading("Drift by recipe")
         draft.show(drift.show_audit, audits)
-        verdicts = [
-            f"{words.strip()}{recipes}" for each in audits.values() for words, _, recipes in drift.verdicts(each)
-        ]
-        draft.picture(drift.audit_picture(audits), f"largest error by position: {'; '.join(verdicts)}")
+        lines = [line for each in audits.values() for line in drift.verdicts(each)]
+        verdicts = "; ".join(f"{words.strip()}{recipes}" for words, _, recipes in lines)
+        draft.picture(f"largest error by position: {verdicts}", drift.audit_picture(audits))
         draft.commands(f"pecli audit rope {given} --seq-len {rows}")
         draft.subheading("What runtimes compute")
         draft.show(drift.show_runtimes, runtimes(found))
@@ -268,17 +255,13 @@ def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance:
         title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
         scheme = None if "patch" in subject.picture_kinds else subject.scheme  # maps would need all rows of a grid
         draft.subjects([Subject(title, (table_of(matrix.name, rows),), scheme)], "heatmap")
-    try:
-        is_specified = carried_spec(file.path, file.metadata) is not None
-    except FileError:
-        is_specified = True  # which verify says what is wrong with
     words = ["pecli", "verify", name, *_options(tolerance, runtime)]
     if models:
         model = models[0]
         draft.subheading(f"Verified against {model.name}")
         words[3:3] = [model.option, model.name]
         draft.check(lambda: verify(name, model.encodings, tolerance, runtime=runtime), words)
-    elif is_specified:
+    elif KEY in file.metadata:
         draft.subheading("Verified against the spec that it carries")
         draft.check(lambda: verify(name, None, tolerance), words)
     else:

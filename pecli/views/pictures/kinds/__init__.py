@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import widened
 from pecli.errors import ParameterError, nearest, spelled
+from pecli.explain.time_limit import time_limit
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject, title_of
@@ -19,26 +19,18 @@ MAX_SHORT = 1 << 12  #: Elements of tables that are searched whatever they look 
 BESIDE = ("inv_freq", "slopes")  #: Tensors that a file need not have for the others to be those of a scheme
 
 
-class Kind(NamedTuple):
-    """One kind of picture, and what it shows; schemes say which fit."""
-
-    draw: Callable[[Sequence[Subject], PlotRequest], Picture]
-    summary: str
-    picks: bool = False  #: Whether it may show some channels, pairs or heads of many
-
-
-KINDS: dict[str, Kind] = {
-    "heatmap": Kind(tables.heatmap, "the values, by position and channel", picks=True),
-    "curves": Kind(
-        tables.curves, "channels over positions; of ALiBi and T5, biases and buckets by distance", picks=True
-    ),
-    "wavelengths": Kind(frequencies.wavelengths, "the wavelength of each pair, and what a scaling does to it"),
-    "similarity": Kind(tables.similarity, "cosine similarity of all positions with each other"),
-    "patch": Kind(tables.patch, "the similarity of one patch of a grid to all others"),
-    "decay": Kind(frequencies.decay, "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
-    "circle": Kind(frequencies.circle, "pairs of channels turning with the position; they move in a .gif", picks=True),
-    "slopes": Kind(frequencies.slopes, "ALiBi's slopes, head by head"),
+KINDS: dict[str, tuple[Callable[[Sequence[Subject], PlotRequest], Picture], str]] = {
+    "heatmap": (tables.heatmap, "the values, by position and channel"),
+    "curves": (tables.curves, "channels over positions; of ALiBi and T5, biases and buckets by distance"),
+    "wavelengths": (frequencies.wavelengths, "the wavelength of each pair, and what a scaling does to it"),
+    "similarity": (tables.similarity, "cosine similarity of all positions with each other"),
+    "patch": (tables.patch, "the similarity of one patch of a grid to all others"),
+    "decay": (frequencies.decay, "the score of q = k by distance, with its bound; of ALiBi, weights"),
+    "circle": (frequencies.circle, "pairs of channels turning with the position; they move in a .gif"),
+    "slopes": (frequencies.slopes, "ALiBi's slopes, head by head"),
 }
+"""What draws each kind of picture, and what it shows; schemes say which fit."""
+PICKING = ("heatmap", "curves", "decay", "circle")  #: Those that may show some channels, pairs or heads of many
 
 
 def default_kind(subjects: Sequence[Subject]) -> str:
@@ -51,11 +43,11 @@ def default_kind(subjects: Sequence[Subject]) -> str:
 def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """The picture of that kind of these subjects."""
     check(kind, subjects)
-    if request.channels is not None and not KINDS[kind].picks:
-        advice = f"it belongs to {', '.join(name for name, each in KINDS.items() if each.picks)}"
+    if request.channels is not None and kind not in PICKING:
+        advice = f"it belongs to {', '.join(PICKING)}"
         raise ParameterError("channels", spelled(request.channels), f"{kind} shows all of them", advice)
     with np.errstate(all="ignore"):  # of infinite values in a file, say, which are drawn as such
-        return KINDS[kind].draw(subjects, request)
+        return KINDS[kind][0](subjects, request)
 
 
 def titled(
@@ -67,16 +59,12 @@ def titled(
 
 
 def fitting(kind: str | None, subjects: Sequence[Subject]) -> list[Subject]:
-    """The subjects, if the kind fits them; tables without a spec as what `identify` finds in them."""
-    found = [subject if subject.scheme or subject.grid else _identified(subject, kind) for subject in subjects]
-    check(kind or default_kind(found), found)
-    return found
+    """The subjects, tables without a spec as what `identify` finds in them."""
+    return [subject if subject.scheme or subject.grid else _identified(subject, kind) for subject in subjects]
 
 
 def _identified(subject: Subject, kind: str | None) -> Subject:
     """Tables with the axes of the scheme that made them; where the kind asks for more, the scheme's own tables."""
-    from pecli.explain.time_limit import time_limit
-
     drawn_as_it_is = kind is None or kind in subject.picture_kinds
     if drawn_as_it_is and not _is_worth_a_search(subject):
         return subject
@@ -105,9 +93,8 @@ def _is_worth_a_search(subject: Subject) -> bool:
 
     if len(subject.tables) > MAX_TABLES or sum(table.size for table in subject.tables) > MAX_ELEMENTS:
         return False
-    return all(
-        table.size <= MAX_SHORT or has_waves(widened(table.read(0, min(64, table.rows)))) for table in subject.tables
-    )
+    long = [table for table in subject.tables if table.size > MAX_SHORT]
+    return all(has_waves(widened(table.read(0, min(64, table.rows)))) for table in long)
 
 
 def check(kind: str, subjects: Sequence[Subject] = ()) -> None:

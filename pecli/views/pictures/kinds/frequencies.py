@@ -30,8 +30,7 @@ DEFAULT_KEYS = 1024  #: Keys that a query sees where nobody says how many
 
 def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """A curve per subject, and what its scaling does: the bands it treats alike, and the stretch of every pair. The
-    contexts of one subject are lines across the chart, those of several are dots on their curves.
-    """
+    contexts of one subject are lines across the chart, those of several are dots on their curves."""
     waves = [wave for subject in subjects for wave in waves_of(subject)]
     several, rope = len(subjects) > 1, scaled_rope(subjects[0])
     every_stretch = [_stretch(subject) for subject, _ in waves]
@@ -52,9 +51,8 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         curves.append(Curve("unscaled", curves[0].x, unscaled_wavelengths(rope), reference=True))
         words.append("; ".join(_in_words(rope, band) for band in shown))
     words.append("dots: contexts and windows" if any(curve.marks for curve in curves) else "")
-    levels = (
-        [] if several else [(f"{word} {length:,.0f}", length) for length, word in sorted(contexts(subjects[0]).items())]
-    )
+    lengths = {} if several else contexts(subjects[0])
+    levels = [(f"{word} {length:,.0f}", length) for length, word in sorted(lengths.items())]
     panels = [Chart("", curves, axis, "wavelength, in positions", log_y=True, levels=levels, bands=shown)]
     if scaled:
         unlabelled = [band._replace(label="") for band in shown]
@@ -67,8 +65,7 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 def waves_of(subject: Subject) -> list[tuple[Subject, str]]:
     """The subject; of a scaling that follows the length, at the lengths that matter, each in words."""
     rope = scaled_rope(subject)
-    follows = rope is not None and "length" in rope.scaling_value.names()
-    if rope is None or not follows or rope.length is not None:
+    if rope is None or rope.length is not None or "length" not in rope.scaling_value.names():
         return [(subject, "")]
     trained = rope.original_max_position_embeddings or rope.max_position_embeddings or rope.effective_length
     longest = max(subject.context or rope.max_position_embeddings or 0, rope.effective_length, trained)
@@ -105,12 +102,6 @@ def angular_frequencies(subject: Subject) -> Floats:
     return np.array(subject.scheme.angular_frequencies(), np.float64)
 
 
-def attention_factor(subject: Subject) -> float:
-    """What cos and sin are multiplied by."""
-    rope = scaled_rope(subject)
-    return rope.attention_factor_value() if rope is not None else 1.0
-
-
 def scaled_rope(subject: Subject) -> Rope | None:
     """The scheme of a subject that has a scaling; these are RoPE's alone."""
     return cast("Rope", subject.scheme) if getattr(subject.scheme, "scaling", "none") != "none" else None
@@ -122,7 +113,7 @@ def _scaling(subject: Subject, several: bool) -> str:
         return ""
     factor = f", factor {number(rope.factor)}" if rope.factor is not None else ""
     whose = f"{subject.label}: " if several else ""
-    return f"{whose}{rope.scaling} scaling{factor}, attention factor {number(attention_factor(subject))}"
+    return f"{whose}{rope.scaling} scaling{factor}, attention factor {number(rope.attention_factor_value())}"
 
 
 def bands(stretch: Floats) -> list[Band]:
@@ -203,7 +194,8 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     for subject, label in zip(subjects, names_of(subjects), strict=True):
         last = max(2, int(getattr(subject.scheme, "seq_len", 1)) - 1)
         steps = np.unique(np.rint(np.geomspace(1, last, MAX_POINTS))) if last > MAX_POINTS else np.arange(1.0, last + 1)
-        factor = attention_factor(subject)
+        rope = scaled_rope(subject)
+        factor = rope.attention_factor_value() if rope is not None else 1.0
         score, limit = scores(angular_frequencies(subject), steps, factor)
         expected.append(Curve(label, steps, score))
         limits.append(Curve(label, steps, limit))
@@ -220,8 +212,7 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> tuple[Floats, Floats]:
     """The score of equal unit vectors, the mean of cos(d·θ_i), and what Su et al. (2021) bound any score by, up to a
     factor that is the content's: the mean over i of |Σ e^{i·d·θ_j}|, j = 0 … i. Both times the square of the attention
-    factor, which multiplies q and k.
-    """
+    factor, which multiplies q and k."""
     phases = np.exp(1j * distances[:, None] * frequencies)
     score, bound = phases.real.mean(axis=1), np.abs(np.cumsum(phases, axis=1)).mean(axis=1)
     return factor**2 * score, factor**2 * bound

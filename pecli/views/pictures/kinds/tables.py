@@ -25,11 +25,10 @@ MAX_MAP_POINTS, MAX_MAPS = 1 << 18, 8  #: Points of a grid that are drawn, and o
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """One panel per matrix, all of the same limits, so that the same colour is the same value.
-
-    Biases fall as powers of two from head to head: their colours are logarithmic.
-    """
+    """One panel per matrix, all of the same limits. Biases fall as powers of two from head to head: their colours are
+    logarithmic."""
     biased = all(subject.applied_as == "bias" for subject in subjects)
+    meaning = "|bias|, logarithmic, none: blank" if biased else ""
     panels: list[HeatmapPanel] = []
     elements: dict[str, None] = {}
     for subject, name in zip(subjects, names_of(subjects), strict=True):
@@ -38,18 +37,10 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             elements[subject.axes_of(table).value] = None
             reduce = "sample" if (rows, columns) == ("query", "key") else "mean"  # so that a diagonal stays one
             values = reduced(table, request.rows, request.columns, reduce)
-            panel = HeatmapPanel(
-                ", ".join(filter(None, [name, title])),
-                np.abs(values) if biased else values,
-                rows=rows,
-                columns=columns,
-                first_row=subject.first if rows == "position" else 0,
-                table_shape=(table.rows, table.width),
-                meaning="|bias|, logarithmic, none: blank" if biased else "",
-                log=biased,
-                reduce=reduce,
-            )
-            panels.append(panel)
+            axes = (rows, columns, subject.first if rows == "position" else 0, (table.rows, table.width))
+            words = ", ".join(filter(None, [name, title]))
+            values = np.abs(values) if biased else values
+            panels.append(HeatmapPanel(words, values, *axes, meaning=meaning, log=biased, reduce=reduce))
     if not panels:
         names = ", ".join(subject.label for subject in subjects)
         advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
@@ -171,16 +162,8 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         every = stride(count, min(request.rows, MAX_SAMPLES))
         sampled = directions(tables, np.arange(0, count, every))
         words = "pairs of sampled positions" if every > 1 else "" if name else "all pairs of positions"
-        heats.append(
-            HeatmapPanel(
-                ", ".join(filter(None, [name, words])),
-                sampled @ sampled.T,
-                columns="position",
-                first_row=subject.first,
-                table_shape=(count, count),
-                reduce="sample",
-            )
-        )
+        title, axes = ", ".join(filter(None, [name, words])), ("position", "position", subject.first, (count, count))
+        heats.append(HeatmapPanel(title, sampled @ sampled.T, *axes, reduce="sample"))
         rows = directions(tables, np.arange(min(count, MAX_DISTANCES, MAX_ELEMENTS // width)))
         looked = max(looked, len(rows)) if count > len(rows) else looked
         curves.append(Curve(name, np.arange(len(rows), dtype=np.float64), by_distance(rows)))
