@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Flags, Floats, Indices, Ints, aligned_buffer, round_to
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Floats, Indices, Ints, aligned_buffer, round_to
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Waves, cos_sin_double_double, round_waves
 
@@ -139,19 +139,18 @@ class Tile:
                 while row < end:
                     anchor, start = divmod(first + row - leap * factors.leap, factors.fine)
                     stop = min(end, row + factors.height - start)
-                    for rows, columns in self._make(first + row, anchor, start, out[row:stop]):
+                    for rows, columns in self._make(anchor, start, out[row:stop]):
                         yield row + rows, columns
                     row = stop
         finally:
             np.setbufsize(usual)
 
-    def _make(self, first: int, anchor: int, start: int, out: Array) -> Places:
+    def _make(self, anchor: int, start: int, out: Array) -> Places:
         """Some rows that begin so many below an anchor."""
         self._turn(anchor, -(-(start + len(out)) // self.factors.fine))
         made = self._values[start : start + len(out)]
         values = made.reshape(-1)
         bits = values.view(np.uint64)
-        self._adjust(first, values)
         if self.dtype == "float32":
             out[...] = made[:, : self.columns]
             np.multiply(out, self._scale, out)
@@ -163,9 +162,6 @@ class Tile:
             rows, columns = np.divmod(np.flatnonzero(bits == 0), made.shape[1])
             wanted = columns < self.columns
             yield rows[wanted], columns[wanted]
-
-    def _adjust(self, first: int, values: Floats) -> None:
-        """For phases that are not quite those of the waves: turn the values, in units of the test."""
 
     def _move(self, leap: int, start: Complex) -> None:
         np.multiply(self.factors.steps, start, self._steps)
@@ -307,10 +303,7 @@ class Rotation:
             rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
             sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
             places = rows.astype(np.uint64) + np.uint64(first)
-            out[rows, columns] = self._decided(places, columns // width, sine, dtype)
-
-    def _decided(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
-        return round_waves(self.waves, self._make_waves, positions, columns, sine, dtype)
+            out[rows, columns] = round_waves(waves, self._make_waves, places, columns // width, sine, dtype)
 
     def _tile(self, part: str, column: int, columns: int, dtype: str) -> Tile:
         """One that nobody works with, whose memory has been touched already, or a new one."""
@@ -321,9 +314,6 @@ class Rotation:
             for place, tile in enumerate(self._idle):
                 if (tile.factors, tile.columns, tile.dtype) == (factors, columns, dtype):
                     return self._idle.pop(place)
-        return self._new_tile(factors, columns, dtype)
-
-    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
         return Tile(factors, columns, dtype)
 
     @cached_property
