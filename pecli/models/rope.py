@@ -7,7 +7,6 @@ the names that it goes by, then among what the family implies.
 
 import math
 from collections.abc import Mapping
-from fractions import Fraction
 
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.engine.scalings.yarn import Yarn, magnitude
@@ -270,7 +269,7 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     if given.get("mscale_all_dim") and head.latent:
         rope = encoding.frequency_rope()
         assert isinstance(rope.scaling_value, Yarn)
-        g = magnitude(rope.scaling_value.divisor(), Fraction(given["mscale_all_dim"]))(64) / 2**64
+        g = magnitude(rope.scaling_value.divisor(), given["mscale_all_dim"], 64) / 2**64
         warn(
             f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim; "
             f"cos and sin are multiplied by {rope.attention_factor_value():.7g}"
