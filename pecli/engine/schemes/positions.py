@@ -218,8 +218,9 @@ class Positioned(Scheme):
     def _frequencies(self, block: AxisBlock, scale: float) -> Frequencies:
         count = block.last + 1
         if block.law:
-            rise = (Fraction(self.base) - 1) / block.denominator
-            return numerics.rational([1 + rise * i if block.law == "linear" else Fraction(0) for i in range(count)])
+            rise, bits = (Fraction(self.base) - 1) / block.denominator, numerics.bits_for(1.0) + 64
+            values = [1 + rise * i if block.law == "linear" else Fraction(0) for i in range(count)]
+            return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
         if block.factor != 1:
             from pecli.engine.scalings.ntk import Ntk
 
