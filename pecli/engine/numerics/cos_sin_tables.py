@@ -146,7 +146,6 @@ class Tile:
             np.setbufsize(usual)
 
     def _make(self, anchor: int, start: int, out: Array) -> Places:
-        """Some rows that begin so many below an anchor."""
         self._turn(anchor, -(-(start + len(out)) // self.factors.fine))
         made = self._values[start : start + len(out)]
         values = made.reshape(-1)
@@ -170,7 +169,6 @@ class Tile:
         self._leap = leap
 
     def _turn(self, anchor: int, many: int) -> None:
-        """Make the rows of so many anchors, in units of the test."""
         part, rows, first = self.factors.part, self.factors.rows, self._work[0][:many]
         for turns, small, work in zip(self._anchors, rows[::-1] if part == "sin" else rows, self._work, strict=True):
             np.multiply(turns[anchor : anchor + many, None], small, work[:many])
@@ -211,7 +209,6 @@ class Float64Tiles:
         self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
 
     def fill(self, part: str, first: int, out: Array) -> Places:
-        """As `Tile.fill`; `part` is "cos" or "sin"."""
         width = out.shape[1]
         work = [aligned_buffer(self._rows * width, np.float64).reshape(self._rows, width) for _ in range(3)]
         anchors, known, row = self._steps, -1, 0

@@ -128,7 +128,6 @@ class Yarn(Scaling):
             raise ParameterError("mscale", spelled(self.mscale), rule)
 
     def float32_keep(self, count: int, base: float, dim: int) -> Singles:
-        """How much of each frequency stays as it is."""
         bits, one = 160, np.float32(1)
         low, high = (value / (1 << bits) for value in self.limits(base, dim, bits))
         ramp: Singles = (np.arange(count, dtype=np.float32) - np.float32(low)) / np.float32(high - low)
