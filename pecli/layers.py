@@ -65,13 +65,11 @@ def _shape_error(name: str, array: NDArray[Any], rule: str, advice: str = "") ->
 
 
 def _compute_dtype(*dtypes: np.dtype[Any]) -> str:
-    """What numbers of these dtypes are computed in."""
     return "float64" if any(dtype_name(dtype) == "float64" for dtype in dtypes) else "float32"
 
 
 class _Layer:
     def __repr__(self) -> str:
-        """What makes the layer, without the defaults."""
         rules = signature(type(self)).parameters
         values = {name: getattr(self, name) for name in rules if hasattr(self, name)}
         said = [f"{name}={value!r}" for name, value in values.items() if value != rules[name].default]

@@ -200,12 +200,9 @@ def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyA
     array = as_numpy(name, values)
     if dtype_name(array.dtype) not in dtypes:
         rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
-        advice = (
-            f"convert it first, as with {name}.astype('float32')"
-            if name.isidentifier() and array.dtype.kind != "c"
-            else ""
-        )
-        raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice)
+        advice = f"convert it first, as with {name}.astype('float32')"
+        is_castable = name.isidentifier() and array.dtype.kind != "c"
+        raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice * is_castable)
     return array
 
 

@@ -72,7 +72,6 @@ class Table:
         return out
 
     def block_rows(self) -> int:
-        """How many rows make a block of about BLOCK_BYTES."""
         return max(1, BLOCK_BYTES // max(1, self.width * numpy_dtype(self.dtype).itemsize))
 
     def blocks(self, rows: int | None = None) -> Iterator[Array]:
@@ -82,7 +81,6 @@ class Table:
         return results_in_order(lambda start: self.read(start, min(start + step, self.rows)), starts)
 
     def array(self) -> Array:
-        """The whole tensor in memory."""
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
         step = max(1, self.block_rows(), -(-self.rows // (2 * thread_count())))
         starts = range(0, self.rows if self.size else 0, step)

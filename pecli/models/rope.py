@@ -4,7 +4,6 @@ settings, then at the top under all the names that it goes by, then among what t
 
 import math
 from collections.abc import Mapping
-from fractions import Fraction
 
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.engine.scalings.yarn import Yarn, magnitude
@@ -244,7 +243,7 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     if given.get("mscale_all_dim") and head.latent:
         rope = encoding.frequency_rope()
         assert isinstance(rope.scaling_value, Yarn)
-        g = magnitude(rope.scaling_value.divisor(), Fraction(given["mscale_all_dim"]))(64) / 2**64
+        g = magnitude(rope.scaling_value.divisor(), given["mscale_all_dim"], 64) / 2**64
         said = f"{g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim"
         factor = rope.attention_factor_value()
         warn(f"the softmax scale is multiplied by {said}; cos and sin are multiplied by {factor:.7g}")

@@ -33,7 +33,6 @@ class Input:
         return ParameterError(self.label, f"of shape {self.shape}", rule, advice)
 
     def check_floating(self) -> None:
-        """Refuse numbers that nothing can be added to without changing their kind."""
         floating(self.label, self.array, FLOATS)
 
     def check_sequence(self, seq_axis: int = SEQ_AXIS) -> tuple[int, int]:
@@ -47,7 +46,6 @@ class Input:
         return self.shape[seq_axis], self.shape[-1]
 
     def check_dim(self, rule: Parameter, advice: str = "") -> None:
-        """Refuse a tensor (…, L, D) whose D breaks the rule of a scheme's dim."""
         try:
             rule.check("D", self.shape[-1])
         except ParameterError as problem:

@@ -176,17 +176,11 @@ def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
 
 def round_fixed(value: int, bits: int, dtype: str) -> float:
     """The fixed-point number value / 2**bits in the named dtype, rounded once, as a Python float."""
-    if value == 0:
-        return 0.0
     if dtype == "float64":
         return value / (1 << bits)
-    spare = abs(value).bit_length() - 53
-    if spare > 0:  # round to odd, as above
-        sticky = (abs(value) & ((1 << spare) - 1)) != 0
-        odd = (abs(value) >> spare) | sticky
-        double = math.ldexp(odd if value > 0 else -odd, spare - bits)
-    else:
-        double = math.ldexp(value, -bits)
+    spare = max(0, abs(value).bit_length() - 53)
+    odd = (abs(value) >> spare) | (value % (1 << spare) != 0)  # rounded to odd, as above
+    double = math.ldexp(odd if value > 0 else -odd, spare - bits)
     return float(round_to(np.array([double]), dtype)[0])
 
 
@@ -233,12 +227,6 @@ def geometric(
         for _ in range(count - 1):
             values.append(values[-1] * ratio >> bits)
     return Frequencies(tuple(values), bits)
-
-
-def rational(values: Sequence[Fraction]) -> Frequencies:
-    """Frequencies that are fractions, from 1 on, or 0."""
-    bits = bits_for(1.0) + 64
-    return Frequencies(tuple(fixed(value, bits) for value in values), bits)
 
 
 def joined(parts: Sequence[Frequencies]) -> Frequencies:

@@ -48,9 +48,7 @@ def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
 
 class AxisRotation:
     """Rows of cos and sin whose waves each follow one axis of `coordinates`; the counterpart of `Rotation`.
-
-    `make_waves(unit)` gives the waves for positions in multiples of `unit`.
-    """
+    `make_waves(unit)` gives the waves for positions in multiples of `unit`."""
 
     def __init__(self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates) -> None:
         self._make_waves, self._waves_of = make_waves, cache(make_waves)
@@ -58,7 +56,6 @@ class AxisRotation:
         self._columns = [np.flatnonzero(np.array(axes) == axis) for axis in range(len(coordinates.values))]
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write rows first, first + 1, … into those of `out`; see `Rotation.fill`."""
         parts = part.split(",")
         index = self._coordinates.index(first, first + len(out))
         for k, single in enumerate(parts):

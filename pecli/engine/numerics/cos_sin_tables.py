@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Flags, Floats, Indices, Ints, aligned_buffer, round_to
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Floats, Indices, Ints, aligned_buffer, round_to
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Waves, cos_sin_double_double, round_waves
 
@@ -139,19 +139,17 @@ class Tile:
                 while row < end:
                     anchor, start = divmod(first + row - leap * factors.leap, factors.fine)
                     stop = min(end, row + factors.height - start)
-                    for rows, columns in self._make(first + row, anchor, start, out[row:stop]):
+                    for rows, columns in self._make(anchor, start, out[row:stop]):
                         yield row + rows, columns
                     row = stop
         finally:
             np.setbufsize(usual)
 
-    def _make(self, first: int, anchor: int, start: int, out: Array) -> Places:
-        """Some rows that begin so many below an anchor."""
+    def _make(self, anchor: int, start: int, out: Array) -> Places:
         self._turn(anchor, -(-(start + len(out)) // self.factors.fine))
         made = self._values[start : start + len(out)]
         values = made.reshape(-1)
         bits = values.view(np.uint64)
-        self._adjust(first, values)
         if self.dtype == "float32":
             out[...] = made[:, : self.columns]
             np.multiply(out, self._scale, out)
@@ -164,9 +162,6 @@ class Tile:
             wanted = columns < self.columns
             yield rows[wanted], columns[wanted]
 
-    def _adjust(self, first: int, values: Floats) -> None:
-        """For phases that are not quite those of the waves: turn the values, in units of the test."""
-
     def _move(self, leap: int, start: Complex) -> None:
         np.multiply(self.factors.steps, start, self._steps)
         if len(self._anchors) == 2:
@@ -174,7 +169,6 @@ class Tile:
         self._leap = leap
 
     def _turn(self, anchor: int, many: int) -> None:
-        """Make the rows of so many anchors, in units of the test."""
         part, rows, first = self.factors.part, self.factors.rows, self._work[0][:many]
         for turns, small, work in zip(self._anchors, rows[::-1] if part == "sin" else rows, self._work, strict=True):
             np.multiply(turns[anchor : anchor + many, None], small, work[:many])
@@ -215,7 +209,6 @@ class Float64Tiles:
         self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
 
     def fill(self, part: str, first: int, out: Array) -> Places:
-        """As `Tile.fill`; `part` is "cos" or "sin"."""
         width = out.shape[1]
         work = [aligned_buffer(self._rows * width, np.float64).reshape(self._rows, width) for _ in range(3)]
         anchors, known, row = self._steps, -1, 0
@@ -307,10 +300,7 @@ class Rotation:
             rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
             sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
             places = rows.astype(np.uint64) + np.uint64(first)
-            out[rows, columns] = self._decided(places, columns // width, sine, dtype)
-
-    def _decided(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
-        return round_waves(self.waves, self._make_waves, positions, columns, sine, dtype)
+            out[rows, columns] = round_waves(waves, self._make_waves, places, columns // width, sine, dtype)
 
     def _tile(self, part: str, column: int, columns: int, dtype: str) -> Tile:
         """One that nobody works with, whose memory has been touched already, or a new one."""
@@ -321,9 +311,6 @@ class Rotation:
             for place, tile in enumerate(self._idle):
                 if (tile.factors, tile.columns, tile.dtype) == (factors, columns, dtype):
                     return self._idle.pop(place)
-        return self._new_tile(factors, columns, dtype)
-
-    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
         return Tile(factors, columns, dtype)
 
     @cached_property

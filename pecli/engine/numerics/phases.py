@@ -98,21 +98,6 @@ _TURN = DoubleDouble.fixed(2 * numerics.pi(200), 200)
 _INVERSE = {n: DoubleDouble.fixed((1 << 200) // n, 200) for n in (2, 6, 24, 120)}
 
 
-def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, DoubleDouble]:
-    """position · frequency modulo one turn: the nearest sector, and the turns from its direction."""
-    digits = _multiply(limbs, positions)
-    sector, beyond = _sector(digits[-1])
-    hi: Floats = beyond * 2.0**-32
-    lo = np.zeros_like(hi)
-    scale = 2.0**-32
-    for digit in reversed(digits[:-1]):
-        scale *= 2.0**-32
-        total = exact_sum(hi, digit.astype(np.float64) * scale)
-        hi = total.hi
-        lo += total.lo
-    return sector, exact_sum(hi, lo)
-
-
 def _sector(digit: Ints) -> tuple[Indices, Floats]:
     """The sector nearest to a fraction, given its highest digit, and how far the digit is beyond it."""
     sector = ((digit >> np.uint64(23)) + np.uint64(1)) >> np.uint64(1)
@@ -160,20 +145,24 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
 
 def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, DoubleDouble]:
     """The same to about 98 bits, relative to the value itself even where it is close to zero."""
-    sector, turns = _reduce(limbs, positions)
-    sine, versine = _series(turns * _TURN)
-    cosines, sines = sectors()
-    c, s = cosines[sector], sines[sector]
-    return c + (c * versine - s * sine), s + (s * versine + c * sine)
-
-
-def _series(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
-    """sin x and cos x − 1 for |x| ≤ π/256: the first terms in 106 bits, the small ones in 53."""
-    z = x * x
+    digits = _multiply(limbs, positions)
+    sector, beyond = _sector(digits[-1])
+    hi, scale = beyond * 2.0**-32, 2.0**-32
+    lo = np.zeros_like(hi)
+    for digit in reversed(digits[:-1]):
+        scale *= 2.0**-32
+        total = exact_sum(hi, digit.astype(np.float64) * scale)
+        hi = total.hi
+        lo += total.lo
+    x = exact_sum(hi, lo) * _TURN
+    z = x * x  # of the series, the first terms have 106 bits, the small ones 53
     tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
     sine = x + x * (z * (-_INVERSE[6] + z * (_INVERSE[120] + DoubleDouble.plain(tail))))
     tail = z.hi * (-1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600))))
-    return sine, z * (-_INVERSE[2] + z * (_INVERSE[24] + DoubleDouble.plain(tail)))
+    versine = z * (-_INVERSE[2] + z * (_INVERSE[24] + DoubleDouble.plain(tail)))
+    cosines, sines = sectors()
+    c, s = cosines[sector], sines[sector]
+    return c + (c * versine - s * sine), s + (s * versine + c * sine)
 
 
 FLOAT64_ERROR = 2.0**-50  #: the relative error of amplitude · `cos_sin`; 2**-51.5 by analysis

@@ -52,7 +52,6 @@ class LongRope(Scaling):
         return tuple(self.having(each) for each in dict.fromkeys(lists) if each != self.divisors)
 
     def having(self, divisors: tuple[float, ...]) -> "LongRope":
-        """The same with other divisors, for any length."""
         return replace(self, short_factor=divisors, long_factor=divisors)
 
     @property

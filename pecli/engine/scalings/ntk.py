@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ _BITS = 160
 class Ntk(Scaling):
     """Base b·f^(d/(d−2))."""
 
-    name: ClassVar[str] = "ntk"
-
     factor: float
 
     def stretch(self, number: Callable[[Any], Any] = Fraction) -> Any:
@@ -30,7 +28,8 @@ class Ntk(Scaling):
 
     def check(self, base: float, dim: int) -> None:
         if dim < 3:
-            raise ParameterError("dim", dim, f"{self.name} scaling divides by d − 2, so d must be at least 3")
+            name = type(self).__name__.lower()
+            raise ParameterError("dim", dim, f"{name} scaling divides by d − 2, so d must be at least 3")
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
         return _stretched(base, dim, self.stretch(), Fraction(dim, dim - 2))
@@ -46,8 +45,6 @@ class Ntk(Scaling):
 @dataclass(frozen=True)
 class Dynamic(Ntk):
     """Base b·(f·L/M − (f − 1))^(d/(d−2)), with L = max(length, M): it grows once the length exceeds M."""
-
-    name = "dynamic"
 
     max_position_embeddings: int
     length: int | None = None

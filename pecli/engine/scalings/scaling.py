@@ -92,10 +92,8 @@ class Scaling:
         return base
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        """The inverse frequencies from the powers p_i = b^(2i/d), step by step as transformers takes them.
-
-        Every step rounds to float32; what is computed in float64 before is exact here, then rounded.
-        """
+        """The inverse frequencies from the powers p_i = b^(2i/d), step by step as transformers takes them: every step
+        rounds to float32; what is computed in float64 before is exact here, then rounded."""
         return reciprocal(powers)
 
 

@@ -1,7 +1,7 @@
 """YaRN (Peng et al., 2023): which frequencies are interpolated, and by how much attention is sharpened for it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -102,9 +102,9 @@ class Yarn(Scaling):
             return super().attention(bits)
         by = self.divisor()
         if not (self.mscale and self.mscale_all_dim):
-            return magnitude(by)(bits)
-        above, below = magnitude(by, Fraction(self.mscale)), magnitude(by, Fraction(self.mscale_all_dim))
-        return (above(bits + 16) << bits) // below(bits + 16)
+            return magnitude(by, 1, bits)
+        above, below = (magnitude(by, scale, bits + 16) for scale in (self.mscale, self.mscale_all_dim))
+        return (above << bits) // below
 
     def check(self, base: float, dim: int) -> None:
         if self.factor is None and self.max_position_embeddings is None:
@@ -121,14 +121,13 @@ class Yarn(Scaling):
         if self.attention_factor is not None or not (self.mscale and self.mscale_all_dim):
             return  # else what follows from mscale has the limits of an attention factor that is given
         for name in ("mscale", "mscale_all_dim"):
-            if magnitude(self.divisor(), Fraction(getattr(self, name)))(_BITS) <= 0:
+            if magnitude(self.divisor(), getattr(self, name), _BITS) <= 0:
                 raise ParameterError(name, spelled(getattr(self, name)), "0.1 · mscale · ln factor + 1 must be above 0")
         if not 0 < self.attention(_BITS) <= MAX_ATTENTION << _BITS:
             rule = f"with mscale_all_dim {self.mscale_all_dim:g}, the attention factor is not from 1e-30 to 1e+06"
             raise ParameterError("mscale", spelled(self.mscale), rule)
 
     def float32_keep(self, count: int, base: float, dim: int) -> Singles:
-        """How much of each frequency stays as it is."""
         bits, one = 160, np.float32(1)
         low, high = (value / (1 << bits) for value in self.limits(base, dim, bits))
         ramp: Singles = (np.arange(count, dtype=np.float32) - np.float32(low)) / np.float32(high - low)
@@ -141,11 +140,7 @@ class Yarn(Scaling):
         return found
 
 
-def magnitude(factor: Fraction, scale: Fraction = Fraction(1)) -> Callable[[int], int]:
+def magnitude(factor: Fraction, scale: float, bits: int) -> int:
     """YaRN's g(f, m) = 0.1·m·ln f + 1, as an integer over 2**bits."""
-
-    def value(bits: int) -> int:
-        part = scale / 10
-        return (numerics.log(factor, bits + 16) * part.numerator // part.denominator >> 16) + (1 << bits)
-
-    return value
+    part = Fraction(scale) / 10
+    return (numerics.log(factor, bits + 16) * part.numerator // part.denominator >> 16) + (1 << bits)

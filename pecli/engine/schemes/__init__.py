@@ -69,7 +69,6 @@ class Parameter(ABC):
         self.panel, self.omitted_default = panel, omitted_default
 
     def parse(self, name: str, text: str) -> Any:
-        """The value that a text stands for."""
         return self.check(name, text)
 
     def is_value(self, text: str) -> bool:

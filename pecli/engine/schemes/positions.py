@@ -92,7 +92,6 @@ class Positioned(Scheme):
             raise ParameterError("style", "missing", rule)
 
     def place(self) -> str:
-        """Where rows are, in words."""
         if self.grid is not None:
             kept = f" with {self.keep} rows beside it" if self.keep else ""
             return f"the grid {self.grid.spelled()}{kept}"
@@ -130,7 +129,6 @@ class Positioned(Scheme):
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
-        """Waves over positions are those of a range; a grid has patches."""
         if self.is_range:
             return super().picture_kinds
         return TABLE_PICTURES if self.grid is None else GRID_PICTURES
@@ -203,11 +201,9 @@ class Positioned(Scheme):
 
     @property
     def rotating_pairs(self) -> int:
-        """How many waves there are."""
         return sum(block.pairs for block in self.axis_blocks)
 
     def block_frequencies(self, scale: float = 1.0) -> Frequencies:
-        """The frequencies of all blocks, one after the other, exact."""
         return numerics.joined([self._frequencies(b, scale).take(b.indices) for b in self.axis_blocks if b.pairs])
 
     def frequencies(self) -> Frequencies:
@@ -218,8 +214,9 @@ class Positioned(Scheme):
     def _frequencies(self, block: AxisBlock, scale: float) -> Frequencies:
         count = block.last + 1
         if block.law:
-            rise = (Fraction(self.base) - 1) / block.denominator
-            return numerics.rational([1 + rise * i if block.law == "linear" else Fraction(0) for i in range(count)])
+            rise, bits = (Fraction(self.base) - 1) / block.denominator, numerics.bits_for(1.0) + 64
+            values = [1 + rise * i if block.law == "linear" else Fraction(0) for i in range(count)]
+            return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
         if block.factor != 1:
             from pecli.engine.scalings.ntk import Ntk
 
@@ -265,7 +262,6 @@ class Positioned(Scheme):
         return CastFiller(exact, recipe.table) if recipe.table else exact
 
     def row_filler(self, recipe: Recipe) -> Filler:
-        """What makes cos and sin of its rows, wherever they are."""
         return self.filler(recipe, self.seq_len, None if self.is_range else self.coordinates())
 
     @property

@@ -14,23 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints, Singles, aligned_buffer, as_dtype, numpy_dtype
+from pecli.engine.arrays import Array, Floats, Indices, Singles, as_dtype, numpy_dtype
 from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates
-from pecli.engine.numerics.cos_sin_tables import Factors, Rotation, Tile
+from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.float32_functions import power, round_single, waves_of
-from pecli.engine.numerics.phases import Waves
 from pecli.engine.runtimes.runtime import Phases, Products, recurrence
 from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes import Recipe
 
 MAX_FLOAT16 = 65504.0
 _CHUNK = 1 << 13  #: elements dealt with at once: few enough for the cache, many enough for threads
-_MAX_PHASE = 2.0**17  #: below which positions are float32 numbers, and |d| is at most 2**-8
-_MIN_LAST_PHASE = 2.0**-14  #: values below 2**-22 are always in doubt: then at most one in 256 of a column
-_MIN_WAVES = 1 << 18  #: of a block, for which it pays to make small tables first
-_BITS = 149  #: after the binary point of any float32 number
-_COUNT = 1 << 16  #: positions that the small tables are made for
 
 
 def geometric_phases(
@@ -103,15 +97,6 @@ class RecipeFiller:
                 first += len(picked)
         return bands
 
-    @cached_property
-    def _rotation(self) -> "RoundedRotation | None":
-        """What makes many rows at once, where phases are float32 products of positions and frequencies."""
-        match self._bands:
-            case [Band(Products(inv_freq), picked=picked)] if self._scale == 1:
-                plain = self._recipe.positions == self._recipe.product == "float32"
-                return RoundedRotation(inv_freq[picked]) if plain else None
-        return None
-
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`, or those given; see `Rotation.fill`."""
         parts = part.split(",")
@@ -119,11 +104,6 @@ class RecipeFiller:
         if self._coordinates is not None:
             index = self._coordinates.index(int(first), int(first) + len(out))
             positions = [values[rows] for values, rows in zip(self._values, index, strict=True)]
-        elif isinstance(first, int) and len(parts) == 2 and self._rotation and self._rotation.suits(first, len(out)):
-            waves = np.empty(out.shape, np.float32)
-            self._rotation.fill(part, first, waves, "float32")
-            self._write([waves], out, dtype)
-            return
         else:
             positions = [np.arange(first, first + len(out), dtype=np.int64) if isinstance(first, int) else first]
         for band in self._bands:
@@ -145,15 +125,10 @@ class RecipeFiller:
             waves = waves_of(rounded(angles, self._recipe.product), parts)
             if (negative := np.signbit(some)).any() and "sin" in parts:
                 waves[parts.index("sin")][negative] *= -1
-            self._write(waves, out[start : start + step, columns], dtype)
-
-    def _write(self, waves: list[Singles], out: Array, dtype: str) -> None:
-        for k, values in enumerate(waves):
-            if self._amplitude != 1:
-                values *= self._amplitude
-            target = out[:, k :: len(waves)]
-            stored = as_dtype(values[:, : target.shape[1]], self._recipe.table or "float32")
-            target[...] = as_dtype(stored, dtype)
+            for k, values in enumerate(waves):
+                target = out[start : start + step, columns][:, k :: len(parts)]
+                stored = as_dtype(values[:, : target.shape[1]] * self._amplitude, self._recipe.table or "float32")
+                target[...] = as_dtype(stored, dtype)
 
 
 class CastFiller:
@@ -166,68 +141,6 @@ class CastFiller:
         narrow = np.empty(out.shape, numpy_dtype(self._through))
         self._exact.fill(part, first, narrow, self._through)
         out[...] = as_dtype(narrow, dtype)
-
-
-class RoundedRotation(Rotation):
-    """Makes many rows of cos and sin at once, of float32 products of positions and frequencies, in pairs.
-
-    The product t of two float32 numbers is exact in float64, and so is d = float32(t) − t, what its rounding adds to
-    the phase. exp(i·t) is a product of small tables, as in the exact tables; times a short series for exp(i·d), it has
-    the phase that was rounded. The few values that this leaves in doubt are computed from that phase itself.
-    """
-
-    def __init__(self, frequencies: Singles) -> None:
-        numbers = tuple(int(Fraction(value) * (1 << _BITS)) for value in frequencies.tolist())
-        super().__init__(lambda: Waves.of(Frequencies(numbers, _BITS)), _COUNT)
-        self._frequencies = frequencies.astype(np.float64)
-
-    def suits(self, first: int, rows: int) -> bool:
-        """Whether so many rows can be made this way, and faster than one by one."""
-        least, most = self._frequencies.min(initial=np.inf), self._frequencies.max(initial=1)
-        last, many = first + rows - 1, rows * len(self._frequencies) >= _MIN_WAVES
-        return bool(many and first >= 0 and most * last < _MAX_PHASE and least * last >= _MIN_LAST_PHASE)
-
-    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
-        return _RoundedTile(factors, columns, self._frequencies[factors.columns])
-
-    def _decided(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
-        angles = (positions.astype(np.float64) * self._frequencies[columns]).astype(np.float32)
-        cosines, sines = waves_of(angles, ("cos", "sin"))
-        return np.where(sine, sines, cosines)
-
-
-class _RoundedTile(Tile):
-    """Pairs of cos and sin whose phases are rounded to float32.
-
-    In units of 2**-53, exp(i·d) is off by 1, of which its series cut short is a tenth, and the product adds √5: with
-    what the tables are off by, 19 in all, below the 32 that are half a unit of the test.
-    """
-
-    def __init__(self, factors: Factors, columns: int, frequencies: Floats) -> None:
-        super().__init__(factors, columns, "float32")
-        shape = factors.height, len(frequencies)
-        self._frequencies = -frequencies if factors.part == "sin,cos" else frequencies  # which turn the other way
-        self._buffers = [aligned_buffer(shape[0] * shape[1], np.float64).reshape(shape) for _ in range(3)]
-        self._turn_by = aligned_buffer(shape[0] * shape[1], np.complex128).reshape(shape)
-
-    def _adjust(self, first: int, values: Floats) -> None:
-        """Turn the values by what rounding adds to their phases."""
-        pairs = values.view(np.complex128).reshape(-1, len(self._frequencies))
-        turn = self._turn_by[: len(pairs)]
-        off, square, series = (buffer[: len(pairs)] for buffer in self._buffers)
-        np.multiply(np.arange(first, first + len(pairs), dtype=np.float64)[:, None], self._frequencies, off)
-        np.subtract(off.astype(np.float32), off, off)
-        np.multiply(off, off, square)
-        np.multiply(square, 1 / 24, series)
-        series -= 1 / 2
-        series *= square
-        np.add(series, 1, turn.real)
-        np.multiply(square, 1 / 120, series)
-        series -= 1 / 6
-        series *= square
-        series *= off
-        np.add(series, off, turn.imag)
-        np.multiply(pairs, turn, pairs)
 
 
 Filler = Rotation | AxisRotation | RecipeFiller | CastFiller  #: what fills tables of cos and sin

@@ -168,13 +168,11 @@ class Scheme(Displayed, ABC):
 
     @classmethod
     def parameter_of_alias(cls) -> dict[str, str]:
-        """The other names of parameters in Python, and the parameters."""
         aliases = ((alias, name) for name, parameter in cls.parameters().items() for alias in parameter.aliases)
         return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
 
     @classmethod
     def by_own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values by the names of the parameters, where some are given by an alias."""
         if values.keys() <= cls.parameters().keys():
             return dict(values)
         named: dict[str, Any] = {}
@@ -186,7 +184,6 @@ class Scheme(Displayed, ABC):
         return named
 
     def __repr__(self) -> str:
-        """What makes it, without the defaults."""
         values = {name: getattr(self, name) for name in self.parameters()}
         said = [f"{name}={value!r}" for name, value in values.items() if value != self.default_of(name)]
         return f"{type(self).__name__}({', '.join(said)})"
@@ -253,7 +250,6 @@ class Scheme(Displayed, ABC):
         return {table.name: table for table in (self.single_array(), *self.tensors())}
 
     def axes_of(self, tensor: str) -> Axes:
-        """What the axes of the tensor of that name mean."""
         table = next(table for table in self.tensors() if table.name == tensor)
         names = ("head",) * (len(table.shape) - 2) + ("position", "channel")
         return Axes(names[-len(table.shape) :], self.first_position if len(table.shape) > 1 else 0)
@@ -263,7 +259,6 @@ class Scheme(Displayed, ABC):
         return int(getattr(self, "offset", 0))
 
     def in_dtype(self, dtype: str) -> Self:
-        """The same scheme with tables of another dtype."""
         return self if self.dtype == dtype else replace(self, dtype=dtype)
 
     def named_parts(self) -> "tuple[tuple[str, Scheme], ...]":
@@ -285,7 +280,6 @@ class Scheme(Displayed, ABC):
 
     @classmethod
     def runtime_names(cls) -> tuple[str, ...]:
-        """The runtimes that compute it in their own way."""
         return cls._options("runtime", "none")
 
     @classmethod
@@ -298,10 +292,8 @@ class Scheme(Displayed, ABC):
         return ()
 
     def computed_as(self, way: str) -> Self:
-        """The same as a recipe or a runtime computes it; by `exact`, as it is defined.
-
-        A scheme without such a parameter stays as it is, in the dtype that a recipe of storage keeps.
-        """
+        """The same as a recipe or a runtime computes it, by `exact` as it is defined; without such a parameter itself,
+        in the dtype that a recipe of storage keeps."""
         if "recipe" not in self.parameters():
             return self.in_dtype(recipe_named(way).table or self.dtype)
         changes: Any = {"recipe": way}
@@ -330,10 +322,8 @@ class Scheme(Displayed, ABC):
         return tuple(filter(None, others))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
-        """The scheme with other parameters; None where there is none such, or it is the same.
-
-        Parameters that are None then have lost their meaning with the others: they are not edits.
-        """
+        """The scheme with other parameters; None where there is none such, or it is the same. Parameters that are None
+        then have lost their meaning with the others: they are not edits."""
         try:
             scheme = replace(self, **changes)
         except ParameterError:
@@ -344,7 +334,6 @@ class Scheme(Displayed, ABC):
 
     @staticmethod
     def edit(name: str, expected: Any, found: Any) -> Mapping[str, Any]:
-        """A parameter that is another than expected, as plain data."""
         if name == "layout":
             return {"edit": "layout", "expected": expected, "found": found}
         return {"edit": "parameter", "name": name, "expected": expected, "found": found}
@@ -375,7 +364,6 @@ class Scheme(Displayed, ABC):
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
-        """The kinds of pictures that show it."""
         waves = () if self.inverse_frequencies() is None else ("wavelengths", "decay", "circle")
         return (*TABLE_PICTURES, *waves)
 

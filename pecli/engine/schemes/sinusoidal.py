@@ -148,10 +148,7 @@ class Sinusoidal(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """The frequencies of each axis; there is one, unless on a grid.
-
-        With an odd dim the projects that pad a column count whole pairs in the exponent, the others do not.
-        """
+        """With an odd dim the projects that pad a column count whole pairs in the exponent, the others do not."""
         halves = self.layout == "halves"
         pairs = self.dim // 2 if halves else (self.dim + 1) // 2
         half = Fraction(self.dim // 2) if halves else Fraction(self.dim, 2)
@@ -223,7 +220,6 @@ class Sinusoidal(Positioned):
         return Axes(("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1)
 
     def neighbours(self) -> tuple[Neighbour, ...]:
-        """Besides parameters at their defaults: the other layout, order and exponent."""
         from pecli.engine.schemes.grid_styles import ADDED
 
         changes: list[dict[str, Any]] = [
@@ -262,7 +258,6 @@ class Sinusoidal(Positioned):
             return None
 
     def wave_neighbours(self) -> Iterator[WaveTable]:
-        """The other shifts of the exponent."""
         if (own := self.wave_table()) is not None:
             for shift in (0.0, 1.0):
                 if shift != self.freq_shift:

@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pecli.engine.numerics import float32_functions
 from pecli.engine.schemes import RECIPES
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.recipe_tables import RoundedRotation
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests.oracle import ulps
@@ -196,14 +196,11 @@ def test_positions_are_rounded_to_float32():
 
 
 @pytest.mark.parametrize("settings", [{}, {"offset": 2**17 - 4500, "cos_first": True}, {"offset": 99999, "dim": 131}])
-def test_many_rows_at_once_are_those_of_a_few(settings, monkeypatch):
+def test_waves_by_sectors_are_those_of_numpy_rounded(settings, monkeypatch):
     table = Sinusoidal(**{"seq_len": 4096, "dim": 160, "amplitude": 0.3, "recipe": "float32", **settings})
-    suited, real = [], RoundedRotation.suits
-    monkeypatch.setattr(RoundedRotation, "suits", lambda *given: suited.append(real(*given)) or suited[-1])
-    many = table.tables()["pe"]
-    assert {*suited} == {True}
-    monkeypatch.setattr(RoundedRotation, "suits", lambda *_: False)
-    assert many.tobytes() == table.tables()["pe"].tobytes()
+    by_sectors = table.tables()["pe"]
+    monkeypatch.setattr(float32_functions, "_MAX_REDUCED", 0)
+    assert by_sectors.tobytes() == table.tables()["pe"].tobytes()
 
 
 def test_amplitude_and_scale_in_float32():
