@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Flags
+from pecli.engine.arrays import AnyArray, Array, Flags, widest
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import results_in_order
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by, wide
+from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 ROUNDED = 1.15  # times half a step: what rounding makes, where the number was rounded before, to eight times as many
@@ -112,7 +112,7 @@ class Judge:
 
         def compared(start: int) -> tuple[int, float, int, bool]:
             rows = np.arange(start, min(start + step, length))
-            parts = {name: wide(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
+            parts = {name: widest(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
             samples = {name: replace(one, name=name, values=values, rows=rows) for name, values in parts.items()}
             with np.errstate(all="ignore"):
                 errors = measured(samples)

@@ -12,12 +12,12 @@ from itertools import chain, combinations, islice, permutations
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Floats, Indices, dtype_name
+from pecli.engine.arrays import AnyArray, Array, Floats, Indices, dtype_name, widest
 from pecli.explain import edits as kinds
 from pecli.explain.acceptance import MASKED, MAX_SHARE, Judge, Located, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
-from pecli.explain.sample import Sample, plainest, rms, rounding_units, sample, samples_of, wide
+from pecli.explain.sample import Sample, plainest, rms, rounding_units, sample, samples_of
 from pecli.explain.time_limit import check_time, limited
 
 SHARE = 0.01  # of the difference, that a transform that is looked at closely may leave
@@ -105,7 +105,7 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0)
     for (name, (one, its)), (second, (two, others)) in combinations(pairs.items(), 2):
         if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
             continue
-        ours, theirs = (np.stack([wide(array) for array in each]) for each in ((one, two), (its, others)))
+        ours, theirs = (np.stack([widest(array) for array in each]) for each in ((one, two), (its, others)))
         swapped = Explanation((kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs))
         judge = Judge(samples_of({name: its, second: others}, whole=True), atol, dtype_name(its.dtype))
         if (right := judge(swapped)) is not None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype
+from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype, widest
 from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -29,7 +29,7 @@ from pecli.explain.frequency_fit import explain_frequencies, recognise_frequenci
 from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
-from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of, wide
+from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
 from pecli.explain.sinusoid_readings import finished
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
@@ -362,7 +362,7 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
         check_time()
         samples = samples_of(arrays)
         for name, one in samples.items():  # float32 numbers in a float64 file, or with nine digits, are what they are
-            single = wide(one.values.astype(np.float32)) if one.dtype == "float64" else np.full(1, math.inf)
+            single = widest(one.values.astype(np.float32)) if one.dtype == "float64" else np.full(1, math.inf)
             if (np.abs(single - one.values) <= NINE_DIGITS * np.abs(one.values)).all():
                 samples[name] = replace(one, dtype="float32", values=single)
         one = next(iter(samples.values()))
