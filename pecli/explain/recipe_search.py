@@ -19,7 +19,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
-from pecli.explain.frequency_laws import NO_SCALING, WaveScheme
+from pecli.explain.frequency_laws import NO_SCALING, WaveScheme, wave_scheme
 from pecli.explain.sample import BASES, UNITS, Sample, Samples, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import check_time
@@ -237,10 +237,12 @@ def _allowed(values: AnyArray) -> float:
 
 
 def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """One parameter of any scheme with another value: the default, another option, or a usual number."""
+    """One parameter of a scheme of which no more is known, with another value: the default, another option, or a usual
+    number."""
     samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
-    if distance(prior, samples).largest <= allowed:
+    is_known = {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(prior, tuple(samples)) is not None
+    if is_known or distance(prior, samples).largest <= allowed:
         return
     sizes = [size for one in samples.values() for size in one.shape]
     for name, parameter in prior.parameters().items():

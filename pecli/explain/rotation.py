@@ -40,11 +40,6 @@ def _rotated(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
     return a * cos - b * sin, b * cos + a * sin
 
 
-def _in_place(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
-    first = a * cos - b * sin
-    return first, b * cos + first * sin
-
-
 def _in_arithmetic(dtype: str, a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
     """As a model in 16 bits rotates: tables, products and sums are rounded, each."""
 
@@ -61,7 +56,7 @@ FORMULAS: Mapping[Edit, Formula] = {
     kinds.Swapped(): lambda a, b, cos, sin: _rotated(a, b, sin, cos),
     kinds.Rotation("no minus"): lambda a, b, cos, sin: (a * cos + b * sin, b * cos + a * sin),
     kinds.Rotation("two minuses"): lambda a, b, cos, sin: (a * cos - b * sin, b * cos - a * sin),
-    kinds.Rotation("in place"): _in_place,
+    kinds.Rotation("in place"): lambda a, b, cos, sin: (first := a * cos - b * sin, b * cos + first * sin),
     kinds.Rotation("first half"): lambda a, b, cos, sin: (a * cos - b * sin, b),
     kinds.Rotation("second half"): lambda a, b, cos, sin: (a, b * cos + a * sin),
 }
@@ -83,21 +78,16 @@ class HeadRotation:
         return slice(width - dim, width) if self.trailing else slice(0, dim)
 
     def frequencies(self) -> Floats:
-        """Radians per position, zero for pairs that do not rotate."""
         known = np.array(self.rope.frequencies().floats())
         return np.pad(known, (0, self.rope.rotary_dim // 2 - len(known)))
 
     def waves(self, rows: Indices) -> Pair:
         """Cosines and sines of rows, times the attention factor."""
-        if self.places is None:
-            angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), self.frequencies())
-        else:
-            angles = self.places[self.rope.pair_axes][:, rows].T * self.frequencies()
-        amplitude = self.rope.attention_factor_value()
+        own = rows[:, None] + self.rope.offset if self.places is None else self.places[self.rope.pair_axes][:, rows].T
+        angles, amplitude = own * self.frequencies(), self.rope.attention_factor_value()
         return amplitude * np.cos(angles), amplitude * np.sin(angles)
 
     def rotated(self, x: Floats, waves: Pair, formula: Formula = _rotated) -> Floats:
-        """x (…, positions, channels) after the rotation."""
         out, channels = x.copy(), self.channels(x.shape[-1])
         a, b = halved(x[..., channels], self.layouts[0])
         with np.errstate(invalid="ignore"):  # infinities times zero
@@ -135,7 +125,8 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         yield Mistake((layout,), mixed.render(partial(_mixed, rotating, table)))
     if len(shape) > 2:
         other = kinds.Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
-        yield Mistake((other,), lambda x, rows: _by_head(plan, x), plan.rope)
+        turned = partial(np.swapaxes, axis1=-3, axis2=-2)
+        yield Mistake((other,), lambda x, _: turned(plan.render()(turned(x), np.arange(x.shape[-3]))), plan.rope)
     if plan.rope.rotary_dim < shape[-1]:
         end = kinds.Rotation("first channels" if plan.trailing else "last channels")
         yield Mistake((end,), replace(plan, trailing=not plan.trailing).render())
@@ -164,12 +155,6 @@ def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
 
 def _by_table(plan: HeadRotation, cos: Floats, sin: Floats, x: Floats, rows: Indices) -> Floats:
     return plan.rotated(x, (cos[rows], sin[rows]))
-
-
-def _by_head(plan: HeadRotation, x: Floats) -> Floats:
-    """Positions taken from the axis of heads."""
-    waves = plan.waves(np.arange(x.shape[-3]))
-    return plan.rotated(x, (waves[0][:, None], waves[1][:, None]))
 
 
 def _mixed(rotating: str, table: str, a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
@@ -277,7 +262,6 @@ class Rotated:
                 yield from self.judge.accepted([found])
 
     def by_quotient(self, prior: WaveScheme) -> Explanation | None:
-        """The explanation of the quotient as a table."""
         stored, plan = grain(self.after), self.plan
         # angles that are smaller than half a unit are lost in all heads alike
         atol = max(self.atol, precision(stored.found)) if isinstance(stored, kinds.Dtype) else self.atol

@@ -256,13 +256,6 @@ def _by_kind(prior: Any, judge: Judge) -> Iterable[Explanation]:
     return ()
 
 
-def _by_parameter(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
-    """One other parameter, in schemes of which no more is known."""
-    if {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(prior, tuple(judge.samples)) is not None:
-        return ()
-    return recipes.explain_parameter(prior, judge)
-
-
 def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """A transform of the expected table."""
     ((name, one),) = judge.samples.items()
@@ -348,7 +341,7 @@ SEARCHES: Searches = (
     (_by_waves, _waves),
     (_other_scheme, _waves),
     (_by_kind, _each),
-    (_by_parameter, lambda samples: [samples]),
+    (recipes.explain_parameter, lambda samples: [samples]),
     (_transformed, _each),
     (partial(_by_part, surely=False), _each),
     (_by_waves, lambda samples: [{name: samples[name]} for name in ("cos", "sin") if name in samples]),
