@@ -131,16 +131,15 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         end = kinds.Rotation("first channels" if plan.trailing else "last channels")
         yield Mistake((end,), replace(plan, trailing=not plan.trailing).render())
     usual = {"attention_factor": plan.rope.attention_factor_value()}  # by the scaling's own rule
-    for each in plan.rope.neighbours():
-        same_dim = getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim
-        is_known = all(
-            edit["edit"] == "parameter" and (plan.places is None or edit["name"] != "offset") for edit in each.edits
-        )
-        if same_dim and each.edits and is_known:
-            known = [(edit["name"], edit["expected"], edit["found"]) for edit in each.edits]
-            named = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in known]
-            others = tuple(kinds.Parameter(*one) for one in named)
-            yield Mistake(others, replace(plan, rope=each.scheme).render(), each.scheme)
+    for edits, scheme in plan.rope.neighbours():
+        same_dim = getattr(scheme, "rotary_dim", 0) == plan.rope.rotary_dim
+        unknown = {edit["edit"] for edit in edits} - {"parameter"}
+        moved = plan.places is not None and any(edit.get("name") == "offset" for edit in edits)
+        if same_dim and edits and not unknown and not moved:
+            named = [(edit["name"], edit["expected"], edit["found"]) for edit in edits]
+            known = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in named]
+            others = tuple(kinds.Parameter(*one) for one in known)
+            yield Mistake(others, replace(plan, rope=scheme).render(), scheme)
 
 
 def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:

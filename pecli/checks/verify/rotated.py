@@ -19,7 +19,7 @@ from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, numbers, widened
 from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed
+from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed, quoted
 from pecli.explain.acceptance import MAX_NOISE, Judge
 from pecli.explain.array_transforms import scaled
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows, merged
@@ -41,24 +41,26 @@ STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave th
 
 
 def verify_rotated(
-    after: Given,
+    given: Given,
     before: Given,
     model: Model,
     tolerance: Tolerance,
-    layer_type: str | None,
-    seq_axis: int | None,
-    place: Place,
-    tokens: Mapping[str, Any],
-    reasons: bool = True,
+    reasons: bool,
+    layer_type: str | None = None,
+    seq_axis: int | None = None,
+    **options: Any,
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
-    so, positions are the last axis but one, unless that is a number of heads of the model. `tokens` say where they
-    stand, if not one after the other."""
+    so, positions are the last axis but one, unless that is a number of heads of the model."""
+    tokens = {name: options.pop(name, None) for name in ("attention_mask", "positions", "shift")}  # where they stand
+    place = Place.of(options)
+    for name in place.own:
+        raise ParameterError(name, quoted(options[name]), "with `before`, tokens have positions", "give `positions`")
     found = load_model(model)
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    label, pairs, rest = both_sides(after, before)
+    label, pairs, rest = both_sides(given, before)
     checks = []
     for sides in pairs:
         shape = sides.after.shape
@@ -305,7 +307,6 @@ class _RotatedCheck:
         return all(self._compared(*pair).passed for pair in made)
 
     def _harmless(self, mistake: Mistake) -> bool:
-        """Whether another scheme has the same frequencies, positions and factor."""
         ropes: list[Any] = [mistake.scheme, self.plan.rope]
         if None in ropes or ropes[0] == ropes[1]:
             return False
