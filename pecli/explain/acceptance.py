@@ -54,7 +54,6 @@ class Judge:
     located: "dict[str, Located | None]" = field(default_factory=dict)  # by tensor, where it was found to be wrong
 
     def accepted(self, proposals: Iterable[Explanation]) -> Iterator[Explanation]:
-        """Those of some proposals that are explanations."""
         return filter(None, map(self, proposals))
 
     def __call__(self, found: Explanation, atol: float | None = None) -> Explanation | None:
@@ -231,12 +230,10 @@ class Located:
 
     def along(self, *axes: int) -> Flags:
         """Which places along some axes, counted from the last, have a wrong element; others are of length 1."""
-        count = self.wrong.ndim
-        return np.asarray(self.wrong.any(axis=tuple({*range(-count, 0)} - {*axes}), keepdims=True))
+        return np.asarray(self.wrong.any(axis=tuple({*range(-self.wrong.ndim, 0)} - {*axes}), keepdims=True))
 
     @property
     def rows(self) -> Flags:
-        """Which rows have a wrong element."""
         return self.along(-2).reshape(-1)
 
     @property
@@ -270,6 +267,5 @@ class Located:
         if not isinstance(edit, kinds.RowsWrong):
             return isinstance(edit, kinds.ElementsWrong) and self.wrong.ndim > 1
         rows = self.rows
-        values = np.moveaxis(self.one.values, -2, 0)[rows]
         at_an_end = (rows[0] or rows[-1]) and np.count_nonzero(rows) > 1
-        return not (np.abs(values).max(initial=0.0) <= 0 or at_an_end)
+        return not at_an_end and bool(np.moveaxis(self.one.values, -2, 0)[rows].any())

@@ -55,8 +55,7 @@ class Sides:
     def some(self, array: AnyArray) -> AnyArray:
         """A few rows of an array of the shape that was found."""
         rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
-        count = max(MIN_ROWS, SOME_ELEMENTS // rows.shape[1])
-        return rows[:: max(1, len(rows) // count)]
+        return rows[:: max(1, len(rows) // max(MIN_ROWS, SOME_ELEMENTS // rows.shape[1]))]
 
     def is_near(self, some: AnyArray) -> bool:
         """Whether these rows may be some of an array that leaves little; that a few are wrong does not matter."""
@@ -146,11 +145,10 @@ def _unmasked(expected: AnyArray, found: AnyArray) -> tuple[tuple[Edit, ...], An
 
 
 def _candidates(sides: Sides) -> Iterator[Candidate]:
-    for edits, made in _of_shape(sides.expected, sides.found.shape):
-        yield from _with_values(edits, made, sides)
-    straight = list(islice(_of_shape(sides.expected, sides.found.shape), 4))
-    for edits, made in straight or [((), sides.expected)]:
-        yield from _in_order(edits, made, sides)
+    for candidate in _of_shape(sides.expected, sides.found.shape):
+        yield from _with_values(*candidate, sides)
+    for candidate in list(islice(_of_shape(sides.expected, sides.found.shape), 4)) or [((), sides.expected)]:
+        yield from _in_order(*candidate, sides)
 
 
 def _squeezed(array: AnyArray) -> AnyArray:

@@ -250,8 +250,7 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
 
 def _plain_bases(fitted_laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
     """Usual bases with exponents over d/2 − 1 or 2·d, where the base alone would be a number that nobody has."""
-    unknown = [law for law in fitted_laws if law.base not in BASES]
-    for law, base in product(unknown, BASES):
+    for law, base in product((law for law in fitted_laws if law.base not in BASES), BASES):
         for half in (law.half - 1, 2 * law.half):
             if abs(math.log(base) - math.log(law.base) * half / law.half) < NEAR_BASE:
                 yield replace(law, base=base, half=half), 1.35

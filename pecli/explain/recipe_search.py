@@ -258,7 +258,6 @@ def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
             kind = int if isinstance(parameter, Whole) else float
             values = (kind(each) for each in dict.fromkeys((*near, *sizes, *range(33), *BASES)) if kind(each) == each)
         for value in values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ():
-            others = constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ()
-            for scheme in others:
+            for scheme in constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ():
                 if distance(scheme, samples, FEW_ROWS).largest <= allowed:
                     yield from judge.accepted([by_scheme([Parameter(name, given, value)], scheme, samples)])

@@ -5,7 +5,7 @@ table, and explained as one.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import product
+from itertools import product, starmap
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -138,8 +138,7 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         if same_dim and edits and not unknown and not moved:
             named = [(edit["name"], edit["expected"], edit["found"]) for edit in edits]
             known = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in named]
-            others = tuple(kinds.Parameter(*one) for one in known)
-            yield Mistake(others, replace(plan, rope=scheme).render(), scheme)
+            yield Mistake(tuple(starmap(kinds.Parameter, known)), replace(plan, rope=scheme).render(), scheme)
 
 
 def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:

@@ -198,8 +198,7 @@ class Proposal:
         rough = 2 * level if level > 0.01 * abs(measured) else 0.0  # phases that are off make amplitudes too small
         error = 5 * level / math.sqrt(waves.rows) + 1e-6 * abs(measured) + rough
         roots = (math.sqrt(2 / dim), 1 / math.sqrt(dim)) if prior is None else ()
-        spec = prior.amplitude if prior else 1.0
-        every = (self.usual, spec, 1.0, *roots, self.usual**2, math.sqrt(self.usual))
+        every = (self.usual, prior.amplitude if prior else 1.0, 1.0, *roots, self.usual**2, math.sqrt(self.usual))
         for slack, known in product((error, self.measured.atol), every):
             if abs(measured - known) <= slack or self._is_truncated(known):
                 return float(known)

@@ -196,8 +196,7 @@ class _RotatedCheck:
             yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
 
     def _compared(self, expected: Array, found: Array) -> Comparison:
-        ours = as_dtype(expected, self.sides.dtype)
-        return compare_arrays(ours, found, self.tolerance, name=self.sides.name)
+        return compare_arrays(as_dtype(expected, self.sides.dtype), found, self.tolerance, name=self.sides.name)
 
     @cached_property
     def reasons(self) -> list[Explanation]:
@@ -226,8 +225,7 @@ class _RotatedCheck:
 
     def _one_by_one(self, explain: Callable[..., list[Explanation]]) -> list[Explanation]:
         """The reasons of each sequence, named where there are several."""
-        sequences = [*self._sequences()]
-        each = [explain(*sequence)[:1] for sequence in sequences]
+        each = [explain(*sequence)[:1] for sequence in self._sequences()]
         alike = {found[0].mistakes if found else () for found in each}
         if len(alike) == 1 and all(found and found[0].tensors == ("after",) for found in each):
             return each[0]
@@ -354,8 +352,7 @@ def verify_added(
 
 def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol: float) -> Iterator[Explanation]:
     """Which rows of the table were added, sequence by sequence, where they are others than expected."""
-    shape = (-1, *sides.after.shape[-2:])
-    before, after = (widened(side).reshape(shape) for side in (sides.before, sides.after))
+    before, after = (widened(side).reshape(-1, *side.shape[-2:]) for side in (sides.before, sides.after))
     step = max(1, BLOCK_ELEMENTS // len(weight))
     size = (weight**2).sum(axis=1)
     for k, (x, y) in enumerate(zip(before, after, strict=True)):
