@@ -119,7 +119,7 @@ def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:
     for plain_base in BASES:
         if plain_base * 1.01 < base < plain_base * 3000 and half > 1:
             for fit in fitted(Law(len(curve.frequency), half, plain_base, scaling=Ntk(1.0)), "factor", curve):
-                if digits(fit.law.value("factor")) <= 3:
+                if digits(fit.law.scaling.factor) <= 3:
                     yield fit.costing(0.4 + 0.1 * digits(plain_base), said)
 
 
