@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.compare import Comparison, Part, problems_of
-from pecli.checks.error_places import where_json
+from pecli.checks.compare import Comparison, Part, problems_of, where_json
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, doubling_problems, fixed, wave_readings
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -65,7 +64,7 @@ class Difference(Answer):
             **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
             **({"forms": self.forms} if self.forms else {}),
             "explanations": [each.as_json(comparison(each)) for each in self.explanations],
-            "where": where_json(tensor.where for tensor in self.tensors),
+            "where": where_json(self.tensors),
         }
 
 
