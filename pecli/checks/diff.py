@@ -98,14 +98,10 @@ def diff(
     schemes = [_scheme_of(ours), _scheme_of(theirs)]
     may_be_absent = {name for scheme in schemes if scheme and fits for name in scheme.derived_tensors}
     problems = []
-    for words, file, known in (
-        ("only A has it, B does not", ours, {name for fit in fits for name in fit.ours}),
-        ("only B has it, A does not", theirs, {name for fit in fits for name in fit.theirs}),
-    ):
-        alone = [
-            name for name in file.tensors if name not in known | may_be_absent and not (fits and is_relative(name))
-        ]
-        problems += [f"{name}: {words}" for name in alone]
+    for sides, file, names in (("AB", ours, [fit.ours for fit in fits]), ("BA", theirs, [fit.theirs for fit in fits])):
+        known = may_be_absent.union(*names)
+        alone = [name for name in file.tensors if name not in known and not (fits and is_relative(name))]
+        problems += [f"{name}: only {sides[0]} has it, {sides[1]} does not" for name in alone]
     problems += problems_of(tensors)
     read = [(fit.name.rpartition(".")[0], fit.reading) for fit in fits if fit.reading]
     problems += doubling_problems((layers, each, each.form.doubled or each.target.layout) for layers, each in read)

@@ -32,9 +32,6 @@ MAX_FITS = 3  # of waves, each without the rows that stick out of the last one
 MAX_DIGITS = 3  # significant digits of a number that somebody wrote, and nobody fitted
 RECIPE_MATTERS = 4.0  # times the noise: what is left where the way of computing may explain it
 
-Description = tuple[Scheme | None, list[Edit], float]
-"""A scheme, how the table differs from it or from the prior, and what that costs beside the edits."""
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -309,7 +306,8 @@ class Proposal:
             every += filter(None, [judge(proposal, None if self.is_written else 0.0)])
         return min(every, key=lambda each: (each.beyond, len(each.edits)), default=None)
 
-    def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> Description:
+    def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> tuple[Scheme | None, list[Edit], float]:
+        """The scheme, how the table differs from the prior, and what that costs beside the edits."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
         changes, layout = laws.law_edits(prior, law), self._layout(prior)
         if prior.rotary and layout and reading.is_sinusoidal and signs == (Swapped(),):
@@ -336,8 +334,8 @@ class Proposal:
         reading, more = self.measured.reading, {"dtype": self.measured.reading.dtype, **more}
         return scheme_of(self.fit.law, start, reading.length, self.amplitude, reading.form, rotary, cos_first, **more)
 
-    def _description(self, place: SignsAndOrder, *, sines: bool) -> Description | None:
-        """The scheme itself; how it is laid out in the file is in the edits."""
+    def _description(self, place: SignsAndOrder, *, sines: bool) -> tuple[Scheme | None, list[Edit], float] | None:
+        """The same without a prior: how the scheme's table is laid out in the file is in the edits."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
         both, sinusoidal = self.measured.waves.both, reading.is_sinusoidal
         if start < 0 or law.base < laws.MIN_BASE:
