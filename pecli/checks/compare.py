@@ -368,8 +368,7 @@ def copy_axes(part: Part, array: Array) -> list[int]:
 
 
 def _differing(ours: Array, theirs: Array, word: int = 0) -> AnyArray:
-    """Whether the bits of elements, or of words of so many bytes, differ (no NaN is unlike itself); always where the
-    dtypes do."""
+    """Whether bits of elements, or of words of so many bytes, differ (a NaN is like itself); always where dtypes do."""
     if ours.dtype != theirs.dtype:
         return np.ones(ours.size, bool)
     bits = np.dtype(f"u{word or min(8, ours.itemsize)}")

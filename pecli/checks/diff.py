@@ -1,6 +1,4 @@
-"""Two files, tensor by tensor: which tensors belong together, how the one is read as the other, and what turns one
-into the other where they differ.
-"""
+"""Two files, tensor by tensor: which belong together, how one is read as the other, and what turns one into it."""
 
 import os
 from collections import Counter

@@ -1,7 +1,6 @@
 """One array made of another: axes, copies, layouts, orders, signs and factors, whatever the numbers mean.
 
-A few rows rule most transforms out. Orders of rows, channels and heads are found by matching, each to the nearest of
-the other array.
+A few rows rule most transforms out. Orders of rows, channels and heads are found by matching each to the nearest.
 """
 
 import math

@@ -1,7 +1,6 @@
 """The ways in which programs lay out the cosines and sines of positions × frequencies, and how to read them all.
 
-Whatever the layout, behind it are one or two parts of shape (positions, frequencies): the cosine or the sine of every
-angle, or both. Which part is the cosine is not a matter of layout.
+Behind every layout are one or two parts (positions, frequencies): cosines, sines or both; which, it does not say.
 """
 
 import math
@@ -143,9 +142,8 @@ class Form:
         return self.undo(array, array.shape[-len(last)] // last[0])
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """The parts of an array in this form, each (positions, frequencies); None where it cannot be. With noise,
-        doubled columns may differ by that much of the largest, root mean square; elements that differ by more, in a few
-        rows, are no numbers."""
+        """The parts of an array, each (positions, frequencies); None where it is in another form. With noise, doubled
+        columns may differ by that much of the largest, root mean square; a few that differ by more become NaN."""
         if self.padded:
             if array.ndim != 2 or not array.shape[1] % 2:
                 return None

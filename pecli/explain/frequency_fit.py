@@ -28,8 +28,7 @@ FREQ_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.
 
 
 def _blends() -> Iterator[tuple[float, Any, str]]:
-    """Scalings that leave fast channels as they are, divide slow ones and blend between: as models have them, with what
-    is unusual about each, and what the frequencies do not decide."""
+    """Scalings that divide slow channels and blend up to fast ones, what is unusual about each, and what stays open."""
     for low, high in FREQ_FACTORS:
         scaling: Any = partial(Llama3, **{ORIGINAL: 8192}, low_freq_factor=low, high_freq_factor=high)
         said = "an original length k times as long, with both freq_factors k times as large, is the same"
@@ -124,8 +123,7 @@ def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:
 
 
 def fit_longrope(curve: Curve, half: float) -> Iterator[Fit]:
-    """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
-    frequencies that are known well come out as plain numbers does that mean anything."""
+    """LongRoPE: as many divisors as frequencies, which mean something only where those known well are plain numbers."""
     known, best = curve.known, list[tuple[int, Law]]()
     for base in BASES:
         plain = np.exp(-np.arange(len(known)) / half * math.log(base))

@@ -1,5 +1,4 @@
-"""Laws of frequencies: what base, dim and scaling make of them in float64, the numbers that measured ones ask for, and
-the schemes that have them.
+"""Laws of frequencies in float64: by base, dim and scaling; the numbers that fit measured ones; schemes that have them.
 
 The engine's exact frequencies take a millisecond a time; a search asks thousands of times, and its data carry noise.
 """

@@ -237,8 +237,7 @@ def _allowed(values: AnyArray) -> float:
 
 
 def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """One parameter of a scheme of which no more is known, with another value: the default, another option, or a usual
-    number."""
+    """One parameter with another value (default, option, usual number), in schemes of which no more is known."""
     samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
     is_known = {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(prior, tuple(samples)) is not None

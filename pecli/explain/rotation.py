@@ -1,6 +1,4 @@
-"""Rotated queries and keys: known mistakes are rendered; for others the quotient of pairs after and before is the
-table, and explained as one.
-"""
+"""Rotated queries and keys: known mistakes are rendered; else the quotient of pairs is explained as a table."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -320,8 +318,8 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
 
 
 def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
-    """The position of each row (rows,) of directions (rows, pairs), the one nearest to the expected where slow pairs do
-    not tell; `UNKNOWN` where none fits."""
+    """The position of each row of directions (rows, pairs), nearest to the expected where slow pairs do not tell; or
+    `UNKNOWN`."""
     size = np.abs(turned)
     weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
     places = expected.astype(np.float64)
@@ -336,8 +334,7 @@ def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
 
 
 def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str]) -> tuple[Complex, float]:
-    """Pairs after divided by pairs before (positions, pairs): the rotation of every position and pair that comes
-    nearest, over all heads and batches, and its relative error."""
+    """Pairs after over those before (positions, pairs), by least squares over heads and batches; its relative error."""
     sides = [halved(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
     x, y = (np.moveaxis(a + 1j * b, -2, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))

@@ -100,8 +100,7 @@ def _per_batch(array: Array) -> Array:
 def _by_token(
     label: str, tables: Mapping[str, Array], rows: "RowPositions", axes: int
 ) -> tuple[dict[str, Array], Any, dict[str, str]]:
-    """Tables with a row for each token that is no padding, where they are given per batch, (batch, L, …); the positions
-    of those rows; and a note on each such table."""
+    """Tables per batch, (batch, L, …), with a row for each token that is no padding; its positions; a note on each."""
     ids = rows.arranged(axes)
     assert ids is not None
     seen = np.ones(ids.shape[1:], bool) if rows.seen is None else rows.seen.reshape(ids.shape[1:])

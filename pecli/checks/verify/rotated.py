@@ -1,5 +1,4 @@
-"""Tensors after an encoding was applied, compared with those before: queries or keys that a model rotates, or inputs to
-which the rows of a table were added."""
+"""Tensors compared with those before an encoding: queries or keys that it rotated, inputs to which it added rows."""
 
 import math
 import shlex
