@@ -168,7 +168,7 @@ def explain_rotation(
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
         return []
     with limited():
-        both = Rotated(before, after, plan, atol, dtype)
+        both = Rotated(before, after, plan, atol, dtype, np.arange(before.shape[-2]))
         if (found := next(both.by_mistake(), None)) is not None:
             return [found] if found.edits else []
         part = next(both.in_part(), None)
@@ -190,10 +190,7 @@ class Rotated:
     plan: HeadRotation
     atol: float
     dtype: str
-
-    @cached_property
-    def rows(self) -> Indices:
-        return np.arange(self.before.shape[-2])
+    rows: Indices
 
     @cached_property
     def rounding(self) -> Floats:
@@ -221,9 +218,7 @@ class Rotated:
         """Some rows and heads of a tensor that may be large."""
         rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
         which = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
-        few = replace(self, before=self.before[which], after=self.after[which])
-        vars(few)["rows"] = self.rows[rows]
-        return few
+        return replace(self, before=self.before[which], after=self.after[which], rows=self.rows[rows])
 
     def by_mistake(self) -> Iterator[Explanation]:
         """Known mistakes, the nearest by some rows and heads first; else how the values were stored, if that is all."""

@@ -112,7 +112,7 @@ def explain_positions(
         if not len(heads):
             return []
         few = heads[:MAX_HEADS]
-        both = Rotated(widened(before[few]), widened(after[few]), plan, atol, dtype)
+        both = Rotated(widened(before[few]), widened(after[few]), plan, atol, dtype, np.arange(before.shape[-2]))
         for edit, other in _proposals(both, places, seen):
             made = other.rotated(both.before, other.waves(both.rows))
             left = both.errors(np.where(seen[:, None], made, both.after))
