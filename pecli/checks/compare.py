@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from pecli.checks import plain_fields
-from pecli.checks.error_places import Ranges, ranges
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine import arrays
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name, numpy_dtype, round_to, widened, widest
@@ -27,9 +26,11 @@ PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arra
 MIN_DENSE = 1 / 8  #: of a piece's elements differ before they are screened for those that matter
 LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}  #: what only a mask is below
 FLOAT32_SLACK = 2.0**-24  #: of a value, that float32 arithmetic may have changed it by
+MAX_RANGES = 64  #: of rows, columns, heads or sequences, that are listed
 
 Value = float | complex
 Index = tuple[int, ...]
+Ranges = list[tuple[int, int]]
 
 
 @dataclass
@@ -69,12 +70,26 @@ class Comparison:
 
     @classmethod
     def of_shape(cls, name: str, shape: tuple[int, ...], expected: str) -> "Comparison":
-        """The result for a tensor of another shape than is expected."""
         return cls.impossible(name, shape, f"its shape is {bracketed(shape)} where {expected} is expected")
 
     def as_json(self) -> dict[str, Any]:
         errors = ("mismatched", "max_abs_error", "max_rel_error", "max_ulp_error", "worst_index", "first_index")
         return plain_fields(self, "name", "shape", *errors, "expected", "found", "where")
+
+
+def ranges(numbers: AnyArray) -> Ranges:
+    """The first and the last of those that follow each other, of numbers that rise; of too many, the last holds all."""
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1)[: MAX_RANGES - 1] + 1)
+    return [(int(run[0]), int(run[-1])) for run in runs]
+
+
+def where_json(tensors: Sequence[Comparison]) -> dict[str, list[list[int]] | None]:
+    """What is out of tolerance in any of some tensors, as JSON has it."""
+    found = dict[str, list[list[int]] | None]()
+    for name in ("rows", "columns", "heads", "batch"):
+        numbers = [np.arange(low, high + 1) for each in tensors for low, high in each.where.get(name, ())]
+        found[name] = [[*pair] for pair in ranges(np.unique(np.concatenate(numbers)))] if numbers else None
+    return found
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
@@ -161,7 +176,7 @@ def compare(
     if wanted != given and not any_dtype:
         result.problem = f"its dtype is {given} where {wanted} is expected"
     shape = first.expected.shape
-    errors = _Errors(result, result.allowed, shape)
+    errors = _Errors(result, shape)
     width, size = errors.width, first.found.size
     itemsize = 8 if first.step else max(dtype.itemsize for dtype in first.dtypes)
     step = max(1, READ_BYTES // max(1, width * itemsize))
@@ -203,8 +218,8 @@ def slabs(axes: tuple[int, ...], step: int) -> Iterator[tuple[tuple[int | slice,
 class _Errors:
     """The errors of elements as threads measure them; the place of one is its number in all parts, copy by copy."""
 
-    def __init__(self, result: Comparison, tolerance: Tolerance, shape: tuple[int, ...]) -> None:
-        self.result, self.tolerance, self.shape, self.lock = result, tolerance, shape, Lock()
+    def __init__(self, result: Comparison, shape: tuple[int, ...]) -> None:
+        self.result, self.tolerance, self.shape, self.lock = result, result.allowed, shape, Lock()
         self.rows = np.zeros(math.prod(shape[:-1] or shape), bool)
         self.width = shape[-1] if len(shape) > 1 else 1
         self.columns: dict[int, arrays.Flags] = {}  # by copy, those out of tolerance
@@ -214,7 +229,6 @@ class _Errors:
 
     def measure(self, ours: AnyArray, theirs: AnyArray, start: int) -> None:
         """Add the errors of rows, the first of whose elements has the place `start`."""
-        shape = theirs.shape
         ours, theirs = ours.reshape(-1), theirs.reshape(-1)
         if not _differing(ours, theirs, word=math.gcd(8, ours.nbytes)).any():
             return
@@ -234,7 +248,7 @@ class _Errors:
                     off[places] = self._add(ours[places], theirs[places], places + start)
                     places = places[:0]
         if off.any():
-            self._fail(off.reshape(shape), start)
+            self._fail(off.reshape(-1, self.width), start)
 
     def _screen(self, ours: Array, theirs: Array, start: int, off: Array) -> AnyArray:
         """Set what is out of tolerance, and say which elements to look at one by one: where rounding decides that,
@@ -314,7 +328,6 @@ class _Errors:
             columns[column : column + off.shape[1]] |= off.any(axis=0)
 
     def conclude(self, parts: Sequence[Part], array: Array) -> None:
-
         def index_of(place: int) -> Index:
             number, within = divmod(place, parts[0].found.size)
             found = parts[number].found
@@ -325,8 +338,7 @@ class _Errors:
         result = self.result
         if result.max_rel_error == 0 and result.max_abs_error:
             result.max_rel_error = None
-        if self.worst is not None:
-            result.worst_index = index_of(self.worst)
+        result.worst_index = None if self.worst is None else index_of(self.worst)
         if not self.firsts:
             return
         firsts = [index_of(place) for place in self.firsts.values()]
@@ -356,8 +368,7 @@ def copy_axes(part: Part, array: Array) -> list[int]:
 
 
 def _differing(ours: Array, theirs: Array, word: int = 0) -> AnyArray:
-    """Whether the bits of elements, or of words of so many bytes, differ (no NaN is unlike itself); always where the
-    dtypes do."""
+    """Whether bits of elements, or of words of so many bytes, differ (a NaN is like itself); always where dtypes do."""
     if ours.dtype != theirs.dtype:
         return np.ones(ours.size, bool)
     bits = np.dtype(f"u{word or min(8, ours.itemsize)}")

@@ -1,6 +1,4 @@
-"""Two files, tensor by tensor: which tensors belong together, how the one is read as the other, and what turns one
-into the other where they differ.
-"""
+"""Two files, tensor by tensor: which belong together, how one is read as the other, and what turns one into it."""
 
 import os
 from collections import Counter
@@ -12,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.compare import Comparison, Part, problems_of
-from pecli.checks.error_places import where_json
+from pecli.checks.compare import Comparison, Part, problems_of, where_json
 from pecli.checks.reading import PLURALS, Reading, Target, best_reading, doubling_problems, fixed, wave_readings
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -65,7 +62,7 @@ class Difference(Answer):
             **plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak"),
             **({"forms": self.forms} if self.forms else {}),
             "explanations": [each.as_json(comparison(each)) for each in self.explanations],
-            "where": where_json(tensor.where for tensor in self.tensors),
+            "where": where_json(self.tensors),
         }
 
 
@@ -99,14 +96,10 @@ def diff(
     schemes = [_scheme_of(ours), _scheme_of(theirs)]
     may_be_absent = {name for scheme in schemes if scheme and fits for name in scheme.derived_tensors}
     problems = []
-    for words, file, known in (
-        ("only A has it, B does not", ours, {name for fit in fits for name in fit.ours}),
-        ("only B has it, A does not", theirs, {name for fit in fits for name in fit.theirs}),
-    ):
-        alone = [
-            name for name in file.tensors if name not in known | may_be_absent and not (fits and is_relative(name))
-        ]
-        problems += [f"{name}: {words}" for name in alone]
+    for sides, file, names in (("AB", ours, [fit.ours for fit in fits]), ("BA", theirs, [fit.theirs for fit in fits])):
+        known = may_be_absent.union(*names)
+        alone = [name for name in file.tensors if name not in known and not (fits and is_relative(name))]
+        problems += [f"{name}: only {sides[0]} has it, {sides[1]} does not" for name in alone]
     problems += problems_of(tensors)
     read = [(fit.name.rpartition(".")[0], fit.reading) for fit in fits if fit.reading]
     problems += doubling_problems((layers, each, each.form.doubled or each.target.layout) for layers, each in read)

@@ -1,8 +1,6 @@
-"""Why two files differ: another dtype, a transform, other parameters; of two dumps of a run, the first layer that
-departs, and whether its rotation does.
+"""Why two files differ: another dtype, a transform, other parameters; of dumps of runs, the first layer that departs.
 
-What is called `before` and `after`, or `pre` and `post`, of one layer are queries or keys around the rotation; their
-quotient is the table of the run, and the tables of two runs are compared as tables are.
+The quotient of queries or keys `after` and `before` (`post` and `pre`) a rotation is its table, compared as tables are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,8 +39,7 @@ Dump = Mapping[str, Array]
 def reasons(
     changed: Sequence[tuple[Comparison, Callable[[], list[Pair]]]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
-    """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
-    be. Last places that are off have no reason."""
+    """What makes B of A: another dtype, a transform, other parameters of A's scheme; last places have no reason."""
     found: list[Explanation] = []
     pairs: list[Pair] = []
     for result, pairs_of in changed:

@@ -275,8 +275,7 @@ def wave_readings(array: AnyArray) -> Iterator[Reading]:
 
 
 def row_widths(array: AnyArray) -> tuple[int, ...]:
-    """How many columns a table may have that is written row after row, from position 0 on: all cosines are 1 there and
-    all sines 0; of both beside each other, twice as many."""
+    """How many columns a flat table may have: at position 0 all cosines are 1, all sines 0; of both, twice as many."""
     is_flat = array.ndim == 1 and MIN_FLAT_ROWS < array.size <= MAX_FLAT
     width = int((array != array[0]).argmax()) if is_flat else 0
     return tuple(n for n in (width, 2 * width) if width > 1 and not array.size % n and array.size >= MIN_FLAT_ROWS * n)

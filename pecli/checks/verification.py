@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.compare import Comparison, compare, compare_arrays, problems_of
-from pecli.checks.error_places import where_json
+from pecli.checks.compare import Comparison, compare, compare_arrays, problems_of, where_json
 from pecli.checks.reading import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
@@ -71,7 +70,7 @@ class Verification(Answer):
         return {
             **plain_fields(self, "file", "scheme", "passed", "tensors", "readings", "weak", "unchecked", "diagnosis"),
             "explanations": [each.as_json(sentence(each)) for each in self.explanations],
-            "where": where_json(tensor.where for tensor in self.tensors),
+            "where": where_json(self.tensors),
         }
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Flags
+from pecli.engine.arrays import AnyArray, Array, Flags, widest
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import results_in_order
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by, wide
+from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 ROUNDED = 1.15  # times half a step: what rounding makes, where the number was rounded before, to eight times as many
@@ -54,7 +54,6 @@ class Judge:
     located: "dict[str, Located | None]" = field(default_factory=dict)  # by tensor, where it was found to be wrong
 
     def accepted(self, proposals: Iterable[Explanation]) -> Iterator[Explanation]:
-        """Those of some proposals that are explanations."""
         return filter(None, map(self, proposals))
 
     def __call__(self, found: Explanation, atol: float | None = None) -> Explanation | None:
@@ -112,7 +111,7 @@ class Judge:
 
         def compared(start: int) -> tuple[int, float, int, bool]:
             rows = np.arange(start, min(start + step, length))
-            parts = {name: wide(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
+            parts = {name: widest(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
             samples = {name: replace(one, name=name, values=values, rows=rows) for name, values in parts.items()}
             with np.errstate(all="ignore"):
                 errors = measured(samples)
@@ -231,12 +230,10 @@ class Located:
 
     def along(self, *axes: int) -> Flags:
         """Which places along some axes, counted from the last, have a wrong element; others are of length 1."""
-        count = self.wrong.ndim
-        return np.asarray(self.wrong.any(axis=tuple({*range(-count, 0)} - {*axes}), keepdims=True))
+        return np.asarray(self.wrong.any(axis=tuple({*range(-self.wrong.ndim, 0)} - {*axes}), keepdims=True))
 
     @property
     def rows(self) -> Flags:
-        """Which rows have a wrong element."""
         return self.along(-2).reshape(-1)
 
     @property
@@ -270,6 +267,5 @@ class Located:
         if not isinstance(edit, kinds.RowsWrong):
             return isinstance(edit, kinds.ElementsWrong) and self.wrong.ndim > 1
         rows = self.rows
-        values = np.moveaxis(self.one.values, -2, 0)[rows]
         at_an_end = (rows[0] or rows[-1]) and np.count_nonzero(rows) > 1
-        return not (np.abs(values).max(initial=0.0) <= 0 or at_an_end)
+        return not at_an_end and bool(np.moveaxis(self.one.values, -2, 0)[rows].any())

@@ -167,8 +167,7 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
             masks = sorted({f"{sense * value:.2g}" for value in ends} - {"-inf"})
             every = (*edits, *sign, *map(kinds.Mask, masks), *more, *extra)
-            multiples = -steps if sign else steps
-            yield Bias(slopes, errors, every, noise, unmasked, multiples, form, values.shape[2])
+            yield Bias(slopes, errors, every, noise, unmasked, sense * steps, form, values.shape[2])
 
 
 def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[str, Flags, tuple[Edit, ...]]]:
@@ -211,8 +210,7 @@ def _by_rule(
 ) -> Iterator[Explanation]:
     """Slopes as 2^(−max_bias · exponents of a rule)."""
     slopes, errors = bias.slopes, bias.errors
-    by_rule = Alibi(len(slopes), rule=rule, max_bias=1.0, dtype="float64")
-    exponents = -np.log2(np.array(by_rule.slope_values()))
+    exponents = -np.log2(np.array(Alibi(len(slopes), rule=rule, max_bias=1.0, dtype="float64").slope_values()))
     moved: tuple[Edit, ...] = ()
     order = np.arange(len(slopes))
     if permuted:

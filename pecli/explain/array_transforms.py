@@ -1,7 +1,6 @@
 """One array made of another: axes, copies, layouts, orders, signs and factors, whatever the numbers mean.
 
-A few rows rule most transforms out. Orders of rows, channels and heads are found by matching, each to the nearest of
-the other array.
+A few rows rule most transforms out. Orders of rows, channels and heads are found by matching each to the nearest.
 """
 
 import math
@@ -12,12 +11,12 @@ from itertools import chain, combinations, islice, permutations
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Floats, Indices, dtype_name
+from pecli.engine.arrays import AnyArray, Array, Floats, Indices, dtype_name, widest
 from pecli.explain import edits as kinds
 from pecli.explain.acceptance import MASKED, MAX_SHARE, Judge, Located, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
-from pecli.explain.sample import Sample, plainest, rms, rounding_units, sample, samples_of, wide
+from pecli.explain.sample import Sample, plainest, rms, rounding_units, sample, samples_of
 from pecli.explain.time_limit import check_time, limited
 
 SHARE = 0.01  # of the difference, that a transform that is looked at closely may leave
@@ -55,8 +54,7 @@ class Sides:
     def some(self, array: AnyArray) -> AnyArray:
         """A few rows of an array of the shape that was found."""
         rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
-        count = max(MIN_ROWS, SOME_ELEMENTS // rows.shape[1])
-        return rows[:: max(1, len(rows) // count)]
+        return rows[:: max(1, len(rows) // max(MIN_ROWS, SOME_ELEMENTS // rows.shape[1]))]
 
     def is_near(self, some: AnyArray) -> bool:
         """Whether these rows may be some of an array that leaves little; that a few are wrong does not matter."""
@@ -105,7 +103,7 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0)
     for (name, (one, its)), (second, (two, others)) in combinations(pairs.items(), 2):
         if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
             continue
-        ours, theirs = (np.stack([wide(array) for array in each]) for each in ((one, two), (its, others)))
+        ours, theirs = (np.stack([widest(array) for array in each]) for each in ((one, two), (its, others)))
         swapped = Explanation((kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs))
         judge = Judge(samples_of({name: its, second: others}, whole=True), atol, dtype_name(its.dtype))
         if (right := judge(swapped)) is not None:
@@ -146,11 +144,10 @@ def _unmasked(expected: AnyArray, found: AnyArray) -> tuple[tuple[Edit, ...], An
 
 
 def _candidates(sides: Sides) -> Iterator[Candidate]:
-    for edits, made in _of_shape(sides.expected, sides.found.shape):
-        yield from _with_values(edits, made, sides)
-    straight = list(islice(_of_shape(sides.expected, sides.found.shape), 4))
-    for edits, made in straight or [((), sides.expected)]:
-        yield from _in_order(edits, made, sides)
+    for candidate in _of_shape(sides.expected, sides.found.shape):
+        yield from _with_values(*candidate, sides)
+    for candidate in list(islice(_of_shape(sides.expected, sides.found.shape), 4)) or [((), sides.expected)]:
+        yield from _in_order(*candidate, sides)
 
 
 def _squeezed(array: AnyArray) -> AnyArray:

@@ -1,7 +1,6 @@
 """The ways in which programs lay out the cosines and sines of positions × frequencies, and how to read them all.
 
-Whatever the layout, behind it are one or two parts of shape (positions, frequencies): the cosine or the sine of every
-angle, or both. Which part is the cosine is not a matter of layout.
+Behind every layout are one or two parts (positions, frequencies): cosines, sines or both; which, it does not say.
 """
 
 import math
@@ -81,24 +80,12 @@ class PartView:
     negated: bool = False
 
 
-PLACES: Mapping[str, Sequence[tuple[int, int, Mapping[str, int]]]] = {
-    "alone": ((0, 1, {}),),
-    "both": ((0, 1, {"p": 0}), (1, 1, {"p": 1})),
-    "matrices": (
-        (0, 1, {"r": 0, "c": 0}),
-        (0, 1, {"r": 1, "c": 1}),
-        (1, 1, {"r": 1, "c": 0}),
-        (1, -1, {"r": 0, "c": 1}),
-    ),
+PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
+    "alone": ((0, 1, ()),),
+    "both": ((0, 1, (0,)), (1, 1, (1,))),
+    "matrices": ((0, 1, (0, 0)), (0, 1, (1, 1)), (1, 1, (1, 0)), (1, -1, (0, 1))),
 }
-"""Where the parts are: the number of the part, its sign, and the places along the axes above."""
-
-
-def _taken(array: AnyArray, names: Sequence[str], places: Mapping[str, int]) -> AnyArray:
-    """Some places of the named axes; doubled columns go first."""
-    values = array[tuple(places.get(name, slice(None)) for name in names)]
-    left = [name for name in names if name not in places]
-    return np.moveaxis(values, left.index("d"), 0) if "d" in left else values
+"""Where the parts are: the number of the part, its sign, and the places along p, or along r and c."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +98,11 @@ class Form:
 
     @property
     def name(self) -> str:
-        """What users call it: a layout of one function, or how two lie."""
         if self.arrangement == "alone":
             return self.doubled or "compact"
         return f"{self.arrangement}, columns doubled: {self.doubled}" if self.doubled else self.arrangement
 
     def axes(self, frequencies: int) -> tuple[int, ...]:
-        """The last axes of a tensor in this form."""
         return tuple(math.prod(frequencies if k == "f" else 2 for k in axis) for axis in self._factors())
 
     def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
@@ -136,8 +121,9 @@ class Form:
         if self.arrangement in ("rows", "stacked"):
             names[-2 - len(letters) if self.arrangement == "rows" else 0] = "p"
         array = array.reshape(*leading, *(frequencies if k == "f" else 2 for k in letters))
-        places_of = PLACES.get(self.arrangement, PLACES["both"])
-        return [PartView(part, _taken(array, names, places), sign < 0) for part, sign, places in places_of]
+        array = array.transpose(sorted(range(array.ndim), key=lambda axis: "rcpd-f".index(names[axis])))
+        places = PLACES.get(self.arrangement, PLACES["both"])
+        return [PartView(part, array[place], sign < 0) for part, sign, place in places]
 
     def _factors(self) -> list[list[str]]:
         return [axis.replace("f", DOUBLED_AXES[self.doubled]).split() for axis in AXES[self.arrangement].split(", ")]
@@ -156,9 +142,8 @@ class Form:
         return self.undo(array, array.shape[-len(last)] // last[0])
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """The parts of an array in this form, each (positions, frequencies); None where it cannot be. With noise,
-        doubled columns may differ by that much of the largest, root mean square; elements that differ by more, in a few
-        rows, are no numbers."""
+        """The parts of an array, each (positions, frequencies); None where it is in another form. With noise, doubled
+        columns may differ by that much of the largest, root mean square; a few that differ by more become NaN."""
         if self.padded:
             if array.ndim != 2 or not array.shape[1] % 2:
                 return None
@@ -171,7 +156,6 @@ class Form:
         return tuple(parts) if views and len(parts) == len(views) else None
 
     def join(self, *parts: Array) -> Array:
-        """The array in this form that has these parts."""
         wide = [joined([part, part], self.doubled) if self.doubled else part for part in parts]
         array = joined(wide, self.arrangement)
         return np.concatenate([array, np.zeros_like(array[:, :1])], axis=1) if self.padded else array

@@ -28,8 +28,7 @@ FREQ_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.
 
 
 def _blends() -> Iterator[tuple[float, Any, str]]:
-    """Scalings that leave fast channels as they are, divide slow ones and blend between: as models have them, with what
-    is unusual about each, and what the frequencies do not decide."""
+    """Scalings that divide slow channels and blend up to fast ones, what is unusual about each, and what stays open."""
     for low, high in FREQ_FACTORS:
         scaling: Any = partial(Llama3, **{ORIGINAL: 8192}, low_freq_factor=low, high_freq_factor=high)
         said = "an original length k times as long, with both freq_factors k times as large, is the same"
@@ -119,13 +118,12 @@ def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:
     for plain_base in BASES:
         if plain_base * 1.01 < base < plain_base * 3000 and half > 1:
             for fit in fitted(Law(len(curve.frequency), half, plain_base, scaling=Ntk(1.0)), "factor", curve):
-                if digits(fit.law.value("factor")) <= 3:
+                if digits(fit.law.scaling.factor) <= 3:
                     yield fit.costing(0.4 + 0.1 * digits(plain_base), said)
 
 
 def fit_longrope(curve: Curve, half: float) -> Iterator[Fit]:
-    """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
-    frequencies that are known well come out as plain numbers does that mean anything."""
+    """LongRoPE: as many divisors as frequencies, which mean something only where those known well are plain numbers."""
     known, best = curve.known, list[tuple[int, Law]]()
     for base in BASES:
         plain = np.exp(-np.arange(len(known)) / half * math.log(base))
@@ -250,8 +248,7 @@ def _exponents(law: Law, curve: Curve) -> Iterator[tuple[Law, float]]:
 
 def _plain_bases(fitted_laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
     """Usual bases with exponents over d/2 − 1 or 2·d, where the base alone would be a number that nobody has."""
-    unknown = [law for law in fitted_laws if law.base not in BASES]
-    for law, base in product(unknown, BASES):
+    for law, base in product((law for law in fitted_laws if law.base not in BASES), BASES):
         for half in (law.half - 1, 2 * law.half):
             if abs(math.log(base) - math.log(law.base) * half / law.half) < NEAR_BASE:
                 yield replace(law, base=base, half=half), 1.35

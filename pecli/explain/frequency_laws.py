@@ -1,5 +1,4 @@
-"""Laws of frequencies: what base, dim and scaling make of them in float64, the numbers that measured ones ask for, and
-the schemes that have them.
+"""Laws of frequencies in float64: by base, dim and scaling; the numbers that fit measured ones; schemes that have them.
 
 The engine's exact frequencies take a millisecond a time; a search asks thousands of times, and its data carry noise.
 """
@@ -64,9 +63,8 @@ class Curve:
 
     def misfits(self, frequency: Floats) -> Floats:
         """How far off each frequency of a law is, in standard errors."""
-        if not self.aliased:
-            return np.asarray(np.abs(frequency - self.frequency) / self.error)
-        off = np.abs(wrap(frequency - self.frequency))
+        off = frequency - self.frequency
+        off = np.abs(wrap(off) if self.aliased else off)
         if self.folded:
             off = np.minimum(off, np.abs(wrap(frequency + self.frequency)))
         return np.asarray(off / self.error)
@@ -97,10 +95,6 @@ class Law:
     again: bool = False  # whether it is applied to what it made
     rotating: int | None = None
     ramp: float | None = None  # what the scaling takes for half of the dimension, where that is not `half`
-
-    def value(self, name: str) -> Any:
-        """A parameter of the law, or of its scaling."""
-        return getattr(self if name in Law.__dataclass_fields__ else self.scaling, name)
 
     def having(self, **changes: Any) -> "Law":
         """The law with other values of some parameters: a search asks ten thousand times, hence not `replace`."""
@@ -237,7 +231,8 @@ def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]
             off = (np.log(np.maximum(law.having(**both).frequencies()[:, use], 1e-30)) - measured) / error
         return np.asarray(np.clip(np.nan_to_num(off, nan=1e9), -1e9, 1e9))
 
-    at = np.log([law.value(name) for name in names])
+    start = {**vars(law.scaling), **vars(law)}
+    at = np.log([start[name] for name in names])
     for _ in range(20):
         here, *near = misfits(at + 1e-6 * np.array([[0, 0], [1, 0], [0, 1]]))
         slopes = np.stack([each - here for each in near], axis=1) / 1e-6

@@ -69,10 +69,6 @@ def recognise_positions(judge: Judge) -> Iterator[Explanation]:
         yield from _first_match(_at_positions(judge.samples), judge, lambda scheme: SLACK)
 
 
-def _is_rotary(reading: Reading) -> bool:
-    return reading.form.arrangement in ("alone", "stacked")
-
-
 def _plain_readings(samples: Samples) -> Iterator[Reading]:
     """Readings of both functions, axes being as schemes have them; one row is read as the first of two."""
     alone = all(one.shape[-2:-1] == (1,) for one in samples.values())
@@ -106,7 +102,7 @@ def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Sc
 def _on_grids(samples: Samples, prior: Any) -> Iterator[Scheme]:
     """Tables of every style; other tokens have rows of no rotation, or of zeros."""
     one = next(iter(samples.values()))
-    rotary = next(filter(_is_rotary, _plain_readings(samples)), None)
+    rotary = next((reading for reading in _plain_readings(samples) if not reading.is_sinusoidal), None)
     if rotary is None and (one.values.ndim != 2 or one.dtype.startswith(("int", "uint"))):
         return
     dim, limit, common = one.values.shape[1], tolerance(one), {"dtype": one.float_dtype}
@@ -284,7 +280,7 @@ def _at_positions(samples: Samples) -> Iterator[Scheme]:
     """Schemes at the positions that the slowest channels tell: along one axis, then along several."""
     several: list[Iterable[Scheme]] = []
     for reading in _plain_readings(samples):
-        pairs, rotary, few = reading.channels, _is_rotary(reading), len(reading.rows) < MIN_ROWS
+        pairs, rotary, few = reading.channels, not reading.is_sinusoidal, len(reading.rows) < MIN_ROWS
         if few and pairs < MIN_PAIRS:
             continue
         layout = (reading.form.doubled or "compact") if rotary else reading.form.arrangement

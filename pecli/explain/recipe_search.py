@@ -19,7 +19,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
-from pecli.explain.frequency_laws import NO_SCALING, WaveScheme
+from pecli.explain.frequency_laws import NO_SCALING, WaveScheme, wave_scheme
 from pecli.explain.sample import BASES, UNITS, Sample, Samples, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import check_time
@@ -237,10 +237,11 @@ def _allowed(values: AnyArray) -> float:
 
 
 def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """One parameter of any scheme with another value: the default, another option, or a usual number."""
+    """One parameter with another value (default, option, usual number), in schemes of which no more is known."""
     samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
-    if distance(prior, samples).largest <= allowed:
+    is_known = {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(prior, tuple(samples)) is not None
+    if is_known or distance(prior, samples).largest <= allowed:
         return
     sizes = [size for one in samples.values() for size in one.shape]
     for name, parameter in prior.parameters().items():
@@ -256,7 +257,6 @@ def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
             kind = int if isinstance(parameter, Whole) else float
             values = (kind(each) for each in dict.fromkeys((*near, *sizes, *range(33), *BASES)) if kind(each) == each)
         for value in values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ():
-            others = constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ()
-            for scheme in others:
+            for scheme in constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ():
                 if distance(scheme, samples, FEW_ROWS).largest <= allowed:
                     yield from judge.accepted([by_scheme([Parameter(name, given, value)], scheme, samples)])

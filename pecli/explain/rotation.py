@@ -1,11 +1,9 @@
-"""Rotated queries and keys: known mistakes are rendered; for others the quotient of pairs after and before is the
-table, and explained as one.
-"""
+"""Rotated queries and keys: known mistakes are rendered; else the quotient of pairs is explained as a table."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import product
+from itertools import product, starmap
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -40,11 +38,6 @@ def _rotated(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
     return a * cos - b * sin, b * cos + a * sin
 
 
-def _in_place(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
-    first = a * cos - b * sin
-    return first, b * cos + first * sin
-
-
 def _in_arithmetic(dtype: str, a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
     """As a model in 16 bits rotates: tables, products and sums are rounded, each."""
 
@@ -61,7 +54,7 @@ FORMULAS: Mapping[Edit, Formula] = {
     kinds.Swapped(): lambda a, b, cos, sin: _rotated(a, b, sin, cos),
     kinds.Rotation("no minus"): lambda a, b, cos, sin: (a * cos + b * sin, b * cos + a * sin),
     kinds.Rotation("two minuses"): lambda a, b, cos, sin: (a * cos - b * sin, b * cos - a * sin),
-    kinds.Rotation("in place"): _in_place,
+    kinds.Rotation("in place"): lambda a, b, cos, sin: (first := a * cos - b * sin, b * cos + first * sin),
     kinds.Rotation("first half"): lambda a, b, cos, sin: (a * cos - b * sin, b),
     kinds.Rotation("second half"): lambda a, b, cos, sin: (a, b * cos + a * sin),
 }
@@ -83,21 +76,16 @@ class HeadRotation:
         return slice(width - dim, width) if self.trailing else slice(0, dim)
 
     def frequencies(self) -> Floats:
-        """Radians per position, zero for pairs that do not rotate."""
         known = np.array(self.rope.frequencies().floats())
         return np.pad(known, (0, self.rope.rotary_dim // 2 - len(known)))
 
     def waves(self, rows: Indices) -> Pair:
         """Cosines and sines of rows, times the attention factor."""
-        if self.places is None:
-            angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), self.frequencies())
-        else:
-            angles = self.places[self.rope.pair_axes][:, rows].T * self.frequencies()
-        amplitude = self.rope.attention_factor_value()
+        own = rows[:, None] + self.rope.offset if self.places is None else self.places[self.rope.pair_axes][:, rows].T
+        angles, amplitude = own * self.frequencies(), self.rope.attention_factor_value()
         return amplitude * np.cos(angles), amplitude * np.sin(angles)
 
     def rotated(self, x: Floats, waves: Pair, formula: Formula = _rotated) -> Floats:
-        """x (…, positions, channels) after the rotation."""
         out, channels = x.copy(), self.channels(x.shape[-1])
         a, b = halved(x[..., channels], self.layouts[0])
         with np.errstate(invalid="ignore"):  # infinities times zero
@@ -135,21 +123,20 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         yield Mistake((layout,), mixed.render(partial(_mixed, rotating, table)))
     if len(shape) > 2:
         other = kinds.Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
-        yield Mistake((other,), lambda x, rows: _by_head(plan, x), plan.rope)
+        turned = partial(np.swapaxes, axis1=-3, axis2=-2)
+        yield Mistake((other,), lambda x, _: turned(plan.render()(turned(x), np.arange(x.shape[-3]))), plan.rope)
     if plan.rope.rotary_dim < shape[-1]:
         end = kinds.Rotation("first channels" if plan.trailing else "last channels")
         yield Mistake((end,), replace(plan, trailing=not plan.trailing).render())
     usual = {"attention_factor": plan.rope.attention_factor_value()}  # by the scaling's own rule
-    for each in plan.rope.neighbours():
-        same_dim = getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim
-        is_known = all(
-            edit["edit"] == "parameter" and (plan.places is None or edit["name"] != "offset") for edit in each.edits
-        )
-        if same_dim and each.edits and is_known:
-            known = [(edit["name"], edit["expected"], edit["found"]) for edit in each.edits]
-            named = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in known]
-            others = tuple(kinds.Parameter(*one) for one in named)
-            yield Mistake(others, replace(plan, rope=each.scheme).render(), each.scheme)
+    for edits, scheme in plan.rope.neighbours():
+        same_dim = getattr(scheme, "rotary_dim", 0) == plan.rope.rotary_dim
+        unknown = {edit["edit"] for edit in edits} - {"parameter"}
+        moved = plan.places is not None and any(edit.get("name") == "offset" for edit in edits)
+        if same_dim and edits and not unknown and not moved:
+            named = [(edit["name"], edit["expected"], edit["found"]) for edit in edits]
+            known = [(name, usual.get(name) if mine is None else mine, other) for name, mine, other in named]
+            yield Mistake(tuple(starmap(kinds.Parameter, known)), replace(plan, rope=scheme).render(), scheme)
 
 
 def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
@@ -164,12 +151,6 @@ def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
 
 def _by_table(plan: HeadRotation, cos: Floats, sin: Floats, x: Floats, rows: Indices) -> Floats:
     return plan.rotated(x, (cos[rows], sin[rows]))
-
-
-def _by_head(plan: HeadRotation, x: Floats) -> Floats:
-    """Positions taken from the axis of heads."""
-    waves = plan.waves(np.arange(x.shape[-3]))
-    return plan.rotated(x, (waves[0][:, None], waves[1][:, None]))
 
 
 def _mixed(rotating: str, table: str, a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
@@ -187,7 +168,7 @@ def explain_rotation(
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
         return []
     with limited():
-        both = Rotated(before, after, plan, atol, dtype)
+        both = Rotated(before, after, plan, atol, dtype, np.arange(before.shape[-2]))
         if (found := next(both.by_mistake(), None)) is not None:
             return [found] if found.edits else []
         part = next(both.in_part(), None)
@@ -209,10 +190,7 @@ class Rotated:
     plan: HeadRotation
     atol: float
     dtype: str
-
-    @cached_property
-    def rows(self) -> Indices:
-        return np.arange(self.before.shape[-2])
+    rows: Indices
 
     @cached_property
     def rounding(self) -> Floats:
@@ -240,9 +218,7 @@ class Rotated:
         """Some rows and heads of a tensor that may be large."""
         rows = np.unique(np.linspace(0, len(self.rows) - 1, MAX_ROWS).astype(np.intp))
         which = (..., slice(MAX_HEADS), rows, slice(None)) if self.before.ndim > 2 else (rows,)
-        few = replace(self, before=self.before[which], after=self.after[which])
-        vars(few)["rows"] = self.rows[rows]
-        return few
+        return replace(self, before=self.before[which], after=self.after[which], rows=self.rows[rows])
 
     def by_mistake(self) -> Iterator[Explanation]:
         """Known mistakes, the nearest by some rows and heads first; else how the values were stored, if that is all."""
@@ -277,7 +253,6 @@ class Rotated:
                 yield from self.judge.accepted([found])
 
     def by_quotient(self, prior: WaveScheme) -> Explanation | None:
-        """The explanation of the quotient as a table."""
         stored, plan = grain(self.after), self.plan
         # angles that are smaller than half a unit are lost in all heads alike
         atol = max(self.atol, precision(stored.found)) if isinstance(stored, kinds.Dtype) else self.atol
@@ -338,8 +313,8 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
 
 
 def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
-    """The position of each row (rows,) of directions (rows, pairs), the one nearest to the expected where slow pairs do
-    not tell; `UNKNOWN` where none fits."""
+    """The position of each row of directions (rows, pairs), nearest to the expected where slow pairs do not tell; or
+    `UNKNOWN`."""
     size = np.abs(turned)
     weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
     places = expected.astype(np.float64)
@@ -354,8 +329,7 @@ def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
 
 
 def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str]) -> tuple[Complex, float]:
-    """Pairs after divided by pairs before (positions, pairs): the rotation of every position and pair that comes
-    nearest, over all heads and batches, and its relative error."""
+    """Pairs after over those before (positions, pairs), by least squares over heads and batches; its relative error."""
     sides = [halved(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
     x, y = (np.moveaxis(a + 1j * b, -2, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, Indices, dtype_name, holds
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, Indices, dtype_name, holds, widest
 from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 
 MAX_FULL_READ = 1 << 21  # elements of a tensor that is read whole
@@ -58,24 +58,18 @@ def sample(name: str, array: Array, whole: bool = False, more: Sequence[int] | I
     if not whole and array.size > MAX_FULL_READ and array.ndim > 1:
         rows = np.unique([*chosen(shape[-2], array.size // shape[-2]), *(row for row in more if row < shape[-2])])
         array = array[..., rows, :]
-    return Sample(name, dtype_name(array.dtype), shape, wide(array), rows)
+    return Sample(name, dtype_name(array.dtype), shape, widest(array), rows)
 
 
 def _restart(array: Array) -> Indices:
     """The first rows that look like the beginning of the table once more, as where positions wrap, if there are any."""
     table = array[(0,) * (array.ndim - 2)]
-    some = wide(table[:, np.linspace(0, table.shape[1] - 1, RESTART_COLUMNS).astype(np.intp)])
+    some = widest(table[:, np.linspace(0, table.shape[1] - 1, RESTART_COLUMNS).astype(np.intp)])
     with np.errstate(invalid="ignore"):
         same = np.abs(some - some[0]).max(axis=1) < RESTART_SLACK
     apart = int(np.argmin(same))  # a table may begin with rows of padding
     again = np.flatnonzero(same[apart:])[:1] + apart
     return (again + np.arange(RESTART_ROWS)[:, None]).reshape(-1)[: len(table) - int(again[0])] if len(again) else again
-
-
-def wide(array: Array) -> AnyArray:
-    """The values in float64, or complex128."""
-    with np.errstate(invalid="ignore"):
-        return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def chosen(length: int, width: int, start: int = 0) -> Indices:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype
+from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype, widest
 from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -29,7 +29,7 @@ from pecli.explain.frequency_fit import explain_frequencies, recognise_frequenci
 from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
-from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of, wide
+from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
 from pecli.explain.sinusoid_readings import finished
 from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
@@ -256,13 +256,6 @@ def _by_kind(prior: Any, judge: Judge) -> Iterable[Explanation]:
     return ()
 
 
-def _by_parameter(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
-    """One other parameter, in schemes of which no more is known."""
-    if {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(prior, tuple(judge.samples)) is not None:
-        return ()
-    return recipes.explain_parameter(prior, judge)
-
-
 def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """A transform of the expected table."""
     ((name, one),) = judge.samples.items()
@@ -348,7 +341,7 @@ SEARCHES: Searches = (
     (_by_waves, _waves),
     (_other_scheme, _waves),
     (_by_kind, _each),
-    (_by_parameter, lambda samples: [samples]),
+    (recipes.explain_parameter, lambda samples: [samples]),
     (_transformed, _each),
     (partial(_by_part, surely=False), _each),
     (_by_waves, lambda samples: [{name: samples[name]} for name in ("cos", "sin") if name in samples]),
@@ -362,7 +355,7 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
         check_time()
         samples = samples_of(arrays)
         for name, one in samples.items():  # float32 numbers in a float64 file, or with nine digits, are what they are
-            single = wide(one.values.astype(np.float32)) if one.dtype == "float64" else np.full(1, math.inf)
+            single = widest(one.values.astype(np.float32)) if one.dtype == "float64" else np.full(1, math.inf)
             if (np.abs(single - one.values) <= NINE_DIGITS * np.abs(one.values)).all():
                 samples[name] = replace(one, dtype="float32", values=single)
         one = next(iter(samples.values()))

@@ -1,7 +1,6 @@
 """Ways to read tensors as cosines and sines of positions × frequencies: axes, copies, layout and rows undone.
 
-The cheapest reading comes first. A reading is right where the squares of the two functions of one angle add up to a
-constant, and doubled columns are equal, whatever the parameters.
+The cheapest comes first. One is right where cos² + sin² is constant and doubled columns are equal, at any parameters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -220,8 +219,7 @@ def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
 def order_of_rows(
     whole: Reading, scheme: Scheme | None, offset: int, start: int, wrong: Indices, *, reverse: bool
 ) -> tuple[list[Edit] | None, int]:
-    """What rows that are not explained by a scheme say: padding in front or behind, a row of zeros, or errors; None
-    where too many are wrong. Rows of padding move the start."""
+    """What rows that no scheme explains are: padding, which moves the start; zeros; errors; None where too many are."""
     padding_idx, count, length = getattr(scheme, "padding_idx", None), len(wrong), len(whole.rows)
     if not count:
         lost = padding_idx is not None and padding_idx - start in whole.rows

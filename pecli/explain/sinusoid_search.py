@@ -32,9 +32,6 @@ MAX_FITS = 3  # of waves, each without the rows that stick out of the last one
 MAX_DIGITS = 3  # significant digits of a number that somebody wrote, and nobody fitted
 RECIPE_MATTERS = 4.0  # times the noise: what is left where the way of computing may explain it
 
-Description = tuple[Scheme | None, list[Edit], float]
-"""A scheme, how the table differs from it or from the prior, and what that costs beside the edits."""
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -193,13 +190,12 @@ class Proposal:
         """As somebody wrote it: as usual, as the spec says, 1, a root of the dim, twice applied, or a plain number."""
         waves, prior, dim = self.measured.waves, self.measured.prior, 2 * self.fit.law.count
         measured, level = waves.shared_amplitude, waves.level
-        rough = 2 * level if level > 0.01 * abs(measured) else 0.0  # phases that are off make amplitudes too small
         if self.unscaled:
             return self.usual
+        rough = 2 * level if level > 0.01 * abs(measured) else 0.0  # phases that are off make amplitudes too small
         error = 5 * level / math.sqrt(waves.rows) + 1e-6 * abs(measured) + rough
         roots = (math.sqrt(2 / dim), 1 / math.sqrt(dim)) if prior is None else ()
-        spec = prior.amplitude if prior else 1.0
-        every = (self.usual, spec, 1.0, *roots, self.usual**2, math.sqrt(self.usual))
+        every = (self.usual, prior.amplitude if prior else 1.0, 1.0, *roots, self.usual**2, math.sqrt(self.usual))
         for slack, known in product((error, self.measured.atol), every):
             if abs(measured - known) <= slack or self._is_truncated(known):
                 return float(known)
@@ -209,15 +205,12 @@ class Proposal:
 
     def _is_truncated(self, amplitude: float) -> bool:
         """Whether values have the amplitude, and were rounded toward zero."""
-        picked = self.measured.picked
-        lost = amplitude - self.measured.waves.shared_amplitude
+        picked, lost = self.measured.picked, amplitude - self.measured.waves.shared_amplitude
         if not 0 < lost <= self.measured.rounding * max(1.0, amplitude):
             return False
         values = picked.values(self.measured.cos_first)
-        waves = self.place.waves(self.frequency, picked.rows)
-        left = values - amplitude * (waves if self.measured.waves.both else waves.real)
-        drift = FLOAT32_PHASE * np.multiply.outer(np.abs(picked.rows + self.place.start), np.abs(self.frequency))
-        return bool(rounding_mode(Errors(left, values, drift), values))
+        left = values - amplitude * self.unit_waves(picked.rows)
+        return bool(rounding_mode(Errors(left, values, FLOAT32_PHASE * self.phases(picked.rows)), values))
 
     @property
     def is_written(self) -> bool:
@@ -226,14 +219,15 @@ class Proposal:
         known = {prior.law.base, prior.law.scale} if prior else {1.0}
         return all(value in known or value in BASES or digits(value) <= MAX_DIGITS for value in (law.base, law.scale))
 
-    def expected(self, rows: Indices) -> Complex | Floats:
-        """The waves of some rows."""
+    def unit_waves(self, rows: Indices) -> Complex | Floats:
         waves = self.place.waves(self.frequency, rows)
-        return self.amplitude * (waves if self.measured.waves.both else waves.real)
+        return waves if self.measured.waves.both else waves.real
+
+    def phases(self, rows: Indices) -> Floats:
+        return np.asarray(np.multiply.outer(np.abs(rows + self.place.start), np.abs(self.frequency)))
 
     def left(self, reading: Reading) -> Complex | Floats:
-        """What the waves leave of a reading."""
-        return reading.values(self.measured.cos_first) - self.expected(reading.rows)
+        return reading.values(self.measured.cos_first) - self.amplitude * self.unit_waves(reading.rows)
 
     def drift(self, rows: Indices) -> Floats:
         """What float32 arithmetic may leave of each row and unit of frequency."""
@@ -252,7 +246,6 @@ class Proposal:
         return float(max(np.abs(off.real).max(), np.abs(off.imag).max()))
 
     def wrong_rows(self, atol: float) -> Indices:
-        """Which rows of the whole reading are not explained."""
         reading = self.measured.reading
         left = np.sqrt(np.mean(np.abs(self.left(reading)) ** 2, axis=1))
         drift = self.drift(reading.rows) * float(np.sqrt(np.mean(self.frequency**2)))
@@ -271,8 +264,8 @@ class Proposal:
         names = np.arange(len(own.rows)) if whole else reading.rows  # rows that wrap have other numbers
         right = ~np.isin(names, wrong if whole else own.rows[wrong]) if len(wrong) else slice(None)
         rows, values = reading.rows[right], reading.values(self.measured.cos_first)[right]
-        phases = np.multiply.outer(np.abs(rows + self.place.start), np.abs(self.frequency)) if drifts else 0.0
-        return Errors(values - self.expected(rows), values, abs(self.amplitude) * FLOAT32_PHASE * phases)
+        drift = abs(self.amplitude) * FLOAT32_PHASE * self.phases(rows) if drifts else 0.0
+        return Errors(values - self.amplitude * self.unit_waves(rows), values, drift)
 
     def explanation(self, judge: Judge) -> Explanation | None:
         """By this proposal, if all but a few rows follow it, and the judge accepts it."""
@@ -289,15 +282,14 @@ class Proposal:
             return None
         scheme, edits, extra = found
         wrong, computed = self.wrong_rows(judge.atol), None
-        matters = residual > RECIPE_MATTERS * max(waves.level, 2.0**-24 * self.amplitude)
-        matters |= len(wrong) > 0
+        matters = len(wrong) or residual > RECIPE_MATTERS * max(waves.level, 2.0**-24 * self.amplitude)
         made = scheme.wave_table() if scheme is not None and matters else None
         if made is not None and math.isclose(made.amplitude, self.amplitude, rel_tol=1e-6):
             computed = explain_reading(scheme, reading, prior)
             wrong, residual = (wrong[:0], computed.residual) if computed else (wrong, residual)
         offset = prior.offset if prior else start
-        by, known = (prior.scheme if prior else scheme), bool(order)
-        rows, start = order_of_rows(reading, by, offset, start, wrong, reverse=known)
+        by = prior.scheme if prior else scheme
+        rows, start = order_of_rows(reading, by, offset, start, wrong, reverse=bool(order))
         if rows is None:
             return None
         edits += [*([Parameter("offset", offset, start)] if start != offset else []), *rows]
@@ -314,8 +306,8 @@ class Proposal:
             every += filter(None, [judge(proposal, None if self.is_written else 0.0)])
         return min(every, key=lambda each: (each.beyond, len(each.edits)), default=None)
 
-    def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> Description:
-        """What differs from the prior."""
+    def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> tuple[Scheme | None, list[Edit], float]:
+        """The scheme, how the table differs from the prior, and what that costs beside the edits."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
         changes, layout = laws.law_edits(prior, law), self._layout(prior)
         if prior.rotary and layout and reading.is_sinusoidal and signs == (Swapped(),):
@@ -334,18 +326,16 @@ class Proposal:
     def _layout(self, prior: WaveScheme) -> tuple[Edit, ...]:
         """Another layout, if it is one: any check accepts one function, or each column once, of rotary tables."""
         expected, found = prior.form, self.measured.reading.form
-        arrangements, doublings = {expected.arrangement}, {expected.doubled}
-        if prior.rotary:
-            arrangements, doublings = arrangements | {"alone"}, doublings | {""}
-        same = found.arrangement in arrangements and found.doubled in doublings
+        both = ((found.arrangement, expected.arrangement, "alone"), (found.doubled, expected.doubled, ""))
+        same = all(own == usual or (prior.rotary and own == single) for own, usual, single in both)
         return () if same else (Layout(expected.name, found.name),)
 
     def _scheme(self, start: int, *, rotary: bool, cos_first: bool, **more: Any) -> Scheme | None:
         reading, more = self.measured.reading, {"dtype": self.measured.reading.dtype, **more}
         return scheme_of(self.fit.law, start, reading.length, self.amplitude, reading.form, rotary, cos_first, **more)
 
-    def _description(self, place: SignsAndOrder, *, sines: bool) -> Description | None:
-        """The scheme itself; how it is laid out in the file is in the edits."""
+    def _description(self, place: SignsAndOrder, *, sines: bool) -> tuple[Scheme | None, list[Edit], float] | None:
+        """The same without a prior: how the scheme's table is laid out in the file is in the edits."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
         both, sinusoidal = self.measured.waves.both, reading.is_sinusoidal
         if start < 0 or law.base < laws.MIN_BASE:

@@ -1,7 +1,6 @@
 """Which positions rotated queries and keys were rotated by, solved row by row, told in runs, and named.
 
-The quotient of pairs after and before is a direction per row and frequency; the position is the integer at which all
-frequencies agree.
+The quotient of pairs after and before is a direction per row and frequency; at the position, all frequencies agree.
 """
 
 from collections.abc import Iterator
@@ -96,8 +95,7 @@ def named_positions(prior: WaveScheme, reading: Reading, waves: Complex, used: I
 def explain_positions(
     before: Array, after: Array, plan: HeadRotation, places: Indices, seen: np.ndarray, atol: float, dtype: str
 ) -> list[Explanation]:
-    """Why one sequence (heads, positions, channels) is not rotated by its places (axes, positions), if that is because
-    of them; rows of padding are not `seen`."""
+    """Other positions that a sequence (heads, positions, channels) is rotated by; rows of padding are not `seen`."""
     with limited():
         shown = np.flatnonzero(seen)
         if not len(shown):
@@ -114,7 +112,7 @@ def explain_positions(
         if not len(heads):
             return []
         few = heads[:MAX_HEADS]
-        both = Rotated(widened(before[few]), widened(after[few]), plan, atol, dtype)
+        both = Rotated(widened(before[few]), widened(after[few]), plan, atol, dtype, np.arange(before.shape[-2]))
         for edit, other in _proposals(both, places, seen):
             made = other.rotated(both.before, other.waves(both.rows))
             left = both.errors(np.where(seen[:, None], made, both.after))

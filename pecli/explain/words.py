@@ -26,9 +26,8 @@ def sentence(explanation: Explanation) -> str:
     if explanation.tensors == ("sin",):  # the cosines may be elsewhere
         parts = parts.replace("all rows are at position 0", "all values are 0")
     named = any(isinstance(edit, Runtime) for edit in explanation.edits)  # whose recipe goes without saying
-    storage = ", ".join(
-        edit.clause for edit in explanation.edits if edit.storage and not (named and isinstance(edit, Recipe))
-    )
+    stored = [edit for edit in explanation.edits if edit.storage and not (named and isinstance(edit, Recipe))]
+    storage = ", ".join(edit.clause for edit in stored)
     partly = [words for words in explanation.open if words.endswith("rows were compared")]
     explains = f"explains what was compared, {partly[0].partition(' were')[0]}" if partly else "explains every element"
     is_part = any(edit.kind.endswith("_wrong") for edit in explanation.mistakes[-1:])
@@ -113,9 +112,8 @@ def describe(sample: Sample) -> list[str]:
     if finite.size:
         low, high = float(finite.min()), float(finite.max())
         head += f", all {low:g}" if low == high else f", from {low:.6g} to {high:.6g}, std {float(finite.std()):.4g}"
-    if strange or np.iscomplexobj(values) or not np.isfinite(values.std()) or not np.ptp(values):
-        return [head]
-    if values.ndim < 2 or min(values.shape[-2:]) < 2:
+    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1 and not np.iscomplexobj(values)
+    if strange or not is_matrix or not np.isfinite(values.std()) or not np.ptp(values):
         return [head]
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
     singular = np.linalg.svd(corner, compute_uv=False)

@@ -13,11 +13,11 @@ from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.reading import Reading, Target, best_reading, doubling_problems
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verification import Checked, Verification, conclusion
-from pecli.checks.verify.targets import Place, real_dtype, scheme_targets
+from pecli.checks.verify.targets import real_dtype, scheme_targets
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
-from pecli.errors import FileError, KindError, ParameterError, bracketed, listed, quoted
+from pecli.errors import FileError, KindError, ParameterError, bracketed, listed
 from pecli.files.contents import INDEX, LoadedFile, carried_spec
 from pecli.files.load import NO_FILE, Given, opened, split_name
 from pecli.files.tensor_roles import role_of
@@ -176,29 +176,15 @@ def _verify_carried(
     return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False, reasons=reasons)
 
 
-def _verify_model(
-    given: Given,
-    model: Any,
-    tolerance: Tolerance,
-    reasons: bool,
-    *,
-    before: Given | None = None,
-    layer_type: str | None = None,
-    attention_mask: Any = None,
-    **places: Any,
-) -> Verification:
+def _verify_model(given: Given, model: Any, tolerance: Tolerance, reasons: bool, **options: Any) -> Verification:
     """What a model asks for: its tables, or the rotation of what was `before`."""
-    if before is None:
-        from pecli.checks.verify.against_model import verify_tables
+    if (before := options.pop("before", None)) is not None:
+        from pecli.checks.verify.rotated import verify_rotated
 
-        for name in ("seq_axis", "shift"):
-            if places.pop(name, None) is not None:
-                raise ParameterError(name, "given", "it is about queries and keys", "give `before`, too")
-        return verify_tables(given, model, tolerance, layer_type, attention_mask, places, reasons)
-    from pecli.checks.verify.rotated import verify_rotated
+        return verify_rotated(given, before, model, tolerance, reasons, **options)
+    from pecli.checks.verify.against_model import verify_tables
 
-    tokens = {"attention_mask": attention_mask, **{name: places.pop(name, None) for name in ("positions", "shift")}}
-    seq_axis, place = places.pop("seq_axis", None), Place.of(places)
-    for name in place.own:
-        raise ParameterError(name, quoted(places[name]), "with `before`, tokens have positions", "give `positions`")
-    return verify_rotated(given, before, model, tolerance, layer_type, seq_axis, place, tokens, reasons)
+    for name in ("seq_axis", "shift"):
+        if options.pop(name, None) is not None:
+            raise ParameterError(name, "given", "it is about queries and keys", "give `before`, too")
+    return verify_tables(given, model, tolerance, reasons, **options)

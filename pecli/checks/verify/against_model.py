@@ -41,10 +41,10 @@ def verify_tables(
     given: Given,
     model: Model,
     tolerance: Tolerance,
-    layer_type: str | None,
-    attention_mask: Any,
-    places: dict[str, Any],
     reasons: bool,
+    layer_type: str | None = None,
+    attention_mask: Any = None,
+    **places: Any,
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
@@ -101,8 +101,7 @@ def _per_batch(array: Array) -> Array:
 def _by_token(
     label: str, tables: Mapping[str, Array], rows: "RowPositions", axes: int
 ) -> tuple[dict[str, Array], Any, dict[str, str]]:
-    """Tables with a row for each token that is no padding, where they are given per batch, (batch, L, …); the positions
-    of those rows; and a note on each such table."""
+    """Tables per batch, (batch, L, …), with a row for each token that is no padding; its positions; a note on each."""
     ids = rows.arranged(axes)
     assert ids is not None
     seen = np.ones(ids.shape[1:], bool) if rows.seen is None else rows.seen.reshape(ids.shape[1:])
@@ -134,7 +133,7 @@ def _solved_positions(
     before, after = joined((np.ones_like(cos), np.zeros_like(sin)), takes), joined((cos, sin), gives)
     tokens = {"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen}
     try:
-        found = verify_rotated(after, before, model, tolerance, encoding.layer_type or None, -2, Place(), tokens)
+        found = verify_rotated(after, before, model, tolerance, True, encoding.layer_type or None, -2, **tokens)
     except ParameterError:  # tables of another width
         return None
     told = any(isinstance(edit, Positions) for each in found.explanations for edit in each.edits)

@@ -1,5 +1,4 @@
-"""Tensors after an encoding was applied, compared with those before: queries or keys that a model rotates, or inputs to
-which the rows of a table were added."""
+"""Tensors compared with those before an encoding: queries or keys that it rotated, inputs to which it added rows."""
 
 import math
 import shlex
@@ -19,7 +18,7 @@ from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dtype, dtype_name, numbers, widened
 from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed
+from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed, quoted
 from pecli.explain.acceptance import MAX_NOISE, Judge
 from pecli.explain.array_transforms import scaled
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows, merged
@@ -41,24 +40,26 @@ STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave th
 
 
 def verify_rotated(
-    after: Given,
+    given: Given,
     before: Given,
     model: Model,
     tolerance: Tolerance,
-    layer_type: str | None,
-    seq_axis: int | None,
-    place: Place,
-    tokens: Mapping[str, Any],
-    reasons: bool = True,
+    reasons: bool,
+    layer_type: str | None = None,
+    seq_axis: int | None = None,
+    **options: Any,
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
-    so, positions are the last axis but one, unless that is a number of heads of the model. `tokens` say where they
-    stand, if not one after the other."""
+    so, positions are the last axis but one, unless that is a number of heads of the model."""
+    tokens = {name: options.pop(name, None) for name in ("attention_mask", "positions", "shift")}  # where they stand
+    place = Place.of(options)
+    for name in place.own:
+        raise ParameterError(name, quoted(options[name]), "with `before`, tokens have positions", "give `positions`")
     found = load_model(model)
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    label, pairs, rest = both_sides(after, before)
+    label, pairs, rest = both_sides(given, before)
     checks = []
     for sides in pairs:
         shape = sides.after.shape
@@ -194,8 +195,7 @@ class _RotatedCheck:
             yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
 
     def _compared(self, expected: Array, found: Array) -> Comparison:
-        ours = as_dtype(expected, self.sides.dtype)
-        return compare_arrays(ours, found, self.tolerance, name=self.sides.name)
+        return compare_arrays(as_dtype(expected, self.sides.dtype), found, self.tolerance, name=self.sides.name)
 
     @cached_property
     def reasons(self) -> list[Explanation]:
@@ -224,8 +224,7 @@ class _RotatedCheck:
 
     def _one_by_one(self, explain: Callable[..., list[Explanation]]) -> list[Explanation]:
         """The reasons of each sequence, named where there are several."""
-        sequences = [*self._sequences()]
-        each = [explain(*sequence)[:1] for sequence in sequences]
+        each = [explain(*sequence)[:1] for sequence in self._sequences()]
         alike = {found[0].mistakes if found else () for found in each}
         if len(alike) == 1 and all(found and found[0].tensors == ("after",) for found in each):
             return each[0]
@@ -305,7 +304,6 @@ class _RotatedCheck:
         return all(self._compared(*pair).passed for pair in made)
 
     def _harmless(self, mistake: Mistake) -> bool:
-        """Whether another scheme has the same frequencies, positions and factor."""
         ropes: list[Any] = [mistake.scheme, self.plan.rope]
         if None in ropes or ropes[0] == ropes[1]:
             return False
@@ -353,8 +351,7 @@ def verify_added(
 
 def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol: float) -> Iterator[Explanation]:
     """Which rows of the table were added, sequence by sequence, where they are others than expected."""
-    shape = (-1, *sides.after.shape[-2:])
-    before, after = (widened(side).reshape(shape) for side in (sides.before, sides.after))
+    before, after = (widened(side).reshape(-1, *side.shape[-2:]) for side in (sides.before, sides.after))
     step = max(1, BLOCK_ELEMENTS // len(weight))
     size = (weight**2).sum(axis=1)
     for k, (x, y) in enumerate(zip(before, after, strict=True)):
