@@ -227,9 +227,8 @@ def _is_header(line: bytes) -> bool:
     """Whether a line names columns: its first cell is a word or empty, the others are words or whole numbers. Anything
     else is a row, and an error where it holds a word."""
     first, *others = line.split(b",")
-    return _WORD.fullmatch(first) is not None and all(
-        cell.strip().isdigit() or _WORD.fullmatch(cell) for cell in others
-    )
+    is_word = _WORD.fullmatch
+    return bool(is_word(first)) and all(cell.strip().isdigit() or is_word(cell) for cell in others)
 
 
 def read_json(contents: Contents) -> LoadedFile:
@@ -238,11 +237,9 @@ def read_json(contents: Contents) -> LoadedFile:
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
     contents.refuse_if(count > MAX_LISTS, f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
     value = parsed_json(text, lambda said: contents.error(said, JSON_FORM), finite=False)
-    match value:
-        case {"tensors": dict(tensors)}:
-            contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
-        case _:
-            raise contents.error("is not a .json file of tables", JSON_FORM)
+    tensors: Any = value.get("tensors") if isinstance(value, dict) else None
+    contents.refuse_if(not isinstance(tensors, dict), "is not a .json file of tables", JSON_FORM)
+    contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
     arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
     return LoadedFile(contents.path, "json", arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {})
 
