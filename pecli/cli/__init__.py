@@ -165,9 +165,7 @@ def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
         import traceback
 
         traceback.print_exception(problem.__cause__)
-    text = str(problem)
-    if isinstance(problem, ParameterError):
-        text = problem.spelled(lambda name: _typed(name, words))
+    text = problem.spelled(lambda name: _typed(name, words)) if isinstance(problem, ParameterError) else str(problem)
     if len(text) > MAX_ERROR_LENGTH:  # a name from a file, say; what to do about it comes last
         text = f"{text[: MAX_ERROR_LENGTH // 2]} … {text[-MAX_ERROR_LENGTH // 2 :]}"
     print_note(" ".join(text.split("\n")), "error")

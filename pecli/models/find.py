@@ -44,9 +44,7 @@ class Description:
     gguf: Header | None = None
 
     def encodings(self) -> ModelEncodings:
-        if self.gguf is None:
-            return read_object(self.values, self.label)
-        return gguf.read(self.gguf, self.label)
+        return read_object(self.values, self.label) if self.gguf is None else gguf.read(self.gguf, self.label)
 
 
 def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
@@ -107,9 +105,7 @@ def named_model(given: Model) -> NamedModel | None:
         is_model = bool(config_file(name))
     elif not os.path.lexists(name) and (presets.find(name) or cached_snapshot(name)):
         is_model, option = True, "--model"
-    if not is_model:
-        return None
-    return NamedModel(name, option, describe(name).encodings())
+    return NamedModel(name, option, describe(name).encodings()) if is_model else None
 
 
 def is_config(path: str) -> bool:
