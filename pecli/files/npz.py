@@ -179,14 +179,11 @@ def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
 def read(contents: Contents) -> LoadedFile:
     """The tensors and the metadata."""
     arrays: dict[str, Member] = {}
-    metadata: dict[str, str] = {}
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         contents.refuse_if(name == file or bad_name(name), f"member {quoted(file)} has no place in a .npz file")
-        if name == KEY:
-            metadata[KEY] = _text(member)
-        else:
-            arrays[name] = member
+        arrays[name] = member
+    metadata = {KEY: _text(arrays.pop(KEY))} if KEY in arrays else {}
     outlines = {name: _outline(member) for name, member in arrays.items()}
     tensors = LazyTensors(outlines, lambda name: read_array(arrays[name].unpacked()))
     return LoadedFile(contents.path, "npz", tensors, metadata)
