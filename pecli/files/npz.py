@@ -69,8 +69,7 @@ def _member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
     zip64 = 20 if size * 1.05 > zipfile.ZIP64_LIMIT else 0  # as `ZipFile.open` decides
     end = archive.fp.tell() + LOCAL_BYTES + len(member.filename.encode()) + zip64  # type: ignore[union-attr]
     length = 6 + (-end - 6) % ALIGNMENT
-    member.extra = PADDING.to_bytes(2, "little") + (length - 4).to_bytes(2, "little")
-    member.extra += ALIGNMENT.to_bytes(2, "little") + bytes(length - 6)
+    member.extra = struct.pack("<HHH", PADDING, length - 4, ALIGNMENT) + bytes(length - 6)
     return member
 
 
