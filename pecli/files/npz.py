@@ -197,13 +197,10 @@ def _outline(member: Member) -> Array:
 
 
 def _text(member: Member) -> str:
-    wrong = member.contents.error("should hold one text")
-    if member.size > MAX_TEXT:
-        raise wrong
+    member.contents.refuse_if(member.size > MAX_TEXT, "should hold one text")
     contents = member.unpacked()
     dtype, shape, _, offset = read_header(contents)
-    if dtype.kind != "U" or shape:
-        raise wrong
+    contents.refuse_if(dtype.kind != "U" or shape, "should hold one text")
     contents.check_size(offset + dtype.itemsize)
     try:
         return str(contents.data[offset:], "utf-32-be" if dtype.str[0] == ">" else "utf-32-le").rstrip("\0")

@@ -116,14 +116,11 @@ def _spelled(rows: list[bytes], words: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 def _c_literals(block: Array) -> list[bytes]:
-    if block.dtype == np.float64:
-        return _spelled(decimal_rows(block), C_WORDS)
-    if block.dtype == np.float32:  # with an `f`, so that C rounds them once
-        return _spelled([row.replace(b",", b"f,") + b"f" for row in decimal_rows(block)], C_WORDS)
-    literal: Callable[[int], str] = str
-    if block.dtype.kind not in "iu":
-        block, literal = block.view(f"u{block.itemsize}"), f"0x{{:0{2 * block.itemsize}x}}".format
-    return [",".join(map(literal, row)).encode("ascii") for row in block.tolist()]
+    if block.dtype.kind in "iu" or block.dtype in (np.float32, np.float64):
+        end = b"f" if block.dtype == np.float32 else b""  # so that C rounds them once
+        return _spelled([row.replace(b",", end + b",") + end for row in decimal_rows(block)], C_WORDS)
+    literal = f"0x{{:0{2 * block.itemsize}x}}".format
+    return [",".join(map(literal, row)).encode("ascii") for row in block.view(f"u{block.itemsize}").tolist()]
 
 
 def _text_blocks(table: Table, rows: RowTexts) -> Iterator[tuple[Array, list[bytes]]]:
