@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from inspect import Parameter, Signature, cleandoc  # by name: a command is called inspect, too
+from textwrap import wrap
 from typing import Any
 
 import typer
@@ -53,22 +54,11 @@ class Command(typer.core.TyperCommand):
         class OneNamePerLine(rich_utils.OptionHighlighter):
             def __call__(self, text: str | Text) -> Text:
                 names = text.split(",") if isinstance(text, str) and text.startswith("--") else []
-                return super().__call__("\n".join(map(_in_lines, names)) if names else text)
+                lines = [line for name in names for line in wrap(name, MAX_NAME, subsequent_indent="  ")]  # at a hyphen
+                return super().__call__("\n".join(lines) if names else text)
 
         rich_utils.highlighter = OneNamePerLine()
         super().format_help(ctx, formatter)
-
-
-def _in_lines(name: str) -> str:
-    """A name that has no line of its own, broken after a hyphen.
-
-    >>> _in_lines("--original-max-position-embeddings")
-    '--original-max-position-\\n  embeddings'
-    """
-    if len(name) <= MAX_NAME:
-        return name
-    place = name.rindex("-", 2, MAX_NAME) + 1
-    return f"{name[:place]}\n  {name[place:]}"
 
 
 def command(*options: Parameter, shown: Sequence[str] = (), **settings: Any) -> Callable[[Run], Any]:
@@ -165,9 +155,7 @@ def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
         import traceback
 
         traceback.print_exception(problem.__cause__)
-    text = str(problem)
-    if isinstance(problem, ParameterError):
-        text = problem.spelled(lambda name: _typed(name, words))
+    text = problem.spelled(lambda name: _typed(name, words)) if isinstance(problem, ParameterError) else str(problem)
     if len(text) > MAX_ERROR_LENGTH:  # a name from a file, say; what to do about it comes last
         text = f"{text[: MAX_ERROR_LENGTH // 2]} … {text[-MAX_ERROR_LENGTH // 2 :]}"
     print_note(" ".join(text.split("\n")), "error")

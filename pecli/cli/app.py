@@ -52,7 +52,7 @@ PANELS = {
 """The list of commands in its parts. Most live in the module of their name, which is imported when one is called."""
 
 COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
-MADE = ("generate", "apply", "audit")  #: Modules whose `command` makes the command of a name; others have it
+MADE = ("generate", "apply", "audit")  #: Modules whose `command` makes the command of a name, which others hold
 
 UsageError: Any = typer.BadParameter.__mro__[1]  #: What Typer raises for any wrong command line; it has no public name
 

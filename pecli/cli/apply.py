@@ -85,7 +85,8 @@ def command(name: str) -> Any:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     own = options.own_options(Rope, _BY_THE_INPUT | {"dim"})
     commands.append(_command("rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]))
-    help, firsts = "Apply an encoding to tensors, as a model's layer would.", dict[str, str]()
+    help = "Apply an encoding to tensors, as a model's layer would."
+    firsts: dict[str, str] = {}
     for line in EXAMPLES:
         firsts.setdefault(line.split()[2], line)
     epilog = examples([*firsts.values()])

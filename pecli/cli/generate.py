@@ -71,8 +71,8 @@ def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
         if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
             raise ParameterError("output", path, "it would overwrite the input config", "name another file")
         with screen.counting(scheme.name, sum(table.nbytes for table in written), values) as advance:
-            spec, header = {**scheme.spec(), "version": __version__}, not values["no_header"]
-            save_tables(path, written, spec, on_block=advance, header=header)
+            spec = {**scheme.spec(), "version": __version__}
+            save_tables(path, written, spec, on_block=advance, header=not values["no_header"])
     if values["json"]:
         tensors = screen.described(scheme.name, scheme.tensors(), values)
         screen.say_json({**scheme.spec(), "tensors": tensors, "output": path})

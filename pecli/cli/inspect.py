@@ -50,7 +50,8 @@ def inspect(file: str, stats: bool, filter: str | None, rows: str | None, cols: 
         from pecli.checks.identify import identify_tensors  # which imports all searches
 
         found["matches"] = [match.as_json() for match in identify_tensors(loaded.path, chosen).matches]
-    spec, is_whole = found["metadata"].get(KEY), len(chosen) == len(loaded.tensors) and file in (loaded.path, "-")
+    spec = found["metadata"].get(KEY)
+    is_whole = len(chosen) == len(loaded.tensors) and file in (loaded.path, "-")
     if stats and isinstance(spec, dict) and "sha256" in spec and is_whole:
         digest = sha256()
         for array in chosen.values():

@@ -44,8 +44,7 @@ def text(
     """An option that takes a value, as text unless there is a rule that parses it; a shell completes the choices. Its
     name in Python is the first of its names, unless another is given."""
     name = name or _python_name(names)
-    if isinstance(rule, Choice):
-        choices = rule.options
+    choices = rule.options if isinstance(rule, Choice) else choices
     if choices:
         complete = lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]  # noqa: E731
     about: dict[str, Any] = {"metavar": metavar, "autocompletion": complete, "rich_help_panel": panel or None}

@@ -69,8 +69,7 @@ def _member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
     zip64 = 20 if size * 1.05 > zipfile.ZIP64_LIMIT else 0  # as `ZipFile.open` decides
     end = archive.fp.tell() + LOCAL_BYTES + len(member.filename.encode()) + zip64  # type: ignore[union-attr]
     length = 6 + (-end - 6) % ALIGNMENT
-    member.extra = PADDING.to_bytes(2, "little") + (length - 4).to_bytes(2, "little")
-    member.extra += ALIGNMENT.to_bytes(2, "little") + bytes(length - 6)
+    member.extra = struct.pack("<HHH", PADDING, length - 4, ALIGNMENT) + bytes(length - 6)
     return member
 
 
@@ -179,14 +178,11 @@ def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
 def read(contents: Contents) -> LoadedFile:
     """The tensors and the metadata."""
     arrays: dict[str, Member] = {}
-    metadata: dict[str, str] = {}
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         contents.refuse_if(name == file or bad_name(name), f"member {quoted(file)} has no place in a .npz file")
-        if name == KEY:
-            metadata[KEY] = _text(member)
-        else:
-            arrays[name] = member
+        arrays[name] = member
+    metadata = {KEY: _text(arrays.pop(KEY))} if KEY in arrays else {}
     outlines = {name: _outline(member) for name, member in arrays.items()}
     tensors = LazyTensors(outlines, lambda name: read_array(arrays[name].unpacked()))
     return LoadedFile(contents.path, "npz", tensors, metadata)
@@ -201,13 +197,10 @@ def _outline(member: Member) -> Array:
 
 
 def _text(member: Member) -> str:
-    wrong = member.contents.error("should hold one text")
-    if member.size > MAX_TEXT:
-        raise wrong
+    member.contents.refuse_if(member.size > MAX_TEXT, "should hold one text")
     contents = member.unpacked()
     dtype, shape, _, offset = read_header(contents)
-    if dtype.kind != "U" or shape:
-        raise wrong
+    contents.refuse_if(dtype.kind != "U" or shape, "should hold one text")
     contents.check_size(offset + dtype.itemsize)
     try:
         return str(contents.data[offset:], "utf-32-be" if dtype.str[0] == ">" else "utf-32-le").rstrip("\0")

@@ -49,15 +49,14 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
     start = header()  # a spec that is not JSON is refused before the output is opened
     digest = hashlib.sha256()
     with open_output(path, tables) as output:
-        if spec is None or output.seekable:
-            output.write(start)
-            write_blocks(ordered, [output.write, *([] if spec is None else [digest.update])], on_block)
-            if spec is not None:
-                output.patch(0, header(digest.hexdigest()))
-            return
-        write_blocks(ordered, [digest.update], lambda count: None)  # what is in a pipe cannot be patched
-        output.write(header(digest.hexdigest()))
-        write_blocks(ordered, [output.write], on_block)
+        is_patched = spec is not None and output.seekable
+        if spec is not None and not is_patched:  # what is in a pipe cannot be changed: it is hashed first
+            write_blocks(ordered, [digest.update], lambda count: None)
+            start = header(digest.hexdigest())
+        output.write(start)
+        write_blocks(ordered, [output.write, *([digest.update] if is_patched else [])], on_block)
+        if is_patched:
+            output.patch(0, header(digest.hexdigest()))
 
 
 def write_copy(

@@ -116,14 +116,11 @@ def _spelled(rows: list[bytes], words: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 def _c_literals(block: Array) -> list[bytes]:
-    if block.dtype == np.float64:
-        return _spelled(decimal_rows(block), C_WORDS)
-    if block.dtype == np.float32:  # with an `f`, so that C rounds them once
-        return _spelled([row.replace(b",", b"f,") + b"f" for row in decimal_rows(block)], C_WORDS)
-    literal: Callable[[int], str] = str
-    if block.dtype.kind not in "iu":
-        block, literal = block.view(f"u{block.itemsize}"), f"0x{{:0{2 * block.itemsize}x}}".format
-    return [",".join(map(literal, row)).encode("ascii") for row in block.tolist()]
+    if block.dtype.kind in "iu" or block.dtype in (np.float32, np.float64):
+        end = b"f" if block.dtype == np.float32 else b""  # so that C rounds them once
+        return _spelled([row.replace(b",", end + b",") + end for row in decimal_rows(block)], C_WORDS)
+    literal = f"0x{{:0{2 * block.itemsize}x}}".format
+    return [",".join(map(literal, row)).encode("ascii") for row in block.view(f"u{block.itemsize}").tolist()]
 
 
 def _text_blocks(table: Table, rows: RowTexts) -> Iterator[tuple[Array, list[bytes]]]:
@@ -227,9 +224,8 @@ def _is_header(line: bytes) -> bool:
     """Whether a line names columns: its first cell is a word or empty, the others are words or whole numbers. Anything
     else is a row, and an error where it holds a word."""
     first, *others = line.split(b",")
-    return _WORD.fullmatch(first) is not None and all(
-        cell.strip().isdigit() or _WORD.fullmatch(cell) for cell in others
-    )
+    is_word = _WORD.fullmatch
+    return bool(is_word(first)) and all(cell.strip().isdigit() or is_word(cell) for cell in others)
 
 
 def read_json(contents: Contents) -> LoadedFile:
@@ -238,11 +234,9 @@ def read_json(contents: Contents) -> LoadedFile:
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
     contents.refuse_if(count > MAX_LISTS, f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
     value = parsed_json(text, lambda said: contents.error(said, JSON_FORM), finite=False)
-    match value:
-        case {"tensors": dict(tensors)}:
-            contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
-        case _:
-            raise contents.error("is not a .json file of tables", JSON_FORM)
+    tensors: Any = value.get("tensors") if isinstance(value, dict) else None
+    contents.refuse_if(not isinstance(tensors, dict), "is not a .json file of tables", JSON_FORM)
+    contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
     arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
     return LoadedFile(contents.path, "json", arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {})
 

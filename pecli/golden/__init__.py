@@ -66,9 +66,10 @@ class Case:
         """The entry of the index; `files` are their sha256."""
         spec = self.scheme.spec()
         spec["parameters"] = {name: value for name, value in spec["parameters"].items() if value is not None}
-        about = {name: value for name in ("name", "tests", "settings", "edits") if (value := getattr(self, name))}
+        about = {"name": self.name, "tests": self.tests, **spec}
+        about |= {name: value for name in ("settings", "edits") if (value := getattr(self, name))}
         shapes = {name: list(array.shape) for name, array in self.tensors.items()}
-        return {**spec, **about, "tolerances": self.tolerances(), "tensors": shapes, "files": files}
+        return {**about, "tolerances": self.tolerances(), "tensors": shapes, "files": files}
 
 
 def _case(name: str, tests: str, scheme: Any) -> Case:

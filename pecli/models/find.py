@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pecli.errors import FileError, KindError, ParameterError, quoted
-from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, package, parsed_json, read_contents
-from pecli.files.gguf_file import Header, read_header
+from pecli.errors import FileError, KindError, ParameterError, failure, quoted
+from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, package, parsed_json
+from pecli.files.gguf_file import Header, header_of
 from pecli.models import presets
 from pecli.models.dialects import gguf, read_object
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -44,9 +44,7 @@ class Description:
     gguf: Header | None = None
 
     def encodings(self) -> ModelEncodings:
-        if self.gguf is None:
-            return read_object(self.values, self.label)
-        return gguf.read(self.gguf, self.label)
+        return read_object(self.values, self.label) if self.gguf is None else gguf.read(self.gguf, self.label)
 
 
 def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
@@ -107,9 +105,7 @@ def named_model(given: Model) -> NamedModel | None:
         is_model = bool(config_file(name))
     elif not os.path.lexists(name) and (presets.find(name) or cached_snapshot(name)):
         is_model, option = True, "--model"
-    if not is_model:
-        return None
-    return NamedModel(name, option, describe(name).encodings())
+    return NamedModel(name, option, describe(name).encodings()) if is_model else None
 
 
 def is_config(path: str) -> bool:
@@ -172,11 +168,16 @@ def config_file(path: str) -> str:
 
 
 def _read(path: str, label: str) -> Description:
-    contents = read_contents(path)
-    if contents.data[: len(GGUF)] != GGUF:
-        contents.refuse_if(path.lower().endswith(".gguf"), "is not a GGUF file")
-        return Description(label, parse_config(path, bytes(contents.data[: MAX_CONFIG_BYTES + 1])))
-    header = read_header(contents)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_CONFIG_BYTES + 1)  # of a pipe, no more
+    except (OSError, ValueError) as problem:
+        raise failure(path, problem) from None
+    if not data.startswith(GGUF):
+        if path.lower().endswith(".gguf"):
+            raise FileError(path, "is not a GGUF file")
+        return Description(label, parse_config(path, data))
+    header = header_of(path)
     prefix = f"{header.values.get('general.architecture')}."
     return Description(label, {key.removeprefix(prefix): value for key, value in header.values.items()}, header)
 

@@ -65,8 +65,7 @@ class Account:
 
 
 def _whole(value: Any, low: int = 1) -> int | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
     return value if isinstance(value, int) and not isinstance(value, bool) and low <= value <= MAX_WHOLE else None
 
 

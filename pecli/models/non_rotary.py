@@ -87,8 +87,7 @@ class Learned(_Rows):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         rows, dim = self.sizes(keys)
-        if self.more:
-            rows = Value(rows.value + self.more, f"{rows.source} + {self.more}")
+        rows = Value(rows.value + self.more, f"{rows.source} + {self.more}") if self.more else rows
         std = keys.number("initializer_range", "init_std")
         more = self.more if self.offset is None else self.offset
         first = self.padding(keys, low=-1)[1] if self.padded else Value(more if self.rows else 0, "family")

@@ -57,9 +57,7 @@ def advice(name: str) -> str:
     """
     word = name.lower().rpartition("/")[2]
     alike = [each for each in presets() if len(word) > 2 and word in each]
-    if len(alike) > 1:
-        return f"it could be: {listed(alike, MAX_OFFERED)}"
-    return nearest(word, presets())
+    return f"it could be: {listed(alike, MAX_OFFERED)}" if len(alike) > 1 else nearest(word, presets())
 
 
 def _key(name: str) -> str:

@@ -344,7 +344,7 @@ def _shapes_of(encoding: Encoding) -> str:
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
     if "heads" in given:
         return f"({given['heads']}) or ({given['heads']}, …, positions)"
-    if "grid" in given:
+    if {"grid", "dim"} <= given.keys():
         return f"({math.prod(given['grid'])}, {given['dim']}) of the grid {spelled(given['grid'])} (or give --grid)"
     rows = given.get("max_len", "positions")
     return f"({rows}, {given.get('dim', rows)})"

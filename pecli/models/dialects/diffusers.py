@@ -55,8 +55,8 @@ def _axial_rope(keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVE
         extra |= {"style": Value(style, "family"), **more}
         reason = f"its positions have {count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
     base = keys.number("rope_theta", "theta") or Value(10000.0, "default")
-    found, pairs = {"dim": head, "base": base, "scaling": Value("none", "default")}, Value(layout, "family")
-    return Encoding.of("rope", found, extra, head_dim=head, layout=pairs, no_table=reason)
+    found = {"dim": head, "base": base, "scaling": Value("none", "default")}
+    return Encoding.of("rope", found, extra, head_dim=head, layout=Value(layout, "family"), no_table=reason)
 
 
 def _table(keys: Keys, style: str, **others: Value) -> Encoding:

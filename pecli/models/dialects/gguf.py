@@ -109,9 +109,10 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
     if not (is_known := any(arch in names for names in ARCHITECTURES.values())):
         warnings.append(f"architecture {arch[:60]!r} is unknown: read by the general rules; check layout and defaults")
     is_normal = arch in ARCHITECTURES["neighbours"] and "mrope_section" not in settings
-    layout, name = INTERLEAVED if is_normal else HALVES, f"ggml's rope type of {arch}"
+    layout = INTERLEAVED if is_normal else HALVES
+    name = f"ggml's rope type of {arch}" if is_known else "of no known architecture"
     scales_all = arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"]
-    family = Family(name if is_known else "of no known architecture", layout=layout, scales_all_layers=scales_all)
+    family = Family(name, layout=layout, scales_all_layers=scales_all)
     own = replace(keys, account=Account(keys.account.used))  # so that nobody is offered a name of Hugging Face's
     found = rope_encodings(own.translated(settings, others), family, warnings)
     if all(each.parameters == found[0].parameters for each in found):

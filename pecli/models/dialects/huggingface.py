@@ -13,20 +13,13 @@ from pecli.models.non_rotary import ROWS, Biased, Choice, Kind, Learned
 from pecli.models.rope import rope_encodings
 
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
-NOT_PARTS = frozenset(
-    ("attn_config", "ffn_config", "quantization_config", "per_layer_config", "compression_config", "moe_config")
-)
+NOT_PARTS = ("attn_config", "ffn_config", "quantization_config", "per_layer_config", "compression_config", "moe_config")
+IMAGES = ("vision", "visual")  #: Words in the names of what reads images
 MAX_DEPTH = 4
 _SAYS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
 _ROTARY = ("rope", "rotary", "rotary_position_embedding")
-_OTHERS = (
-    *("absolute", "learned", "learned_absolute", "alibi", "nope", "none", "relative", "relative_key"),
-    *("relative_key_query", "sine", "rotary_2d"),
-)
-
-
-def _reads_images(name: str) -> bool:
-    return "vision" in name or "visual" in name
+_RELATIVE = ("relative", "relative_key", "relative_key_query")
+_OTHERS = ("absolute", "learned", "learned_absolute", "alibi", "nope", "none", *_RELATIVE, "sine", "rotary_2d")
 
 
 @dataclass(frozen=True)
@@ -44,7 +37,7 @@ class Part:
         """A part whose class, if it is a known one, says what its keys leave out. Whether it reads images is told by
         names; `granite4_vision_text` is the language model of one that does."""
         name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
-        vision = _reads_images(label) or _reads_images(name)
+        vision = any(word in f"{label} {name}" for word in IMAGES)
         defaults = class_defaults(model_type, vision=vision)
         is_bare = not any(map(keys.data.get, SETTINGS))  # which replace the class's
         ignores = defaults.ignores | ({"rope_theta"} if is_bare and "rope_theta alone" in defaults.ignores else set())
@@ -148,7 +141,7 @@ def _inherited(parent: str | None, label: str, is_text: bool) -> str | None:
     """What a part without a model_type is: the parent's name with the part's, where that is a name at all."""
     if parent is None:
         return None
-    others = ("_vision_model", "_vision") if _reads_images(label) else (f"_{label}",)
+    others = ("_vision_model", "_vision") if any(word in label for word in IMAGES) else (f"_{label}",)
     names = [parent + word for word in (("_text_model", "_text", "") if is_text else others)]
     exact = next((name for name in names if class_defaults(name).model_type == plain_name(name)), None)
     return exact or next((name for name in names if family_of(name) or name in non_rotary.FAMILIES), names[-1])
