@@ -203,8 +203,6 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
     axes.set(xlabel=across, ylabel=down if len(down) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
     _set_numbers(axes.xaxis, whole=True)
     _set_numbers(axes.yaxis, whole=True)
-    if not panel.rows:
-        axes.set_yticks([])
 
 
 def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]], letters: float) -> None:

@@ -108,7 +108,7 @@ def _escapes(codes: Sequence[int | palettes.Colour], ground: int = 38) -> list[s
 
 def _pixels(panel: HeatmapPanel, terminal: Terminal, height: int) -> tuple[Floats, int, int]:
     """As many elements of a heatmap as there is room for, and that room."""
-    margin = len(str(panel.first_row + panel.shape[0] - 1)) + 2 if panel.rows else 2
+    margin = len(str(panel.first_row + panel.shape[0] - 1)) + 2
     high = max(1, height - 2) * (2 if terminal.colours else 1)  # half blocks
     wide = max(1, terminal.columns - margin - 1)
     return fitted_to(np.asarray(panel.values, np.float64), high, wide, panel.reduce), high, wide
@@ -135,7 +135,7 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
         math.floor((column + 0.5) / column_count * wide): f"{column:.0f}"
         for column in _whole_ticks(0, column_count - 1, max(1, wide // (len(str(column_count)) + 3)))
     }
-    return _framed(body, rows if panel.rows else {}, columns, terminal, margin, wide)
+    return _framed(body, rows, columns, terminal, margin, wide)
 
 
 def _whole_ticks(first: int, last: int, most: int) -> list[int]:
@@ -168,8 +168,7 @@ def _cells(levels: AnyArray, terminal: Terminal, panel: HeatmapPanel) -> list[st
         few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
         codes = [*(few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)), palettes.UNKNOWN_256]
     ink, paper = _escapes(codes), [*_escapes(codes, 48)[:-1], "\x1b[49m", _escapes(codes[-1:], 48)[0]]
-    if len(levels) % 2:
-        levels = np.concatenate([levels, np.full_like(levels[:1], BLANK)])
+    levels = np.pad(levels, ((0, len(levels) % 2), (0, 0)), constant_values=BLANK)
     drawn = []
     for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
         line = []
@@ -198,7 +197,7 @@ def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> s
     panel, tall = heats[0], 2 if terminal.colours else 1
     _, columns = panel.axis_names(1, max(1, shown))
     down, right = (" ↓  ", " →") if terminal.unicode else (" down, ", " right")
-    names, sampled = f"{panel.rows and panel.rows + down}{columns}{right}   ", columns.partition("(")[2].rstrip(")")
+    names, sampled = f"{panel.rows}{down}{columns}{right}   ", columns.partition("(")[2].rstrip(")")
     low, high = map(typeset, panel.ends)
     note = " none: blank" * panel.log
     if any(not np.isfinite(each.values).all() for each in heats):

@@ -14,7 +14,7 @@ from pecli.errors import ParameterError, number
 from pecli.views.pictures.panels import Band, Chart, Curve, Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of
 
-CONTEXT, WINDOW = "context", "sliding window"
+WINDOW = "sliding window"
 REL_TOL = 1e-9
 LIMITS = {
     "yarn": (("beta_fast", 32.0), ("beta_slow", 1.0)),
@@ -141,10 +141,7 @@ def _in_words(rope: Rope, band: Band) -> str:
 def contexts(subject: Subject) -> dict[float, str]:
     """The lengths that matter to a scheme: what a model was trained on, how far scaling takes it, its window."""
     lengths = subject.scheme.contexts(subject.context) if subject.scheme is not None else {}
-    if subject.context and set(lengths.values()) == {"length"}:  # which is the table's alone
-        lengths = {float(subject.context): CONTEXT}
-    window = {float(subject.window): WINDOW} if subject.window else {}
-    return {**window, **lengths}
+    return {**({float(subject.window): WINDOW} if subject.window else {}), **lengths}
 
 
 def _contexts_in_words(subject: Subject) -> str:
