@@ -178,5 +178,4 @@ def _errors(table: Array, exact: Array, before: int) -> tuple[Floats, Floats, Fl
     single = table.dtype == exact.dtype == np.float32
     error: Any = np.subtract(table, exact) if single else widened(table) - widened(exact)
     np.abs(error, out=error)
-    largest = error.max(axis=1).astype(np.float64)
-    return largest, error.sum(axis=1, dtype=np.float64), error.max(axis=0), equal
+    return error.max(axis=1).astype(np.float64), error.sum(axis=1, dtype=np.float64), error.max(axis=0), equal

@@ -119,8 +119,7 @@ class Extension(Printed):
     @property
     def commands(self) -> dict[str, str]:
         """What to say to runtimes that take the settings on their command line."""
-        overrides = json.dumps(self.newer_config)
-        vllm = f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"
+        vllm = f"vllm serve MODEL --hf-overrides '{json.dumps(self.newer_config)}' --max-model-len {self.to}"
         scale = f"--rope-freq-base {self.theta:.12g} --rope-freq-scale {1 / self.factor:.12g}"
         flags = {
             "yarn": f"--rope-scaling yarn {scale} --yarn-orig-ctx {self.original}",

@@ -194,8 +194,7 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
     top = panel.first_row - 0.5
     norm = (LogNorm if panel.log else Normalize)(*panel.ends)
     extent = (-0.5, columns - 0.5, top + rows, top)
-    colours = _colours(cmap, centred=panel.is_centred)
-    axes.imshow(np.ma.masked_invalid(values), cmap=colours, norm=norm, extent=extent)
+    axes.imshow(np.ma.masked_invalid(values), _colours(cmap, centred=panel.is_centred), norm, extent=extent)
     axes.spines[:].set_visible(False)
     if panel.is_square:
         axes.set_box_aspect(rows / columns)

@@ -212,9 +212,8 @@ def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> s
 
 
 def _chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
-    curves, levels = chart.curves, chart.levels
-    across = _Axis([curve.x[np.isfinite(curve.y)] for curve in curves], chart.log_x)
-    up = _Axis([*(curve.y for curve in curves), np.array([value for _, value in levels])], chart.log_y)
+    across = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
+    up = _Axis([*(curve.y for curve in chart.curves), np.array([value for _, value in chart.levels])], chart.log_y)
     inks, letters = _inks(chart, terminal), _letters(chart, terminal)
     legend = _legend(chart, terminal, inks, letters)
     high = max(2, height - 3 - len(legend))
@@ -253,10 +252,9 @@ class _Axis:
 def _chart_body(
     chart: Chart, across: _Axis, up: _Axis, size: tuple[int, int], inks: Sequence[str], letters: str
 ) -> list[str]:
-    curves = chart.curves
     high, wide = size if letters else (size[0] * 4, size[1] * 2)
-    masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in curves]
-    for curve, mask in zip(curves, masks, strict=True):
+    masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in chart.curves]
+    for curve, mask in zip(chart.curves, masks, strict=True):
         if curve.reference:
             mask[:, 2::4] = mask[:, 3::4] = False  # dashes
     for _, level in chart.levels:
@@ -265,7 +263,7 @@ def _chart_body(
     parts: Sequence[Indices | Flags] = masks
     if not letters:
         parts = [(mask.reshape(size[0], 4, size[1], 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
-    owner = _owners(parts, len(curves))
+    owner = _owners(parts, len(chart.curves))
     every = np.bitwise_or.reduce(np.array(parts), axis=0)
     colours, lines = [*inks, ""], []
     for owners, dots in zip(owner.tolist(), every.tolist(), strict=True):
