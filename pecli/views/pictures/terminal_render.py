@@ -115,8 +115,6 @@ def _pixels(panel: HeatmapPanel, terminal: Terminal, height: int) -> tuple[Float
 
 
 def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
-    if not panel.values.size:
-        return ["(empty)"]
     row_count, column_count = panel.shape
     pixels, high, wide = _pixels(panel, terminal, height)
     margin, tall = terminal.columns - wide - 1, 2 if terminal.colours else 1
@@ -140,7 +138,7 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
 
 def _whole_ticks(first: int, last: int, most: int) -> list[int]:
     """Indices that have round numbers, if they are counted from `first`."""
-    values = ticks(first, first + last, most) if last else [first]
+    values = ticks(first, first + last, most)
     return sorted({int(value) - first for value in values if value == int(value) and 0 <= value - first <= last})
 
 

@@ -230,14 +230,13 @@ def grid_rows(subject: Subject) -> Indices:
     height, width = grid[-2:]
     if height * width > MAX_MAP_POINTS:
         raise ParameterError("the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points")
-    if style is None:
-        rows = [table.rows for table in subject.matrices]
-        if {subject.keep + math.prod(grid)} != {*rows}:
-            rule = f"with {subject.keep} kept that is {subject.keep + math.prod(grid):,} rows"
-            advice = f"{subject.label} has {listed([*map(str, rows)], 4) or 'none'}"
-            raise ParameterError("grid", "x".join(map(str, grid)), rule, advice)
-        return subject.keep + np.arange(height * width).reshape(height, width)
-    keep = 0 if style.keep_last else getattr(scheme, "keep", None) or 0
-    m = style.merge
+    rows = [table.rows for table in subject.matrices]
+    if style is None and {subject.keep + math.prod(grid)} != {*rows}:
+        rule = f"with {subject.keep} kept that is {subject.keep + math.prod(grid):,} rows"
+        advice = f"{subject.label} has {listed([*map(str, rows)], 4) or 'none'}"
+        raise ParameterError("grid", "x".join(map(str, grid)), rule, advice)
+    keep, m = subject.keep, 1
+    if style is not None:
+        keep, m = 0 if style.keep_last else getattr(scheme, "keep", None) or 0, style.merge
     blocks = np.arange(height * width).reshape(height // m, width // m, m, m)
     return keep + blocks.transpose(0, 2, 1, 3).reshape(height, width)
