@@ -210,7 +210,8 @@ def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]], le
     for panel, axes in heats:
         groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append((panel, axes))
     for group in groups.values():
-        first, beside = group[0][0], [axes for _, axes in group]
+        first = group[0][0]
+        beside = [axes for _, axes in group]
         places = [axes.get_subplotspec() for axes in beside]
         down, across = (len({*spans}) for spans in zip(*((p.rowspan, p.colspan) for p in places), strict=True))
         shape = max(30, 30 * down / across)  # as high as the panels that it is for

@@ -162,7 +162,8 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         every = stride(count, min(request.rows, MAX_SAMPLES))
         sampled = directions(tables, np.arange(0, count, every))
         words = "pairs of sampled positions" if every > 1 else "" if name else "all pairs of positions"
-        title, axes = ", ".join(filter(None, [name, words])), ("position", "position", subject.first, (count, count))
+        title = ", ".join(filter(None, [name, words]))
+        axes = ("position", "position", subject.first, (count, count))
         heats.append(HeatmapPanel(title, sampled @ sampled.T, *axes, reduce="sample"))
         rows = directions(tables, np.arange(min(count, MAX_DISTANCES, MAX_ELEMENTS // width)))
         looked = max(looked, len(rows)) if count > len(rows) else looked
