@@ -16,7 +16,6 @@ from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture, apart, fit
 from pecli.views.screen import Terminal, printable, terminal
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_RESET = "\x1b[0m"
 MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
 MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
 """Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
@@ -164,7 +163,7 @@ def _cells(levels: AnyArray, terminal: Terminal, panel: HeatmapPanel) -> list[st
         codes = [*table, palettes.UNKNOWN]
     else:
         few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
-        codes = [*(few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)), palettes.UNKNOWN_256]
+        codes = [*(few[level * len(few) // 256] for level in range(256)), palettes.UNKNOWN_256]
     ink, paper = _escapes(codes), [*_escapes(codes, 48)[:-1], "\x1b[49m", _escapes(codes[-1:], 48)[0]]
     levels = np.pad(levels, ((0, len(levels) % 2), (0, 0)), constant_values=BLANK)
     drawn = []
@@ -187,7 +186,7 @@ def _joined(cells: Iterable[tuple[str, str]]) -> str:
     for escape, character in cells:
         line.append(character if escape in ("", last) else escape + character)
         last = escape or last
-    return "".join(line) + (_RESET if last else "")
+    return "".join(line) + ("\x1b[0m" if last else "")
 
 
 def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> str:
