@@ -1,6 +1,5 @@
-"""How far the tables of a recipe drift from the exact one: by position, by frequency, and where positions collide. Only
-sums and maxima of blocks are stored, so memory stays flat. Errors are absolute, against the exact values rounded to
-float32 (float64 where the tables are float64)."""
+"""How far the tables of a recipe drift from the exact one, by position and by frequency, block by block in flat memory.
+Errors are absolute, against the exact values rounded to float32 (float64 where the tables are float64)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,4 @@
-"""The settings that stretch a model's context, in every spelling, and what they change; which runtimes honour them is
-measured, not listed."""
+"""The settings that stretch a model's context, in every spelling; who honours them is measured, not listed."""
 
 import json
 from collections.abc import Mapping

@@ -25,8 +25,7 @@ MAX_MAP_POINTS, MAX_MAPS = 1 << 18, 8  #: Points of a grid that are drawn, and o
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """One panel per matrix, all of the same limits. Biases fall as powers of two from head to head: their colours are
-    logarithmic."""
+    """One panel per matrix, all of the same limits; biases fall as powers of two, so their colours are logarithmic."""
     biased = all(subject.applied_as == "bias" for subject in subjects)
     meaning = "|bias|, logarithmic, none: blank" if biased else ""
     panels: list[HeatmapPanel] = []
