@@ -26,16 +26,12 @@ Figure: TypeAlias = "matplotlib.figure.Figure"  #: By its name, as matplotlib is
 INK, PAPER, FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
 """Text, background and lines that only help the eye: each light and dark."""
 _STYLE = {
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("legend.fontsize", "xtick.labelsize", "ytick.labelsize"), "small"),
     "figure.titlesize": "large",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.titlelocation": "left",
     "axes.titlesize": "medium",
     "lines.linewidth": 1.4,
-    "legend.fontsize": "small",
-    "legend.frameon": False,
-    "xtick.labelsize": "small",
-    "ytick.labelsize": "small",
     "image.aspect": "auto",
     "image.interpolation": "none",  # one pixel per cell, also in .svg and .pdf
     "text.parse_math": False,  # a $ in a title is a $
