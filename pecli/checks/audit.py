@@ -1,6 +1,5 @@
-"""How far the tables of a recipe drift from the exact one: by position, by frequency, and where positions collide. Only
-sums and maxima of blocks are stored, so memory stays flat. Errors are absolute, against the exact values rounded to
-float32 (float64 where the tables are float64)."""
+"""How far the tables of a recipe drift from the exact one, by position and by frequency, block by block in flat memory.
+Errors are absolute, against the exact values rounded to float32 (float64 where the tables are float64)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -178,5 +177,4 @@ def _errors(table: Array, exact: Array, before: int) -> tuple[Floats, Floats, Fl
     single = table.dtype == exact.dtype == np.float32
     error: Any = np.subtract(table, exact) if single else widened(table) - widened(exact)
     np.abs(error, out=error)
-    largest = error.max(axis=1).astype(np.float64)
-    return largest, error.sum(axis=1, dtype=np.float64), error.max(axis=0), equal
+    return error.max(axis=1).astype(np.float64), error.sum(axis=1, dtype=np.float64), error.max(axis=0), equal

@@ -1,5 +1,4 @@
-"""The settings that stretch a model's context, in every spelling, and what they change; which runtimes honour them is
-measured, not listed."""
+"""The settings that stretch a model's context, in every spelling; who honours them is measured, not listed."""
 
 import json
 from collections.abc import Mapping
@@ -119,8 +118,7 @@ class Extension(Printed):
     @property
     def commands(self) -> dict[str, str]:
         """What to say to runtimes that take the settings on their command line."""
-        overrides = json.dumps(self.newer_config)
-        vllm = f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"
+        vllm = f"vllm serve MODEL --hf-overrides '{json.dumps(self.newer_config)}' --max-model-len {self.to}"
         scale = f"--rope-freq-base {self.theta:.12g} --rope-freq-scale {1 / self.factor:.12g}"
         flags = {
             "yarn": f"--rope-scaling yarn {scale} --yarn-orig-ctx {self.original}",

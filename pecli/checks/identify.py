@@ -59,11 +59,6 @@ class Match:
         return ", ".join(edit.clause.partition(" (the spec says")[0] for edit in self.edits)  # there is no spec
 
     @property
-    def is_half(self) -> bool:
-        """Whether it explains cosines or sines, and the others are to be found elsewhere."""
-        return any(map(_is_alone, self.edits))
-
-    @property
     def lacking(self) -> tuple[Edit, ...]:
         """The edits that the command does not make."""
         return lacking(self.edits, self.scheme)
@@ -207,6 +202,7 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
 
 
 def _is_alone(edit: Edit) -> bool:
+    """Whether a table is that of cosines or of sines, and the others are to be found elsewhere."""
     return isinstance(edit, Layout) and edit.found.endswith(" alone")
 
 
@@ -217,7 +213,7 @@ def _merged(matches: Iterable[Match]) -> list[Match]:
     for match in matches:
         for number, other in enumerate(merged):
             alike = other.scheme.name == match.scheme.name and not {*other.tensors} & {*match.tensors}
-            halves = other.is_half and match.is_half
+            halves = any(map(_is_alone, other.edits)) and any(map(_is_alone, match.edits))
             layouts = {getattr(each.scheme, "layout", "") for each in (other, match)}
             alike = alike and not (halves and len(layouts) > 1)
             if alike and not any(parameter_edits(other.scheme, match.scheme, _PLACES)):

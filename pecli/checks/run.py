@@ -87,8 +87,7 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
         return
     pool = ThreadPoolExecutor(workers)
     try:
-        for running in [pool.submit(run, check) for check in checks]:
-            yield running.result()
+        yield from pool.map(run, checks)
     finally:  # an interrupt waits for no check
         pool.shutdown(wait=False, cancel_futures=True)
 

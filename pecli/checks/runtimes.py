@@ -141,7 +141,8 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
     rope = rope if departs or name in EMULATED else replace(rope, runtime="transformers")  # which computes the same
     measured = _measured(defined, rope, count, departs, tolerance)
     computed = measured.drifts[0]
-    rows, notes = ends if count < length else None, (*notes, *filter(None, [short]))
+    rows = ends if count < length else None
+    notes += (short,) if short else ()
     result = RuntimeResult(name, runtime.version, causes=causes, notes=notes, short_prompts=short, rows=rows)
     result = replace(result, max_abs_error=computed.max_abs_error, curve=measured.curve(computed))
     if not departs:

@@ -58,15 +58,8 @@ def profile(array: Array) -> dict[str, Any]:
     """Everything that `inspect --stats` reports of one tensor, as plain data."""
     rows = array.reshape(-1, array.shape[-1] if array.ndim > 1 else 1) if array.size else np.empty((0, 1))
     ordered = array.dtype.kind != "c"
-
-    def hashed() -> str:
-        digest = sha256()
-        for piece in _slices(rows):
-            digest.update(raw_bytes(piece))
-        return digest.hexdigest()
-
     ranked = partial(quantiles, rows) if ordered and array.size else lambda: None
-    jobs: list[Callable[[], Any]] = [ranked, lambda: list(map(_measured, _slices(rows))), hashed]
+    jobs: list[Callable[[], Any]] = [ranked, lambda: [*map(_measured, _slices(rows))], lambda: sha256(raw_bytes(rows))]
     shares, slices, digest = results_in_order(call, jobs)  # the first takes as long as the others together
     summary = _summary(slices, array.size)
     mean = math.nan if summary["mean"] is None else summary["mean"]
@@ -84,7 +77,7 @@ def profile(array: Array) -> dict[str, Any]:
         norms = np.concatenate([np.empty(0), *(each["norms"] for each in slices)])
         norm = {name: float(getattr(norms, name)()) for name in ("min", "max", "mean")} if norms.size else None
         found["rows"] = {"norm": norm, "constant": sum(each["constant"] for each in slices)}
-    return {**found, "sha256": digest}
+    return {**found, "sha256": digest.hexdigest()}
 
 
 def _measured(rows: Array) -> dict[str, Any]:

@@ -130,8 +130,7 @@ _GRID = (16, 16)  #: Of one on a grid
 
 def commands(model: ModelEncodings, given: str, length: int | None = None) -> list[str]:
     """The commands that make a model's tables: one for all rotary encodings, read again from what was `given`, and one
-    for each other. Rotary tables end at the length that the encodings are read at, since some scalings depend on it;
-    without one, within the model's context."""
+    for each other. Rotary tables end at the length, on which some scalings depend; without one, within the context."""
     rows, keys = (length or min(most, model.context or most) for most in (_ROWS, _KEYS))
     lines = []
     schemes = [encoding.scheme for encoding in model.encodings]

@@ -65,10 +65,9 @@ def _subjects(what: Any, kind: str | None) -> list[Subject]:
     is_config = hasattr(what, "to_dict")
     if isinstance(what, Mapping):  # and no arrays by name
         is_config = any(isinstance(value, (str, int, Mapping)) for value in what.values())
-    if is_config or isinstance(what, (ModelEncodings, str, os.PathLike)):
-        model = named_model(what)
-        if model is not None:
-            return subjects.of_model(model.encodings, model.label, kind)
+    is_named = is_config or isinstance(what, (ModelEncodings, str, os.PathLike))
+    if is_named and (model := named_model(what)) is not None:
+        return subjects.of_model(model.encodings, model.label, kind)
     name, file = opened(what)
     name = name or (", ".join(what) if isinstance(what, Mapping) else "array")
     return subjects.of_file(name, file)

@@ -205,7 +205,7 @@ class Rope(RotaryParameters):
     def contexts(self, context: int | None = None) -> dict[float, str]:
         trained = self.original_max_position_embeddings or self.max_position_embeddings
         if trained is None:  # as without a scaling
-            return {float(context): "context"} if context else super().contexts()
+            return super().contexts(context)
         longest = context or self.max_position_embeddings or 0
         lengths = {float(trained): "trained on"}
         if longest > trained:

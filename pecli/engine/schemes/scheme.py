@@ -369,7 +369,8 @@ class Scheme(Displayed, ABC):
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """Lengths that its wavelengths are compared with, and what they are; `context` is that of its model."""
-        return {float(self.first_position + self.tensors()[0].rows): "length"}
+        rows = self.first_position + self.tensors()[0].rows
+        return {float(context): "context"} if context else {float(rows): "length"}
 
     def tables(self) -> dict[str, Array]:
         """All tensors in memory, by name."""

@@ -26,16 +26,12 @@ Figure: TypeAlias = "matplotlib.figure.Figure"  #: By its name, as matplotlib is
 INK, PAPER, FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
 """Text, background and lines that only help the eye: each light and dark."""
 _STYLE = {
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("legend.fontsize", "xtick.labelsize", "ytick.labelsize"), "small"),
     "figure.titlesize": "large",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.titlelocation": "left",
     "axes.titlesize": "medium",
     "lines.linewidth": 1.4,
-    "legend.fontsize": "small",
-    "legend.frameon": False,
-    "xtick.labelsize": "small",
-    "ytick.labelsize": "small",
     "image.aspect": "auto",
     "image.interpolation": "none",  # one pixel per cell, also in .svg and .pdf
     "text.parse_math": False,  # a $ in a title is a $
@@ -194,8 +190,7 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
     top = panel.first_row - 0.5
     norm = (LogNorm if panel.log else Normalize)(*panel.ends)
     extent = (-0.5, columns - 0.5, top + rows, top)
-    colours = _colours(cmap, centred=panel.is_centred)
-    axes.imshow(np.ma.masked_invalid(values), cmap=colours, norm=norm, extent=extent)
+    axes.imshow(np.ma.masked_invalid(values), _colours(cmap, centred=panel.is_centred), norm, extent=extent)
     axes.spines[:].set_visible(False)
     if panel.is_square:
         axes.set_box_aspect(rows / columns)
@@ -203,8 +198,6 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], h
     axes.set(xlabel=across, ylabel=down if len(down) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
     _set_numbers(axes.xaxis, whole=True)
     _set_numbers(axes.yaxis, whole=True)
-    if not panel.rows:
-        axes.set_yticks([])
 
 
 def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]], letters: float) -> None:
@@ -213,7 +206,8 @@ def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]], le
     for panel, axes in heats:
         groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append((panel, axes))
     for group in groups.values():
-        first, beside = group[0][0], [axes for _, axes in group]
+        first = group[0][0]
+        beside = [axes for _, axes in group]
         places = [axes.get_subplotspec() for axes in beside]
         down, across = (len({*spans}) for spans in zip(*((p.rowspan, p.colspan) for p in places), strict=True))
         shape = max(30, 30 * down / across)  # as high as the panels that it is for

@@ -30,13 +30,11 @@ BRIGHT_256 = (74, 178, 35, 175, 166, 25, 147, 179, 204, 149)
 UNKNOWN_256 = 244
 """The same for 256 colours, picked by hand: the nearest ones of a coarse cube change in hue at every step."""
 
-STEPS = 256
-
 
 @cache
 def steps(palette: tuple[Colour, ...]) -> AnyArray:
     """A palette in 256 steps: (256, 3)."""
-    places = np.linspace(0, len(palette) - 1, STEPS)
+    places = np.linspace(0, len(palette) - 1, 256)
     channels = [np.interp(places, np.arange(len(palette)), channel) for channel in np.array(palette, float).T]
     return np.asarray(np.rint(np.stack(channels, axis=1)), np.uint8)
 

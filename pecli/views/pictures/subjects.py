@@ -39,7 +39,6 @@ class Subject(NamedTuple):
 
     @property
     def applied_as(self) -> str:
-        """How the scheme is applied; of a file, nothing is known."""
         return self.scheme.applied_as if self.scheme is not None else ""
 
     @property

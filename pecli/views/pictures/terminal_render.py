@@ -16,7 +16,6 @@ from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture, apart, fit
 from pecli.views.screen import Terminal, printable, terminal
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_RESET = "\x1b[0m"
 MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
 MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
 """Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
@@ -108,15 +107,13 @@ def _escapes(codes: Sequence[int | palettes.Colour], ground: int = 38) -> list[s
 
 def _pixels(panel: HeatmapPanel, terminal: Terminal, height: int) -> tuple[Floats, int, int]:
     """As many elements of a heatmap as there is room for, and that room."""
-    margin = len(str(panel.first_row + panel.shape[0] - 1)) + 2 if panel.rows else 2
+    margin = len(str(panel.first_row + panel.shape[0] - 1)) + 2
     high = max(1, height - 2) * (2 if terminal.colours else 1)  # half blocks
     wide = max(1, terminal.columns - margin - 1)
     return fitted_to(np.asarray(panel.values, np.float64), high, wide, panel.reduce), high, wide
 
 
 def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
-    if not panel.values.size:
-        return ["(empty)"]
     row_count, column_count = panel.shape
     pixels, high, wide = _pixels(panel, terminal, height)
     margin, tall = terminal.columns - wide - 1, 2 if terminal.colours else 1
@@ -135,12 +132,12 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
         math.floor((column + 0.5) / column_count * wide): f"{column:.0f}"
         for column in _whole_ticks(0, column_count - 1, max(1, wide // (len(str(column_count)) + 3)))
     }
-    return _framed(body, rows if panel.rows else {}, columns, terminal, margin, wide)
+    return _framed(body, rows, columns, terminal, margin, wide)
 
 
 def _whole_ticks(first: int, last: int, most: int) -> list[int]:
     """Indices that have round numbers, if they are counted from `first`."""
-    values = ticks(first, first + last, most) if last else [first]
+    values = ticks(first, first + last, most)
     return sorted({int(value) - first for value in values if value == int(value) and 0 <= value - first <= last})
 
 
@@ -166,10 +163,9 @@ def _cells(levels: AnyArray, terminal: Terminal, panel: HeatmapPanel) -> list[st
         codes = [*table, palettes.UNKNOWN]
     else:
         few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
-        codes = [*(few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)), palettes.UNKNOWN_256]
+        codes = [*(few[level * len(few) // 256] for level in range(256)), palettes.UNKNOWN_256]
     ink, paper = _escapes(codes), [*_escapes(codes, 48)[:-1], "\x1b[49m", _escapes(codes[-1:], 48)[0]]
-    if len(levels) % 2:
-        levels = np.concatenate([levels, np.full_like(levels[:1], BLANK)])
+    levels = np.pad(levels, ((0, len(levels) % 2), (0, 0)), constant_values=BLANK)
     drawn = []
     for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
         line = []
@@ -190,7 +186,7 @@ def _joined(cells: Iterable[tuple[str, str]]) -> str:
     for escape, character in cells:
         line.append(character if escape in ("", last) else escape + character)
         last = escape or last
-    return "".join(line) + (_RESET if last else "")
+    return "".join(line) + ("\x1b[0m" if last else "")
 
 
 def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> str:
@@ -198,7 +194,7 @@ def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> s
     panel, tall = heats[0], 2 if terminal.colours else 1
     _, columns = panel.axis_names(1, max(1, shown))
     down, right = (" ↓  ", " →") if terminal.unicode else (" down, ", " right")
-    names, sampled = f"{panel.rows and panel.rows + down}{columns}{right}   ", columns.partition("(")[2].rstrip(")")
+    names, sampled = f"{panel.rows}{down}{columns}{right}   ", columns.partition("(")[2].rstrip(")")
     low, high = map(typeset, panel.ends)
     note = " none: blank" * panel.log
     if any(not np.isfinite(each.values).all() for each in heats):
@@ -213,9 +209,8 @@ def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> s
 
 
 def _chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
-    curves, levels = chart.curves, chart.levels
-    across = _Axis([curve.x[np.isfinite(curve.y)] for curve in curves], chart.log_x)
-    up = _Axis([*(curve.y for curve in curves), np.array([value for _, value in levels])], chart.log_y)
+    across = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
+    up = _Axis([*(curve.y for curve in chart.curves), np.array([value for _, value in chart.levels])], chart.log_y)
     inks, letters = _inks(chart, terminal), _letters(chart, terminal)
     legend = _legend(chart, terminal, inks, letters)
     high = max(2, height - 3 - len(legend))
@@ -254,10 +249,9 @@ class _Axis:
 def _chart_body(
     chart: Chart, across: _Axis, up: _Axis, size: tuple[int, int], inks: Sequence[str], letters: str
 ) -> list[str]:
-    curves = chart.curves
     high, wide = size if letters else (size[0] * 4, size[1] * 2)
-    masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in curves]
-    for curve, mask in zip(curves, masks, strict=True):
+    masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in chart.curves]
+    for curve, mask in zip(chart.curves, masks, strict=True):
         if curve.reference:
             mask[:, 2::4] = mask[:, 3::4] = False  # dashes
     for _, level in chart.levels:
@@ -266,7 +260,7 @@ def _chart_body(
     parts: Sequence[Indices | Flags] = masks
     if not letters:
         parts = [(mask.reshape(size[0], 4, size[1], 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
-    owner = _owners(parts, len(curves))
+    owner = _owners(parts, len(chart.curves))
     every = np.bitwise_or.reduce(np.array(parts), axis=0)
     colours, lines = [*inks, ""], []
     for owners, dots in zip(owner.tolist(), every.tolist(), strict=True):

@@ -9,18 +9,16 @@ from typing import cast
 import numpy as np
 
 from pecli.engine.arrays import Floats, widened
+from pecli.engine.scalings.yarn import DEFAULTS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError, number
 from pecli.views.pictures.panels import Band, Chart, Curve, Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of
 
-CONTEXT, WINDOW = "context", "sliding window"
+WINDOW = "sliding window"
 REL_TOL = 1e-9
-LIMITS = {
-    "yarn": (("beta_fast", 32.0), ("beta_slow", 1.0)),
-    "llama3": (("high_freq_factor", 4.0), ("low_freq_factor", 1.0)),
-}
-"""Scalings that keep some pairs and stretch others: turns above and below which they do, with their defaults."""
+LIMITS = {"yarn": ("beta_fast", "beta_slow"), "llama3": ("high_freq_factor", "low_freq_factor")}
+"""Scalings that keep some pairs and stretch others: turns above and below which they do."""
 MAX_POINTS = 1200
 MAX_POSITIONS, MAX_TURNS = 2000, 8.0  #: Positions of a spiral, and turns of the pairs that are chosen for one
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn
@@ -133,7 +131,7 @@ def _in_words(rope: Rope, band: Band) -> str:
     count = f"pair {band.start:.0f}" if band.start == band.stop else f"pairs {band.start:.0f}–{band.stop:.0f}"
     if rope.scaling not in LIMITS:
         return f"{band.label}: {count}"
-    fast, slow = (getattr(rope, name) or default for name, default in LIMITS[rope.scaling])
+    fast, slow = (getattr(rope, name) or DEFAULTS[name] for name in LIMITS[rope.scaling])
     turns = {"kept": f" (over {number(fast)} turns)", "blended": ""}.get(band.label, f" (under {number(slow)})")
     return f"{band.label}: {count}{turns}"
 
@@ -141,10 +139,7 @@ def _in_words(rope: Rope, band: Band) -> str:
 def contexts(subject: Subject) -> dict[float, str]:
     """The lengths that matter to a scheme: what a model was trained on, how far scaling takes it, its window."""
     lengths = subject.scheme.contexts(subject.context) if subject.scheme is not None else {}
-    if subject.context and set(lengths.values()) == {"length"}:  # which is the table's alone
-        lengths = {float(subject.context): CONTEXT}
-    window = {float(subject.window): WINDOW} if subject.window else {}
-    return {**window, **lengths}
+    return {**({float(subject.window): WINDOW} if subject.window else {}), **lengths}
 
 
 def _contexts_in_words(subject: Subject) -> str:

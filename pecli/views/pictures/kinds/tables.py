@@ -25,8 +25,7 @@ MAX_MAP_POINTS, MAX_MAPS = 1 << 18, 8  #: Points of a grid that are drawn, and o
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """One panel per matrix, all of the same limits. Biases fall as powers of two from head to head: their colours are
-    logarithmic."""
+    """One panel per matrix, all of the same limits; biases fall as powers of two, so their colours are logarithmic."""
     biased = all(subject.applied_as == "bias" for subject in subjects)
     meaning = "|bias|, logarithmic, none: blank" if biased else ""
     panels: list[HeatmapPanel] = []
@@ -162,7 +161,8 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         every = stride(count, min(request.rows, MAX_SAMPLES))
         sampled = directions(tables, np.arange(0, count, every))
         words = "pairs of sampled positions" if every > 1 else "" if name else "all pairs of positions"
-        title, axes = ", ".join(filter(None, [name, words])), ("position", "position", subject.first, (count, count))
+        title = ", ".join(filter(None, [name, words]))
+        axes = ("position", "position", subject.first, (count, count))
         heats.append(HeatmapPanel(title, sampled @ sampled.T, *axes, reduce="sample"))
         rows = directions(tables, np.arange(min(count, MAX_DISTANCES, MAX_ELEMENTS // width)))
         looked = max(looked, len(rows)) if count > len(rows) else looked
@@ -230,14 +230,13 @@ def grid_rows(subject: Subject) -> Indices:
     height, width = grid[-2:]
     if height * width > MAX_MAP_POINTS:
         raise ParameterError("the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points")
-    if style is None:
-        rows = [table.rows for table in subject.matrices]
-        if {subject.keep + math.prod(grid)} != {*rows}:
-            rule = f"with {subject.keep} kept that is {subject.keep + math.prod(grid):,} rows"
-            advice = f"{subject.label} has {listed([*map(str, rows)], 4) or 'none'}"
-            raise ParameterError("grid", "x".join(map(str, grid)), rule, advice)
-        return subject.keep + np.arange(height * width).reshape(height, width)
-    keep = 0 if style.keep_last else getattr(scheme, "keep", None) or 0
-    m = style.merge
+    rows = [table.rows for table in subject.matrices]
+    if style is None and {subject.keep + math.prod(grid)} != {*rows}:
+        rule = f"with {subject.keep} kept that is {subject.keep + math.prod(grid):,} rows"
+        advice = f"{subject.label} has {listed([*map(str, rows)], 4) or 'none'}"
+        raise ParameterError("grid", "x".join(map(str, grid)), rule, advice)
+    keep, m = subject.keep, 1
+    if style is not None:
+        keep, m = 0 if style.keep_last else getattr(scheme, "keep", None) or 0, style.merge
     blocks = np.arange(height * width).reshape(height // m, width // m, m, m)
     return keep + blocks.transpose(0, 2, 1, 3).reshape(height, width)
