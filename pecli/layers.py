@@ -41,11 +41,8 @@ def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | No
     [[0.0, 1.0, 0.0], [0.8415, 0.5403, 0.0022]]
     """
     seq_len, embed_dim = _SEQ_LEN.check("seq_len", seq_len), _DIM.check("embed_dim", embed_dim)
-    return Sinusoidal(seq_len, embed_dim, **_in(dtype)).tables()["pe"]
-
-
-def _in(dtype: DTypeLike | None) -> dict[str, Any]:
-    return {} if dtype is None else {"dtype": dtype}
+    kind: Any = "float32" if dtype is None else dtype
+    return Sinusoidal(seq_len, embed_dim, dtype=kind).tables()["pe"]
 
 
 def _gradient(
@@ -227,8 +224,8 @@ class AlibiBias(_Additive):
 
     def get_bias(self, seq_len: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The bias of that many queries and keys, (num_heads, seq_len, seq_len), as a new array; float32 by default."""
-        seq_len = _LENGTH.check("seq_len", seq_len)
-        return Alibi(self.num_heads, seq_len, **_in(dtype)).tensors()[0].array()
+        kind: Any = "float32" if dtype is None else dtype
+        return Alibi(self.num_heads, _LENGTH.check("seq_len", seq_len), dtype=kind).tensors()[0].array()
 
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""

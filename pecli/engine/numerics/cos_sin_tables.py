@@ -282,11 +282,9 @@ class Rotation:
                 self.fill(single, first, out[:, k::width], dtype)
             return
         with self._lock:
-            waves = self.waves
+            waves, tiles = self.waves, self._float64_tiles if dtype == "float64" else None
         undecided: list[tuple[Indices, Indices]] = []
-        if dtype == "float64":
-            with self._lock:
-                tiles = self._float64_tiles
+        if tiles is not None:
             undecided.extend(tiles.fill(part, first, out))
         else:
             for column in range(0, len(waves.turns), COLUMNS):

@@ -47,7 +47,6 @@ def scheme_named(name: object) -> Any:
 
 
 _INF = math.inf
-_BOOL_TYPES = ("bool", "bool_")  #: the names of Python's and NumPy's types of yes and no, which would pass for numbers
 
 
 class Parameter(ABC):
@@ -106,7 +105,7 @@ class Whole(Parameter):
         return self.check(name, _number(int, name, text, self.rule))
 
     def check(self, name: str, value: Any) -> int:
-        if type(value).__name__ in _BOOL_TYPES:
+        if type(value).__name__ == "bool":  # Python's or NumPy's, which would pass for a number
             raise KindError(name, quoted(value), self.rule)
         try:
             number = operator.index(value)
@@ -144,7 +143,7 @@ class Real(Parameter):
         return self.check(name, _number(float, name, text, self.rule))
 
     def check(self, name: str, value: Any) -> float:
-        if isinstance(value, (str, bytes)) or type(value).__name__ in _BOOL_TYPES:
+        if isinstance(value, (str, bytes)) or type(value).__name__ == "bool":
             raise KindError(name, quoted(value), self.rule)
         try:
             number = float(value)

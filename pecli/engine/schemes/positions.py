@@ -211,6 +211,9 @@ class Positioned(Scheme):
         frequencies = self.block_frequencies()
         return numerics.in_radians(frequencies) if self.in_turns else frequencies
 
+    def angular_frequencies(self) -> list[float]:
+        return [getattr(self, "scale", 1.0) * value for value in self.frequencies().floats()]
+
     def _frequencies(self, block: AxisBlock, scale: float) -> Frequencies:
         count = block.last + 1
         if block.law:

@@ -52,18 +52,15 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     [0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8]
     """
     middle = buckets // 2
-    numbers = np.arange(count)
 
     def ends(step: int) -> int:
         limit = (max_distance - 1) ** step * middle ** (middle - 1)
         return bisect_right(range(count), limit, key=lambda far: far ** (middle - 1) * middle**step)
 
-    step, first = 1, middle + 1
-    while first < count:
-        last = ends(step)
-        numbers[first:last] = middle + step
-        step, first = step + 1, last
-    return numbers
+    starts = [*range(1, middle + 2)]
+    while starts[-1] < count:
+        starts.append(ends(len(starts) - middle))
+    return np.searchsorted(starts, np.arange(count), side="right")
 
 
 class Weights(GivenPositions):

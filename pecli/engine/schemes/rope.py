@@ -135,9 +135,6 @@ class Rope(RotaryParameters):
         rotating = [turn * float(inv_freq[k]) for inv_freq, indices in parts for k in indices]
         return rotating + [0.0] * (self.rotary_dim // 2 - len(rotating))
 
-    def angular_frequencies(self) -> list[float]:
-        return self.frequencies().floats()
-
     def tensors(self) -> tuple[Table, ...]:
         inv_freq = _vector("inv_freq", "float64", self.inverse_frequencies, self.rotary_dim // 2)
         if self.position_axes == 1:
