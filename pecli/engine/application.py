@@ -31,7 +31,6 @@ _BLOCK = 1 << 16
 """Numbers worked on at once: a block and its temporaries should stay in the second-level cache, and a step should
 take long enough for threads not to wait for each other.
 """
-_NATIVE = ("float64", "float32", "float16")
 _MIN_THREADED_BYTES = 1 << 22  #: bytes below which one thread is faster than several
 
 RotateBlock = Callable[["NDArray[Any]", "NDArray[Any]"], None]
@@ -145,7 +144,7 @@ def _in_halves(factors: NDArray[Any]) -> RotateBlock:
 
 
 def _write(out: Array, values: NDArray[Any], dtype: str) -> None:
-    if dtype in _NATIVE or values.dtype != np.float64:  # NumPy's own cast rounds once, and needs no array in between
+    if dtype in ("float64", "float32", "float16") or values.dtype != np.float64:  # whose own cast rounds once
         np.copyto(out, values, casting="unsafe")
     else:
         out[...] = round_to(values, dtype)

@@ -83,9 +83,6 @@ def cos_sin(turns: int, bits: int) -> tuple[int, int]:
     return ((cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine))[quadrant % 4]
 
 
-_SPLITTER = np.float64(2**27 + 1)
-
-
 @dataclass(eq=False)
 class DoubleDouble:
     """Numbers of about 106 bits as unevaluated sums of two float64 arrays (Dekker, 1971); hi is the sum, rounded.
@@ -123,8 +120,10 @@ class DoubleDouble:
         return self + -other
 
     def __mul__(self, other: DoubleDouble) -> DoubleDouble:
-        product = exact_product(self.hi, other.hi)
-        return normal(product.hi, product.lo + (self.hi * other.lo + self.lo * other.hi))
+        product = self.hi * other.hi
+        (a, a_low), (b, b_low) = _halves(self.hi), _halves(other.hi)
+        rest = ((a * b - product) + a * b_low + a_low * b) + a_low * b_low
+        return normal(product, rest + (self.hi * other.lo + self.lo * other.hi))
 
 
 def exact_sum(a: Floats, b: Floats) -> DoubleDouble:
@@ -142,17 +141,9 @@ def normal(hi: Floats, lo: Floats) -> DoubleDouble:
 
 def _halves(a: Floats) -> tuple[Floats, Floats]:
     """a as a sum of two numbers of 26 bits, whose products are exact."""
-    scaled = _SPLITTER * a
+    scaled = (2.0**27 + 1) * a
     high = scaled - (scaled - a)
     return high, a - high
-
-
-def exact_product(a: Floats, b: Floats) -> DoubleDouble:
-    """a · b without error."""
-    product = a * b
-    a_high, a_low = _halves(a)
-    b_high, b_low = _halves(b)
-    return DoubleDouble(product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low)
 
 
 def round_double_double(values: DoubleDouble, dtype: str) -> Array:
@@ -233,12 +224,6 @@ def joined(parts: Sequence[Frequencies]) -> Frequencies:
     """The frequencies of all parts, one part after the other."""
     bits = max((part.bits for part in parts), default=0)
     return Frequencies(tuple(value << (bits - part.bits) for part in parts for value in part.values), bits)
-
-
-def in_radians(frequencies: Frequencies) -> Frequencies:
-    """Turns per position as radians per position."""
-    values, bits = frequencies
-    return Frequencies(tuple(round_shift(value * 2 * pi(bits), bits) for value in values), bits)
 
 
 extra_bits = ContextVar("extra_bits", default=0)  #: that frequencies and amplitudes have beyond the usual ones

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,10 +27,7 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Floats, Indice
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Waves, cos_sin_double_double, round_waves
 
-if TYPE_CHECKING:
-    Places = Iterator[tuple[Indices, Indices]]
-
-
+Places = Iterator[tuple[Indices, Indices]]
 COLUMNS = 512  #: waves of a tile, at most
 _MAX_IDLE_TILES = 8  #: tiles that are kept for the next block
 

@@ -208,8 +208,9 @@ class Positioned(Scheme):
 
     def frequencies(self) -> Frequencies:
         """Those of all waves, in radians per position."""
-        frequencies = self.block_frequencies()
-        return numerics.in_radians(frequencies) if self.in_turns else frequencies
+        values, bits = self.block_frequencies()
+        turn = 2 * numerics.pi(bits) if self.in_turns else 1 << bits
+        return Frequencies(tuple(numerics.round_shift(value * turn, bits) for value in values), bits)
 
     def angular_frequencies(self) -> list[float]:
         return [getattr(self, "scale", 1.0) * value for value in self.frequencies().floats()]
