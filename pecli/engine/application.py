@@ -27,10 +27,7 @@ LAYOUTS = {
 }
 """The layout of pairs in the input, and in the result."""
 
-_BLOCK = 1 << 16
-"""Numbers worked on at once: a block and its temporaries should stay in the second-level cache, and a step should
-take long enough for threads not to wait for each other.
-"""
+_BLOCK = 1 << 16  #: numbers worked on at once: few enough for the second-level cache, many enough for threads
 _MIN_THREADED_BYTES = 1 << 22  #: bytes below which one thread is faster than several
 
 RotateBlock = Callable[["NDArray[Any]", "NDArray[Any]"], None]
@@ -57,8 +54,7 @@ def rotate(
     """x with every pair of its d rotary channels multiplied by its factor; a new array, or `out`.
 
     `factors(start, stop)` gives the complex (stop − start, d/2) factors of those places along `seq_axis`; their
-    precision is that of the arithmetic, and results are rounded once to the dtype of x. Large arrays are rotated in
-    threads.
+    precision is that of the arithmetic, and results are rounded once to the dtype of x.
     """
     out = np.empty(x.shape, x.dtype) if out is None else out
     if not x.size:

@@ -1,5 +1,4 @@
-"""Arrays: names for them in annotations, their dtypes, one rounding from one dtype to another, and arrays of other
-libraries as NumPy's.
+"""Arrays: names for annotations, dtypes, one rounding from one dtype to another, arrays of other libraries as NumPy's.
 
 NumPy has no bfloat16 of its own; `ml_dtypes` lends it one and is imported only when a bfloat16 array is made.
 """
@@ -151,10 +150,7 @@ def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
 
 
 def as_numpy(name: str, values: Any) -> AnyArray:
-    """Values of any library as a NumPy array, in their own dtype: lists, NumPy, torch, JAX, MLX.
-
-    Whatever an object raises while it is asked for its values becomes a KindError.
-    """
+    """Values of any library (lists, NumPy, torch, JAX, MLX) as a NumPy array, in their own dtype, or a KindError."""
     mask = getattr(values, "mask", None) if isinstance(values, np.ndarray) else None  # numpy.ma takes time to import
     if mask is not None and np.any(mask):
         raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")

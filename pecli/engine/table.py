@@ -1,6 +1,4 @@
-"""One tensor that is made whole or piece by piece: its name, dtype and shape, and how to fill any range of its rows.
-Schemes offer their tensors as tables, writers and comparisons take them: nothing needs the whole tensor in memory.
-"""
+"""A tensor that is made whole or piece by piece, and the threads that make it: nothing needs all of it in memory."""
 
 import math
 import os
@@ -84,7 +82,6 @@ class Table:
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
         step = max(1, self.block_rows(), -(-self.rows // (2 * thread_count())))
         starts = range(0, self.rows if self.size else 0, step)
-
         if self.nbytes < BLOCK_BYTES // 16:
             starts, step = starts[:1], self.rows
         work_through(lambda start: self.fill(start, out[start : start + step]), starts)
@@ -142,8 +139,7 @@ MAX_THREADS = 64
 
 
 def thread_count() -> int:
-    """How many threads fill tables: the environment's PECLI_THREADS, or the cores there are, but no more than
-    DEFAULT_MAX_THREADS of them."""
+    """How many threads fill tables: the environment's PECLI_THREADS, or the cores, up to DEFAULT_MAX_THREADS."""
     wish = os.environ.get("PECLI_THREADS", "")
     if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
         return min(int(wish), MAX_THREADS)

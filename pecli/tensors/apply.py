@@ -234,10 +234,7 @@ def row_positions(
 @dataclass(frozen=True, eq=False)
 class RowRotation:
     """How tensors are rotated: by which scheme, at which positions along which axis, and which channels of a row.
-
-    `shift` moves what was rotated already by so many positions; `inverse` undoes a rotation, and `transposed` takes a
-    gradient back through it.
-    """
+    `shift` moves what was rotated already, `inverse` undoes a rotation, and `transposed` takes a gradient back through it."""
 
     rope: Rope
     rows: RowPositions
@@ -303,8 +300,7 @@ def model_rotation(
     fields: Mapping[str, Any], **parameters: Any,
 ) -> RowRotation:  # fmt: skip
     """How a model rotates tensors, read at their last position; `fields` are those of a RowRotation that were given:
-    they count more than the model's own. `heads` are numbers that are not positions, unless `seq_axis` was given.
-    """
+    they count more than the model's own. `heads` are numbers that are not positions, unless `seq_axis` was given."""
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):

@@ -254,8 +254,7 @@ def _rotary_order(
 
 
 def attention_of(model: Model | None, layer_type: str | None = None) -> dict[str, Any]:
-    """What a model says about the heads of its language part, for all its layers or for those of one type: fields of
-    `Heads`."""
+    """What a model says about the heads of its language part, of all layers or of one type: fields of `Heads`."""
     described = describe(model)
     found = described.encodings()
     keys, model_type = Keys(described.values, described.label), found.model_type

@@ -1,10 +1,7 @@
 """Exact numbers: real numbers as Python integers, as pairs of float64 arrays, and geometric frequencies.
 
-In fixed point, x stands for x / 2**bits. There are the few functions that positional encodings need, to as many bits as
-asked for; every result is within a few units of the last place, and callers ask for guard bits.
-
-Frequencies are radians per position, in fixed point. What a scaling does to them happens between `geometric` and
-`phases.Waves.of`.
+In fixed point, x stands for x / 2**bits; results are within a few units of the last place, and callers ask for guard
+bits. Frequencies are radians per position; scalings act on them between `geometric` and `phases.Waves.of`.
 """
 
 from __future__ import annotations
@@ -85,11 +82,8 @@ def cos_sin(turns: int, bits: int) -> tuple[int, int]:
 
 @dataclass(eq=False)
 class DoubleDouble:
-    """Numbers of about 106 bits as unevaluated sums of two float64 arrays (Dekker, 1971); hi is the sum, rounded.
-
-    Only additions and multiplications of whole arrays are used, each rounded by IEEE 754, so the results are the same
-    on every machine.
-    """
+    """Numbers of about 106 bits as unevaluated sums of two float64 arrays (Dekker, 1971); hi is the sum, rounded. Only
+    additions and multiplications are used, which IEEE 754 rounds, so the results are the same on every machine."""
 
     hi: Floats
     lo: Floats
@@ -202,10 +196,8 @@ def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None
 def geometric(
     base: float, denominator: Fraction, count: int, scale: float = 1.0, log_base: Callable[[int], int] | None = None
 ) -> Frequencies:
-    """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`.
-
-    Where the base is not a float, `log_base` gives its logarithm to any number of bits, and `base` does not count.
-    """
+    """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`. Where the base is
+    not a float, `log_base` gives its logarithm to any number of bits, and `base` does not count."""
     log_base = log_base or partial(log, Fraction(base))
     steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
     log2 = log_base(64) / 2**64 / math.log(2)
@@ -230,7 +222,6 @@ extra_bits = ContextVar("extra_bits", default=0)  #: that frequencies and amplit
 
 
 def bits_for(smallest: float) -> int:
-    """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
-    position."""
+    """How many bits frequencies need so that even the smallest has 110 good ones after the product with a position."""
     zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
     return -(-(POSITION_BITS + 120 + min(zeros, 1100) + extra_bits.get()) // 32) * 32

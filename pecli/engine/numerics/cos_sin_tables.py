@@ -59,10 +59,8 @@ def _multiples(first: int, many: int, step: int) -> Ints:
 
 
 class Factors:
-    """The small tables from which a part of some waves is made, in units of the test.
-
-    Pairs are complex numbers: cos + i·sin, or, turning the other way, sin + i·cos = i·conj(cos + i·sin).
-    """
+    """The small tables from which a part of some waves is made, in units of the test. Pairs are complex numbers:
+    cos + i·sin, or, turning the other way, sin + i·cos = i·conj(cos + i·sin)."""
 
     def __init__(self, waves: Waves, columns: slice, part: str, count: int) -> None:
         self.part, self.columns, self._backwards = part, columns, part == "sin,cos"
@@ -102,11 +100,8 @@ class Factors:
 
 
 class Tile:
-    """Some rows of some waves, made in memory that is used again for every tile.
-
-    Threads wait for each other whenever Python runs between two NumPy calls, and fall asleep over it: as little as
-    can be is left to do there.
-    """
+    """Some rows of some waves, made in memory that is used again for every tile. Threads wait for each other whenever
+    Python runs between two NumPy calls: as little as can be is left to do there."""
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         self.factors, self.columns, self.dtype = factors, columns, dtype
@@ -223,10 +218,7 @@ class Float64Tiles:
             row += many
 
     def _product(self, part: str, turn: list[DoubleDouble], start: int, work: list[Floats]) -> Array:
-        """The cosine or sine of sums of angles, in the first of three arrays; which of them are in doubt.
-
-        cos (a + b) = cos a · cos b − sin a · sin b, sin (a + b) = cos a · sin b + sin a · cos b
-        """
+        """The cosine or sine of sums of angles, in the first of three arrays; which of them are in doubt."""
         high, low, product = work
         rows, width = slice(start, start + len(high)), high.shape[1]
         small = self._small if part == "cos" else self._small[::-1]
@@ -255,10 +247,8 @@ class Float64Tiles:
 
 
 class Rotation:
-    """Makes rows of cos and sin tables of some waves, for about `count` positions, wherever they start.
-
-    Nothing is computed before the first `fill`, which may be called from several threads.
-    """
+    """Makes rows of cos and sin tables of some waves, for about `count` positions, wherever they start. Nothing is
+    computed before the first `fill`, which may be called from several threads."""
 
     def __init__(self, make_waves: Callable[[], Waves], count: int) -> None:
         self._make_waves, self._count = make_waves, count
@@ -267,11 +257,8 @@ class Rotation:
         self._idle: list[Tile] = []
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write positions first, first + 1, … into the rows of `out`.
-
-        `part` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two; with two, the very last column
-        may be missing.
-        """
+        """Write positions first, first + 1, … into the rows of `out`. `part` is "cos" or "sin" for one column per wave,
+        "cos,sin" or "sin,cos" for two; with two, the very last column may be missing."""
         width = len(part.split(","))
         if dtype == "float64" and width > 1:
             for k, single in enumerate(part.split(",")):

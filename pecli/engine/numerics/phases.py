@@ -36,11 +36,7 @@ TILE = 1 << 15  #: waves × rows of a tile: half of a second-level cache of 1 Mi
 
 @dataclass(eq=False)
 class Waves:
-    """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share.
-
-    This is all that rotating tables needs to know of a scheme: scalings act on `turns` and `amplitude` before they
-    come here.
-    """
+    """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share, after scaling."""
 
     turns: tuple[int, ...]
     bits: int
@@ -53,10 +49,8 @@ class Waves:
         cls, frequencies: Frequencies, *, scale: float | Fraction = 1.0, in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
     ) -> "Waves":  # fmt: skip
-        """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`.
-
-        An amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer.
-        """
+        """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`. An
+        amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer."""
         smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
         bits = bits_for(smallest * float(scale) / 8)
         numerator, denominator = scale.as_integer_ratio()
@@ -124,10 +118,8 @@ def _multiply(limbs: Ints, positions: Ints) -> list[Ints]:
 
 
 def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
-    """Cosines and sines of position · frequency, within 0.6·2**-53, and within 2**-51.5 of the value itself.
-
-    `limbs` (digits, …) and `positions` broadcast against each other.
-    """
+    """Cosines and sines of position · frequency, within 0.6·2**-53, and within 2**-51.5 of the value itself; `limbs`
+    (digits, …) and `positions` broadcast against each other."""
     digits = _multiply(limbs[_SPARE_DIGITS:], positions)
     sector, beyond = _sector(digits[-1])
     scale = 1.0
@@ -172,7 +164,6 @@ def round_waves(
     waves: Waves, make: Callable[[], Waves], positions: Ints, columns: Indices, sine: Flags, dtype: str
 ) -> Array:
     """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded.
-
     `make` makes the same waves again, with more bits where these do not decide."""
     limbs, relative_error = waves.limbs[:, columns], FLOAT64_ERROR
     if dtype == "float64":

@@ -3,12 +3,10 @@
 A scheme annotates its fields with parameters: the library checks values with them, the command line parses text with
 them, and the one wording of the error when a rule is broken is theirs.
 
-A recipe is what a real pipeline computes: where it rounds. `exact` rounds once, at the end. The others do all their
-work in float32, as runtimes do (`float32`: the exponents, the powers, their reciprocals and the products with the
-positions), except for the one thing that their name says. Every function value is the correctly rounded one of its
-float32 argument, so that a recipe gives the same bytes on every machine; the noise in the last bit of this or that
-library's own sines is not reproduced. Sinusoidal tables take the same steps as rotary ones; projects that write
-exp(−i·ln b/…) get frequencies that differ in a last bit.
+A recipe is what a real pipeline computes: where it rounds. `exact` rounds once, at the end. The others work in float32
+(exponents, powers, reciprocals, products with positions), except for the one thing that their name says. Every function
+value is the correctly rounded one of its float32 argument, so that a recipe gives the same bytes on every machine.
+Sinusoidal tables take the steps of rotary ones; projects that write exp(−i·ln b/…) differ in a last bit.
 """
 
 import math
@@ -291,8 +289,7 @@ def with_aliases(kind: SchemeType) -> SchemeType:
 
 class Recipe(NamedTuple):
     """The dtypes of positions, frequencies, their product and the table: any combination of float32, bfloat16 and
-    float16, or exact for the first three; the table in any dtype, or, where it is empty, in the one that is asked for.
-    """
+    float16, or exact for the first three; the table in any dtype, or, if empty, in the one that is asked for."""
 
     positions: str = "float32"
     frequencies: str = "float32"
@@ -323,9 +320,8 @@ RECIPES = {
     "float16-table": EXACT._replace(table="float16"),
     "bfloat16-table": EXACT._replace(table="bfloat16"),
 }
-"""Points of that space, by name; the exact table is none of them. Autocast is PyTorch's, of an einsum of positions and
-frequencies; a module is one that was cast with `.to(torch.bfloat16)`, its frequencies included.
-"""
+"""Points of that space, but for exact. Autocast is PyTorch's, of an einsum of positions and frequencies; a module is
+one that was cast with `.to(torch.bfloat16)`, its frequencies included."""
 
 STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 """The recipes that any computed table can follow."""

@@ -1,7 +1,4 @@
-"""Where the rows of a table are: a range, positions given one by one, or the points of a grid.
-
-A scheme whose rows have positions derives from `Positioned`.
-"""
+"""Where the rows of a table are: a range, positions given one by one, or the points of a grid."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones have.
-
-Scalings of RoPE take their own steps in float32; in the recurrence the phases are divided by how much the scaling
-slows each frequency, as ggml does.
-"""
+"""Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones have."""
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -31,11 +27,9 @@ def geometric_phases(
     recipe: Recipe, base: float, denominator: Fraction, count: int,
     steps: Callable[[Singles], Singles] = reciprocal, scaled: Callable[[], Frequencies] | None = None,
 ) -> Phases:  # fmt: skip
-    """The phases that a recipe makes of frequencies base^(−i/denominator), in float32.
-
-    `steps` lead from base^(i/denominator) to inverse frequencies; where these are more than divisions, `scaled` gives
-    the exact frequencies after them.
-    """
+    """The phases that a recipe makes of frequencies base^(−i/denominator), in float32. `steps` lead from
+    base^(i/denominator) to inverse frequencies; where these are more than divisions, `scaled` gives the exact
+    frequencies after them, and the recurrence divides phases by how much these are slowed, as ggml does."""
     single, over = round_single(base), np.float32(float(denominator))
     if not recipe.recurrence:
         powers = [power(single, float(np.float32(i) / over)) for i in range(count)]
@@ -69,10 +63,7 @@ class Band(NamedTuple):
 
 class RecipeFiller:
     """Makes rows of cos and sin tables by a recipe, at consecutive positions or at given coordinates, times a scale.
-
-    `parts` gives phases, and which of them there are; `axes` the axis of positions that each follows. Rows do not
-    depend on each other, so blocks may be cut anyhow.
-    """
+    `parts` gives phases, and which of them there are; `axes` the axis of positions that each follows."""
 
     def __init__(
         self, recipe: Recipe, parts: Callable[[], Iterable[tuple[Phases, range]]], axes: Sequence[int],

@@ -1,8 +1,7 @@
 """Relative positions: integers that say how far a key is from a query, by which models look up learned biases.
 
-T5 (Raffel et al., 2020) and DeBERTa (He et al., 2021) put distances into buckets that grow with the logarithm, Swin
-(Liu et al., 2021) numbers all offsets of a window. The logarithms are decided in integers, so no bucket depends on how
-a library rounds them.
+T5 (Raffel et al., 2020) and DeBERTa (He et al., 2021) put distances into buckets that grow with the logarithm, which
+is decided in integers and so depends on no library; Swin (Liu et al., 2021) numbers all offsets of a window.
 """
 
 from bisect import bisect_left, bisect_right

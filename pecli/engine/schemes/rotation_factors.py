@@ -27,8 +27,7 @@ class RotationFactors:
     For amplitude 1 they are within 0.6·2**-53 of the true value; where `exact` is not asked for, those of neighbouring
     positions are products of two such, within 4·2**-53. `dtype` is their precision, float64 or float32. With `inverse`
     they undo the rotation, its amplitude included. With a `limit` on positions, the first call makes those of all
-    positions below it. Where a scheme has rows of its own, or a recipe or runtime computes them, they are those of its
-    tables.
+    positions below it. Where rows are listed, or a recipe or runtime computes them, they are those of the tables.
     """
 
     def __init__(
@@ -65,8 +64,7 @@ class RotationFactors:
                 self._keep(range(low, high))
 
     def _covering(self, low: int, high: int, count: int) -> tuple[int, NDArray[Any]]:
-        """The first position of the table that is kept, and the table, grown to hold these positions unless that would
-        be too large, or much for so few of them."""
+        """The first position of the table that is kept, and the table, grown to hold these unless that is too much."""
         with _GROWTH:
             most = MAX_CACHED_BYTES // self._row_bytes
             near = max(ALWAYS_CACHED_BYTES // self._row_bytes, 2 * len(self.kept), 4 * count)

@@ -48,10 +48,8 @@ class Neighbour(NamedTuple):
 
 
 class WaveTable(NamedTuple):
-    """Cosines and sines of consecutive positions, in the words that all schemes of waves share.
-
-    Frequencies are scale · base^(−i/exponent), one per pair of channels, after a scaling; from pair `rotating` on, 0.
-    """
+    """Cosines and sines of consecutive positions, in the words that all schemes of waves share. Frequencies are
+    scale · base^(−i/exponent), one per pair of channels, after a scaling; from pair `rotating` on, 0."""
 
     dim: int
     exponent: float
@@ -102,8 +100,7 @@ class Scheme(Displayed, ABC):
 
     A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
     command-line options derive from those. Besides, it answers what others ask of a scheme, so that nobody asks which
-    one it is. `tensors` has to be written; the defaults of the rest serve a scheme with one table (positions,
-    channels).
+    one it is. Only `tensors` has to be written; the rest serves a scheme with one table (positions, channels).
     """
 
     name: ClassVar[str]
