@@ -23,7 +23,6 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import KindError, ParameterError
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
-_SEED = LearnedInit.parameters()["seed"]
 _HEADS, _LENGTH = (Alibi.parameters()[name] for name in ("heads", "seq_len"))
 _ROTARY_DIM, _BASE = (Rope.parameters()[name] for name in ("dim", "base"))
 _OFFSET = Whole("the position, or the row of a table, for the first row", low=0, high=LAST_POSITION)
@@ -164,7 +163,7 @@ class LearnedPosEmbedding(_Additive):
             raise ParameterError("embed_dim", embed_dim, "it must be given, by this name or as `dim`")
         self.max_len: int = _SEQ_LEN.check("max_len", max_len)
         self.embed_dim: int = _DIM.check("embed_dim", dim if embed_dim is None else embed_dim)
-        seed = _SEED.check("seed", seed)
+        seed = LearnedInit.parameters()["seed"].check("seed", seed)
         if table is None:
             self.weight: NDArray[Any] = LearnedInit(self.max_len, self.embed_dim, seed=seed).tables()["weight"]
         else:

@@ -40,8 +40,6 @@ one, and two products join them: 5 · 0.85 + 4 · √5 + 2 = 15.2 in all, 1.69e-
 _UNIT = 2.0**47  #: 1 / (unit of the test): ERROR is 0.24 of a unit, below a half
 
 _ROWS = 1 << 10
-_CHUNK = 1 << 12
-"""Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
 _DIGITS = 5
 """Of the frequencies: as many as count for a direction at the farthest position, and one for `cos_sin` to leave out."""
 _BUFFER = 256
@@ -84,14 +82,8 @@ class Factors:
         return (coarse[:, None] * fine).reshape(many, -1)
 
     def _turns(self, positions: Ints) -> Complex:
-        columns = self._limbs.shape[-1]
-        out = np.empty((len(positions), columns), np.complex128)
-        rows = max(1, _CHUNK // columns)
-        for row in range(0, len(positions), rows):
-            cosines, sines = phases.cos_sin(self._limbs, positions[row : row + rows])
-            out.real[row : row + rows] = cosines
-            out.imag[row : row + rows] = -sines if self._backwards else sines
-        return out
+        turns = phases.directions(self._limbs, positions)
+        return turns.conj() if self._backwards else turns
 
     def starts(self, leaps: range) -> Complex:
         """E at the first position of every leap, times the amplitude."""

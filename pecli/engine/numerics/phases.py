@@ -15,7 +15,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
+from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, Ints
 from pecli.engine.numerics import DoubleDouble, Frequencies, bits_for, exact_sum, round_double_double, undecided
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -31,6 +31,7 @@ PRODUCT_ERROR = 2.0**-91  #: the relative error of `cos_sin_double_double`; 2**-
 _MIN_PRODUCT = 2.0**-800  #: below which the low part of amplitude · `cos_sin_double_double` may underflow
 
 
+_CHUNK = 1 << 12  #: elements of `directions` that are computed at once
 TILE = 1 << 15  #: waves × rows of a tile: half of a second-level cache of 1 MiB in complex128
 
 
@@ -133,6 +134,16 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))  # cos x − 1
     c, c_low, s, s_low = cosines.hi[sector], cosines.lo[sector], sines.hi[sector], sines.lo[sector]
     return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
+
+
+def directions(limbs: Ints, positions: Ints) -> Complex:
+    """cos + i·sin of rows of positions (n, 1) or (n, waves), few rows at once: arrays stay in the first-level cache."""
+    out = np.empty((len(positions), limbs.shape[-1]), np.complex128)
+    step = max(1, _CHUNK // limbs.shape[-1])
+    for row in range(0, len(out), step):
+        part = out[row : row + step]
+        part.real, part.imag = cos_sin(limbs, positions[row : row + step])
+    return out
 
 
 def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, DoubleDouble]:

@@ -77,8 +77,7 @@ class Positioned(Scheme):
         style = self.grid_style
         if self.grid is None:
             for name in ("keep", "grid_base", "grid_scale"):
-                if getattr(self, name) is not None:
-                    raise self.wrong(name, "it belongs to a grid", "add --grid")
+                self.refuse_if(getattr(self, name) is not None, name, "it belongs to a grid", "add --grid")
             if style is not None and self.positions is None:
                 raise self.wrong("grid", f"the {style.name} style is of tables on grids")
         elif self.positions is not None:

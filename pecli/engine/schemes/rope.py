@@ -67,8 +67,6 @@ class Rope(RotaryParameters):
         if self.axis_blocks:
             return super().frequencies()
         every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
-        if count == len(every.values):
-            return every
         return Frequencies((*every.values[:count], *[0] * (len(every.values) - count)), every.bits)
 
     def attention_factor_value(self) -> float:
@@ -137,9 +135,8 @@ class Rope(RotaryParameters):
 
     def tensors(self) -> tuple[Table, ...]:
         inv_freq = _vector("inv_freq", "float64", self.inverse_frequencies, self.rotary_dim // 2)
-        if self.position_axes == 1:
-            return *self._cos_sin(), inv_freq
-        return *self._cos_sin(), inv_freq, _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
+        axis = _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
+        return *self._cos_sin(), inv_freq, *([axis] if self.position_axes > 1 else [])
 
     def _cos_sin(self) -> list[Table]:
         filler = self.row_filler(self._recipe)

@@ -17,7 +17,6 @@ MAX_CACHED_BYTES = 1 << 27  #: bytes of factors that are kept; those of more pos
 ALWAYS_CACHED_BYTES = 1 << 24  #: bytes up to which factors are kept however few of them are asked for
 MAX_PRECOMPUTED_BYTES = 1 << 30  #: bytes of the largest table that is made because a layer has a limit on positions
 _RUN = 256  #: positions in a row whose factors are products of two
-_CHUNK = 1 << 12  #: factors computed directly at once, so that intermediate arrays stay in the first-level cache
 _GROWTH = Lock()  #: held while factors are made to be kept; of the module, so that layers can be copied and pickled
 
 
@@ -118,10 +117,7 @@ class RotationFactors:
         positions = positions if positions.ndim == 1 else positions[:, self.rope.pair_axes]
         out = np.ones((len(positions), self._half), np.complex128)
         wanted = positions.astype(np.uint64).reshape(len(positions), -1)[:, : self._rotating]
-        step = max(1, _CHUNK // self._half)
-        for row in range(0, len(out), step):
-            part = out[row : row + step, : self._rotating]
-            part.real, part.imag = phases.cos_sin(self._limbs, wanted[row : row + step])
+        out[:, : self._rotating] = phases.directions(self._limbs, wanted)
         return out
 
     def shift(self, places: int) -> Complex:
