@@ -80,10 +80,8 @@ class Table:
 
     def array(self) -> Array:
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
-        step = max(1, self.block_rows(), -(-self.rows // (2 * thread_count())))
+        step = max(self.block_rows(), -(-self.rows // (2 * thread_count())))
         starts = range(0, self.rows if self.size else 0, step)
-        if self.nbytes < BLOCK_BYTES // 16:
-            starts, step = starts[:1], self.rows
         work_through(lambda start: self.fill(start, out[start : start + step]), starts)
         return out.reshape(self.shape)
 

@@ -29,8 +29,6 @@ _AMPLITUDE_BITS = 200
 _MAX_EXTRA_BITS = 1 << 16  #: at which deciding a rounding is given up
 PRODUCT_ERROR = 2.0**-91  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
 _MIN_PRODUCT = 2.0**-800  #: below which the low part of amplitude · `cos_sin_double_double` may underflow
-
-
 _CHUNK = 1 << 12  #: elements of `directions` that are computed at once
 TILE = 1 << 15  #: waves × rows of a tile: half of a second-level cache of 1 MiB in complex128
 

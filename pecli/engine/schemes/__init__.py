@@ -326,7 +326,6 @@ one that was cast with `.to(torch.bfloat16)`, its frequencies included."""
 STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 """The recipes that any computed table can follow."""
 
-
 _by_recipe = partial(Choice, "emulate this precision recipe", default="exact", omitted_default="exact")
 """Files that were made before there were recipes do not name one: exact goes without saying."""
 RECIPE = _by_recipe(options=("exact", *RECIPES))

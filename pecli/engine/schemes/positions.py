@@ -255,9 +255,7 @@ class Positioned(Scheme):
         several = coordinates is not None and len(coordinates.values) > 1
         axes = self.pair_axes[: self.rotating_pairs] if several else [0] * self.rotating_pairs
         if not recipe.is_exact:
-            parts, scale = partial(self.recipe_phases, recipe), getattr(self, "scale", 1.0)
-            amplitude = self.amplitude_value
-            return RecipeFiller(recipe, parts, axes, amplitude, scale, coordinates, in_turns=self.in_turns)
+            return RecipeFiller(self, recipe, axes, coordinates)
         exact = Rotation(self.waves, rows) if coordinates is None else AxisRotation(self.waves, axes, coordinates)
         return CastFiller(exact, recipe.table) if recipe.table else exact
 

@@ -1,11 +1,11 @@
 """Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones have."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,23 +62,20 @@ class Band(NamedTuple):
 
 
 class RecipeFiller:
-    """Makes rows of cos and sin tables by a recipe, at consecutive positions or at given coordinates, times a scale.
-    `parts` gives phases, and which of them there are; `axes` the axis of positions that each follows."""
+    """Makes rows of cos and sin of a scheme by a recipe, at consecutive positions or at given coordinates; `axes` are
+    the axes of positions that its waves follow."""
 
-    def __init__(
-        self, recipe: Recipe, parts: Callable[[], Iterable[tuple[Phases, range]]], axes: Sequence[int],
-        amplitude: float, scale: float, coordinates: Coordinates | None, *, in_turns: bool,
-    ) -> None:  # fmt: skip
-        self._recipe, self._parts, self._axes, self._coordinates = recipe, parts, axes, coordinates
-        self._amplitude, self._scale = np.float32(amplitude), np.float32(scale)
-        factor = 2 * np.pi if in_turns else 1.0
+    def __init__(self, scheme: Any, recipe: Recipe, axes: Sequence[int], coordinates: Coordinates | None) -> None:
+        self._scheme, self._recipe, self._axes, self._coordinates = scheme, recipe, axes, coordinates
+        self._amplitude, self._scale = np.float32(scheme.amplitude_value), np.float32(getattr(scheme, "scale", 1.0))
+        factor = 2 * np.pi if scheme.in_turns else 1.0
         values = coordinates.values if coordinates else ()
         self._values = [np.array([float(value) for value in axis]) * factor for axis in values]
 
     @cached_property
     def _bands(self) -> list[Band]:
         bands, first = [], 0
-        for phases, indices in self._parts():
+        for phases, indices in self._scheme.recipe_phases(self._recipe):
             axes = self._axes[first : first + len(indices)]
             for axis, run in groupby(zip(indices, axes, strict=True), key=itemgetter(1)):
                 picked = [index for index, _ in run]

@@ -81,8 +81,7 @@ class RotationFactors:
 
     def _made(self, positions: Positions) -> NDArray[Any]:
         amplitude = self.rope.attention_factor_value()
-        is_range = isinstance(positions, range)
-        if self.rope.rows_are_listed or (is_range and self._exact):
+        if self.rope.rows_are_listed or (self._exact and isinstance(positions, range)):
             factors = self.rope.factors(positions)
         else:
             factors = self._along(positions) if isinstance(positions, range) else self._turns(positions)

@@ -164,17 +164,16 @@ class Scheme(Displayed, ABC):
         return parameters
 
     @classmethod
+    @cache
     def parameter_of_alias(cls) -> dict[str, str]:
         aliases = ((alias, name) for name, parameter in cls.parameters().items() for alias in parameter.aliases)
         return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
 
     @classmethod
     def by_own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        if values.keys() <= cls.parameters().keys():
-            return dict(values)
-        named: dict[str, Any] = {}
+        named, aliases = dict[str, Any](), cls.parameter_of_alias()
         for key, value in values.items():
-            name = cls.parameter_of_alias().get(key, key)
+            name = aliases.get(key, key)
             if name in named or (name != key and name in values):
                 raise ParameterError(key, f"given beside {name}", "they are one parameter", "leave one out")
             named[name] = value
