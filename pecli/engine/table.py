@@ -117,8 +117,7 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ByPosition:
-    """`read(start, stop)` gives rows, the first of them at the position `first`; a column belongs to a frequency, or
-    to a head."""
+    """`read(start, stop)` gives rows, from the position `first` on; a column belongs to a frequency, or to a head."""
 
     first: int
     count: int
@@ -146,8 +145,7 @@ def thread_count() -> int:
 
 
 def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """What `work` makes of each item, in order; the next few are made meanwhile, in threads. The items themselves are
-    taken here, one after the other."""
+    """What `work` makes of each item, in order; the next few are made meanwhile, in threads. Items are taken here."""
     rest = iter(items)
     first = list(islice(rest, 2))
     if len(first) < 2 or thread_count() < 2:

@@ -47,8 +47,7 @@ def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
 
 
 class AxisRotation:
-    """Rows of cos and sin whose waves each follow one axis of `coordinates`; the counterpart of `Rotation`.
-    `make_waves(unit)` gives the waves for positions in multiples of `unit`."""
+    """As `Rotation`, but each wave follows one axis of `coordinates`; `make_waves(unit)` are for multiples of it."""
 
     def __init__(self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates) -> None:
         self._make_waves, self._waves_of = make_waves, cache(make_waves)
@@ -62,8 +61,7 @@ class AxisRotation:
             target = out[:, k :: len(parts)]
             for axis, columns in enumerate(self._columns):
                 columns = columns[columns < target.shape[1]]
-                if columns.size:
-                    target[:, columns] = self._gathered(single, axis, index[axis], dtype)[:, : len(columns)]
+                target[:, columns] = self._gathered(single, axis, index[axis], dtype)[:, : len(columns)]
 
     def _gathered(self, part: str, axis: int, index: Indices, dtype: str) -> Array:
         values = self._coordinates.values[axis]

@@ -108,8 +108,7 @@ class Tile:
         self._leap = -1
 
     def fill(self, first: int, out: Array) -> Places:
-        """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows and columns of
-        elements that are in doubt, wherever there are any."""
+        """Write positions first, first + 1, … into the rows of `out`; yields rows and columns of elements in doubt."""
         factors, row = self.factors, 0
         leaps = range(first // factors.leap, -(-(first + len(out)) // factors.leap))
         starts = factors.starts(leaps[leaps[0] == self._leap :])

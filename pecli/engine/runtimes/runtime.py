@@ -55,8 +55,7 @@ class Given(NamedTuple):
 
 
 Phases = Callable[[Singles], Singles]
-"""The angles that a runtime takes the cosines and sines of, in float32: a row for each of the positions (n, 1), a
-column for each pair."""
+"""The angles of a runtime, in float32: a row for each of the positions (n, 1), a column for each pair."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import MISSING
 from functools import partial, wraps
 from importlib import import_module
@@ -192,11 +193,8 @@ class Dtype(Choice):
     """A dtype by name, or as NumPy, torch, JAX or MLX have it."""
 
     def check(self, name: str, value: Any) -> str:
-        try:
+        with suppress(ParameterError):
             return super().check(name, value)
-        except ParameterError:
-            if value is None:
-                raise
         from numpy import dtype
 
         try:
@@ -266,8 +264,7 @@ SchemeType = TypeVar("SchemeType", bound=type[Any])
 
 
 def with_aliases(kind: SchemeType) -> SchemeType:
-    """Let the parameters of a scheme be given by their options' other names, too, such as `theta` for `base`; its
-    signature has plain types, and the defaults that count."""
+    """Let parameters be given by their aliases, too (`theta` for `base`); signatures have plain types and defaults."""
     plain = kind.__init__
     names = [*kind.parameter_of_alias()]
 

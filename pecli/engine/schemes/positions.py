@@ -134,8 +134,7 @@ class Positioned(Scheme):
         return super().neighbour(**changes, **({} if self.is_range else {"seq_len": None}))
 
     def place_neighbours(self, others: Mapping[str, GridStyle]) -> Iterator[Neighbour | None]:
-        """Known mistakes in where rows are: rows and columns exchanged, rows beside the grid missing or added, the size
-        it was resampled from left out, another project's style, axes of positions in another order."""
+        """Known mistakes in where rows are: exchanged axes, rows beside the grid, its scale, style or positions."""
         style = self.grid_style
         if self.grid is not None:
             yield self.neighbour(grid=GridSize((*self.grid[:-2], self.grid[-1], self.grid[-2])))
@@ -225,8 +224,7 @@ class Positioned(Scheme):
 
     @abstractmethod
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
-        """The frequencies and the amplitude, in integers, over positions in multiples of a unit: what exact tables are
-        made from."""
+        """What exact tables are made from: frequencies, over positions in multiples of a unit, and the amplitude."""
 
     def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         """The phases that a recipe makes, and which of them the scheme has: those of its waves, in order."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,8 +61,7 @@ class Band(NamedTuple):
 
 
 class RecipeFiller:
-    """Makes rows of cos and sin of a scheme by a recipe, at consecutive positions or at given coordinates; `axes` are
-    the axes of positions that its waves follow."""
+    """Makes rows of cos and sin by a recipe, at consecutive positions, or at coordinates along the axes of waves."""
 
     def __init__(self, scheme: Any, recipe: Recipe, axes: Sequence[int], coordinates: Coordinates | None) -> None:
         self._scheme, self._recipe, self._axes, self._coordinates = scheme, recipe, axes, coordinates
@@ -76,13 +74,11 @@ class RecipeFiller:
     def _bands(self) -> list[Band]:
         bands, first = [], 0
         for phases, indices in self._scheme.recipe_phases(self._recipe):
-            axes = self._axes[first : first + len(indices)]
-            for axis, run in groupby(zip(indices, axes, strict=True), key=itemgetter(1)):
-                picked = [index for index, _ in run]
-                step = picked[1] - picked[0] if len(picked) > 1 else 1
-                every = slice(picked[0], picked[-1] + 1, step)
-                bands.append(Band(phases, axis, every, range(first, first + len(picked))))
-                first += len(picked)
+            for axis, run in groupby(self._axes[first : first + len(indices)]):
+                columns = range(first, first + len([*run]))
+                picked, indices = indices[: len(columns)], indices[len(columns) :]
+                bands.append(Band(phases, axis, slice(picked.start, picked.stop, picked.step), columns))
+                first = columns.stop
         return bands
 
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:

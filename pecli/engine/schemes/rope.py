@@ -173,8 +173,7 @@ class Rope(RotaryParameters):
         return not (self.is_range and self._recipe.is_exact)
 
     def factors(self, positions: range | Indices) -> Complex:
-        """What rows at these positions, (n,) or (n, axes), are rotated by, in float64; of a grid or listed positions,
-        the rows of those numbers."""
+        """What rotates rows at these positions, (n,) or (n, axes), in float64; where rows are listed, these rows."""
         if isinstance(positions, range):
             first, stop, coordinates = positions.start, positions.stop, None if self.is_range else self.coordinates()
         else:

@@ -40,8 +40,7 @@ class Axes(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """A known mistake: what is wrong, as plain data in the words of an explanation's `edits`, and the scheme that it
-    makes of the right one."""
+    """A known mistake: what is wrong, in the words of an explanation's `edits`, and the scheme that this makes."""
 
     edits: tuple[Mapping[str, Any], ...]
     scheme: "Scheme"
@@ -288,8 +287,7 @@ class Scheme(Displayed, ABC):
         return ()
 
     def computed_as(self, way: str) -> Self:
-        """The same as a recipe or a runtime computes it, by `exact` as it is defined; without such a parameter itself,
-        in the dtype that a recipe of storage keeps."""
+        """The same as a recipe or a runtime computes it; without such a parameter, in the dtype of the recipe."""
         if "recipe" not in self.parameters():
             return self.in_dtype(recipe_named(way).table or self.dtype)
         changes: Any = {"recipe": way}
@@ -318,8 +316,7 @@ class Scheme(Displayed, ABC):
         return tuple(filter(None, others))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
-        """The scheme with other parameters; None where there is none such, or it is the same. Parameters that are None
-        then have lost their meaning with the others: they are not edits."""
+        """The scheme with other parameters, of which those that are None are no edits; None where it is no other."""
         try:
             scheme = replace(self, **changes)
         except ParameterError:
@@ -348,8 +345,7 @@ class Scheme(Displayed, ABC):
         return iter(())
 
     def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
-        """A field of its waves that is another than expected, as a parameter and its two values; without a name where
-        no parameter tells it."""
+        """A field of its waves that is another than expected, as a parameter (or "") and its two values."""
         return ("exponent_dim", 2 * expected, 2 * found) if field == "exponent" else (field, expected, found)
 
     def applied_to(self, x: ArrayLike) -> Array:
