@@ -58,16 +58,6 @@ Phases = Callable[[Singles], Singles]
 """The angles of a runtime, in float32: a row for each of the positions (n, 1), a column for each pair."""
 
 
-@dataclass(frozen=True)
-class Products:
-    """Positions times inverse frequencies."""
-
-    inv_freq: Singles
-
-    def __call__(self, places: Singles) -> Singles:
-        return places * self.inv_freq
-
-
 def recurrence(
     places: Singles, pairs: int, ratio: float, divisors: Singles | None = None, scale: float = 1.0,
     keep: Singles | None = None,

@@ -228,13 +228,12 @@ class Positioned(Scheme):
 
     def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         """The phases that a recipe makes, and which of them the scheme has: those of its waves, in order."""
-        from pecli.engine.runtimes.runtime import Products
         from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
             if block.law or block.factor != 1:  # these are no powers of one ratio
                 exact = np.array(self._frequencies(block, 1.0).floats(), np.float32)
-                yield Products(rounded(exact, recipe.frequencies)), block.indices
+                yield partial(np.multiply, rounded(exact, recipe.frequencies)), block.indices
             else:
                 yield geometric_phases(recipe, self.base, block.denominator, block.last + 1), block.indices
 

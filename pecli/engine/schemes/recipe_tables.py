@@ -14,7 +14,7 @@ from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.float32_functions import power, round_single, waves_of
-from pecli.engine.runtimes.runtime import Phases, Products, recurrence
+from pecli.engine.runtimes.runtime import Phases, recurrence
 from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes import Recipe
 
@@ -32,7 +32,7 @@ def geometric_phases(
     single, over = round_single(base), np.float32(float(denominator))
     if not recipe.recurrence:
         powers = [power(single, float(np.float32(i) / over)) for i in range(count)]
-        return Products(rounded(steps(np.array(powers, np.float32)), recipe.frequencies))
+        return partial(np.multiply, rounded(steps(np.array(powers, np.float32)), recipe.frequencies))
     ratio, slowing = power(single, float(np.float32(-1) / over)), None
     if scaled is not None:
         before, after = numerics.geometric(base, denominator, count), scaled()
