@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -154,7 +155,7 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
     from concurrent.futures import ThreadPoolExecutor  # takes 5 ms to import
 
     ahead: deque[Future[Result]] = deque()
-    pool, waits = ThreadPoolExecutor(thread_count()), False  # not after an interrupt, which may leave a lock behind
+    pool = ThreadPoolExecutor(thread_count())
     try:
         for item in chain(first, rest):
             ahead.append(pool.submit(work, item))
@@ -162,12 +163,9 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
-        waits = True
-    except (Exception, GeneratorExit):
-        waits = True
-        raise
-    finally:
-        pool.shutdown(wait=waits, cancel_futures=True)
+    finally:  # an interrupt may leave a lock behind, for which nobody should wait
+        problem = sys.exception()
+        pool.shutdown(wait=problem is None or isinstance(problem, (Exception, GeneratorExit)), cancel_futures=True)
 
 
 def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
