@@ -4,9 +4,8 @@ A pair is taken for a complex number and multiplied by amplitude · (cos + i·si
 where a pair is in a row: `interleaved` in channels (2i, 2i + 1), `halves` in (i, i + d/2), and `deepseek` reads the
 first and writes the second.
 
-Where float32 results have to go there and back, float32 factors and products are not enough: such a rotation is off
-by up to 1.8 units of the last place of the pair's length, and undone again by 3 (measured). Factors and products in
-float64 leave one rounding that counts, the last: half a unit there, and at most 1.21 there and back.
+With float32 factors and products, a rotation is off by up to 1.8 units of the last place of the pair's length, and
+undone again by 3 (measured); in float64 only the last rounding counts: half a unit, and at most 1.21 there and back.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,8 @@
 """Tables of cos and sin at any positions, of one axis or of several, exact.
 
-Positions may be any rational numbers: every float64 is an integer over a power of two, every decimal one over a power
-of ten. Positions with one denominator are integers times the waves of that unit, so the exact tables for integers serve
-them, too; a sine of a negative position is minus that of the positive one. Most tables have few different coordinates
-along each axis: a small table is made of those, and rows are gathered from it.
+Positions may be any rational numbers. Those with one denominator are integers times the waves of that unit, so exact
+tables for integers serve them, too; a sine of a negative position is minus that of the positive one. Most tables have
+few different coordinates along each axis: a small table is made of those, and rows are gathered from it.
 """
 
 from collections.abc import Callable, Sequence

@@ -4,15 +4,14 @@ With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written as a num
 
     p = (leap · anchors + anchor) · fine + row,
 
-and a few values of E are computed for each digit. Every element is a product of those, in float64: off by at most
-`ERROR`, which decides how nearly all of them round. The few others are found by a cheap test and computed one by one
-(Ziv, 1991), so the result is the correctly rounded value, however the table is cut into blocks.
+and every element is a product of the few values of E that are computed for each digit, in float64: off by at most
+`ERROR`, which decides how nearly all of them round. The others are found by a cheap test and computed one by one (Ziv,
+1991), so the result is correctly rounded, however the table is cut into blocks. For float64 itself the products have
+about 75 bits, in two parts.
 
 The test: in units somewhat larger than 2·ERROR, every value at which the rounding changes is an integer with at most
 significand + 1 leading bits (or smaller than any such unit). So the values are scaled to those units and rounded to
 integers; an integer with all lower bits zero is in doubt, and no other.
-
-float64 has no wider type to round from: there the products have about 75 bits, in two parts.
 """
 
 from __future__ import annotations

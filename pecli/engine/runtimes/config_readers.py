@@ -24,11 +24,10 @@ def _constant_ntk(given: Given) -> Reading:
     """Dynamic NTK as at f times M, at any length."""
     factor = given.scaling.factor
     always = factor**2 - factor + 1
-    if given.scaling.stretch() == always:
-        short = "shorter prompts get the same base, too; that of the model follows their length"
-        return Reading(Ntk(always), short_prompts=short * (always != 1))
+    same = given.scaling.stretch() == always
     cause = f"its dynamic NTK is not dynamic: the base is that of NTK with factor {always:g}, at any length"
-    return Reading(Ntk(always), (cause,))
+    short = "shorter prompts get the same base, too; that of the model follows their length"
+    return Reading(Ntk(always), (cause,) * (not same), short_prompts=short * (same and always != 1))
 
 
 def _yarn_to_the_context(given: Given) -> Reading:

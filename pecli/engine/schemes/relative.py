@@ -147,14 +147,10 @@ class Relative(Scheme):
         buckets, limit = self.buckets or 0, self.max_distance or 0
         if self.style == "deberta":
             before = deberta_buckets(self.length, buckets, limit)
-            after = -before
-        elif self.causal:
-            before = t5_buckets(self.length, buckets, limit)
-            after = np.zeros_like(before)
-        else:
-            before = t5_buckets(self.length, buckets // 2, limit)
-            after = before + buckets // 2
-        return np.concatenate([before[::-1], after[1:]])
+            return np.concatenate([before[::-1], -before[1:]])
+        side = buckets if self.causal else buckets // 2  # the other half is for keys after the query
+        before = t5_buckets(self.length, side, limit)
+        return np.concatenate([before[::-1], 0 * before[1:] if self.causal else before[1:] + side])
 
     def tensors(self) -> tuple[Table, ...]:
         table = None if self.weights is None else np.array(self.weights, np.float64)
