@@ -23,7 +23,6 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import KindError, ParameterError
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
-_SEED = LearnedInit.parameters()["seed"]
 _HEADS, _LENGTH = (Alibi.parameters()[name] for name in ("heads", "seq_len"))
 _ROTARY_DIM, _BASE = (Rope.parameters()[name] for name in ("dim", "base"))
 _OFFSET = Whole("the position, or the row of a table, for the first row", low=0, high=LAST_POSITION)
@@ -41,11 +40,8 @@ def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | No
     [[0.0, 1.0, 0.0], [0.8415, 0.5403, 0.0022]]
     """
     seq_len, embed_dim = _SEQ_LEN.check("seq_len", seq_len), _DIM.check("embed_dim", embed_dim)
-    return Sinusoidal(seq_len, embed_dim, **_in(dtype)).tables()["pe"]
-
-
-def _in(dtype: DTypeLike | None) -> dict[str, Any]:
-    return {} if dtype is None else {"dtype": dtype}
+    kind: Any = "float32" if dtype is None else dtype
+    return Sinusoidal(seq_len, embed_dim, dtype=kind).tables()["pe"]
 
 
 def _gradient(
@@ -167,7 +163,7 @@ class LearnedPosEmbedding(_Additive):
             raise ParameterError("embed_dim", embed_dim, "it must be given, by this name or as `dim`")
         self.max_len: int = _SEQ_LEN.check("max_len", max_len)
         self.embed_dim: int = _DIM.check("embed_dim", dim if embed_dim is None else embed_dim)
-        seed = _SEED.check("seed", seed)
+        seed = LearnedInit.parameters()["seed"].check("seed", seed)
         if table is None:
             self.weight: NDArray[Any] = LearnedInit(self.max_len, self.embed_dim, seed=seed).tables()["weight"]
         else:
@@ -227,8 +223,8 @@ class AlibiBias(_Additive):
 
     def get_bias(self, seq_len: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The bias of that many queries and keys, (num_heads, seq_len, seq_len), as a new array; float32 by default."""
-        seq_len = _LENGTH.check("seq_len", seq_len)
-        return Alibi(self.num_heads, seq_len, **_in(dtype)).tensors()[0].array()
+        kind: Any = "float32" if dtype is None else dtype
+        return Alibi(self.num_heads, _LENGTH.check("seq_len", seq_len), dtype=kind).tensors()[0].array()
 
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""

@@ -4,9 +4,8 @@ A pair is taken for a complex number and multiplied by amplitude · (cos + i·si
 where a pair is in a row: `interleaved` in channels (2i, 2i + 1), `halves` in (i, i + d/2), and `deepseek` reads the
 first and writes the second.
 
-Where float32 results have to go there and back, float32 factors and products are not enough: such a rotation is off
-by up to 1.8 units of the last place of the pair's length, and undone again by 3 (measured). Factors and products in
-float64 leave one rounding that counts, the last: half a unit there, and at most 1.21 there and back.
+With float32 factors and products, a rotation is off by up to 1.8 units of the last place of the pair's length, and
+undone again by 3 (measured); in float64 only the last rounding counts: half a unit, and at most 1.21 there and back.
 """
 
 from collections.abc import Callable
@@ -27,11 +26,7 @@ LAYOUTS = {
 }
 """The layout of pairs in the input, and in the result."""
 
-_BLOCK = 1 << 16
-"""Numbers worked on at once: a block and its temporaries should stay in the second-level cache, and a step should
-take long enough for threads not to wait for each other.
-"""
-_NATIVE = ("float64", "float32", "float16")
+_BLOCK = 1 << 16  #: numbers worked on at once: few enough for the second-level cache, many enough for threads
 _MIN_THREADED_BYTES = 1 << 22  #: bytes below which one thread is faster than several
 
 RotateBlock = Callable[["NDArray[Any]", "NDArray[Any]"], None]
@@ -58,8 +53,7 @@ def rotate(
     """x with every pair of its d rotary channels multiplied by its factor; a new array, or `out`.
 
     `factors(start, stop)` gives the complex (stop − start, d/2) factors of those places along `seq_axis`; their
-    precision is that of the arithmetic, and results are rounded once to the dtype of x. Large arrays are rotated in
-    threads.
+    precision is that of the arithmetic, and results are rounded once to the dtype of x.
     """
     out = np.empty(x.shape, x.dtype) if out is None else out
     if not x.size:
@@ -145,7 +139,7 @@ def _in_halves(factors: NDArray[Any]) -> RotateBlock:
 
 
 def _write(out: Array, values: NDArray[Any], dtype: str) -> None:
-    if dtype in _NATIVE or values.dtype != np.float64:  # NumPy's own cast rounds once, and needs no array in between
+    if dtype in ("float64", "float32", "float16") or values.dtype != np.float64:  # whose own cast rounds once
         np.copyto(out, values, casting="unsafe")
     else:
         out[...] = round_to(values, dtype)

@@ -1,5 +1,4 @@
-"""Arrays: names for them in annotations, their dtypes, one rounding from one dtype to another, and arrays of other
-libraries as NumPy's.
+"""Arrays: names for annotations, dtypes, one rounding from one dtype to another, arrays of other libraries as NumPy's.
 
 NumPy has no bfloat16 of its own; `ml_dtypes` lends it one and is imported only when a bfloat16 array is made.
 """
@@ -55,45 +54,31 @@ def dtype_name(dtype: "DTypeLike") -> str:
     return str(np.dtype(dtype).name)
 
 
-_MIN_NORMAL = 2.0**-126  #: the smallest number for which bfloat16 has all its bits
-
-
 def round_to(values: Floats, dtype: str) -> Array:
     """float64 values in the named dtype, each rounded once.
 
     >>> float(round_to(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0])
     1.0078125
     """
-    if dtype == "bfloat16":
-        ordinary = np.abs(values) >= _MIN_NORMAL
-        if ordinary.all() or not values[~ordinary].any():
-            return _ordinary_bfloat16(values).view(numpy_dtype(dtype))
-    if dtype in _FROM_ML_DTYPES:
-        return _odd_singles(values).view(np.float32).astype(numpy_dtype(dtype))
     with np.errstate(over="ignore"):
-        return values.astype(numpy_dtype(dtype))
+        return (_odd_singles(values) if dtype in _FROM_ML_DTYPES else values).astype(numpy_dtype(dtype))
 
 
-def _odd_singles(values: Floats) -> "NDArray[np.uint32]":
-    """The bits of float32 values, rounded to odd: another rounding, to fewer bits, cannot mistake them for a tie."""
-    with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
-    back = single.astype(np.float64)
-    bits = single.view(np.uint32)
-    inexact = (back != values) & np.isfinite(values)
-    return np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
+_DROPPED = np.uint64((1 << 29) - 1)  #: the bits of a float64 that float32 does not have
+_UNDERFLOW = 1.5 * 2.0**-81  #: what this is added to is rounded to a multiple of 2**-133, the least bfloat16
 
 
-def _ordinary_bfloat16(values: Floats) -> "NDArray[np.uint16]":
-    """The bits of values that have 8 significant ones in bfloat16: rounded to those, which float32 holds exactly."""
+def _odd_singles(values: Floats) -> Singles:
+    """float32 values, rounded to odd: another rounding, to fewer bits, cannot mistake them for a tie. Where float32 has
+    fewer bits, the values are rounded for bfloat16, the only one of these dtypes that has any there."""
+    if (small := np.abs(values) < 2.0**-126).any():
+        values = values.copy()
+        values[small] = np.copysign(np.abs(values[small]) + _UNDERFLOW - _UNDERFLOW, values[small])
     bits = values.view(np.uint64)
-    rounded = bits >> np.uint64(45)
-    rounded &= np.uint64(1)
-    rounded += np.uint64((1 << 44) - 1)
-    rounded += bits
-    rounded &= np.uint64(2**64 - (1 << 45))
-    with np.errstate(over="ignore"):
-        return (rounded.view(np.float64).astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    odd = (bits & _DROPPED) + _DROPPED
+    odd |= bits
+    odd &= ~_DROPPED
+    return odd.view(np.float64).astype(np.float32)
 
 
 def widened(block: Array) -> Floats:
@@ -166,10 +151,7 @@ def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
 
 
 def as_numpy(name: str, values: Any) -> AnyArray:
-    """Values of any library as a NumPy array, in their own dtype: lists, NumPy, torch, JAX, MLX.
-
-    Whatever an object raises while it is asked for its values becomes a KindError.
-    """
+    """Values of any library (lists, NumPy, torch, JAX, MLX) as a NumPy array, in their own dtype, or a KindError."""
     mask = getattr(values, "mask", None) if isinstance(values, np.ndarray) else None  # numpy.ma takes time to import
     if mask is not None and np.any(mask):
         raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")

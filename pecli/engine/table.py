@@ -1,9 +1,8 @@
-"""One tensor that is made whole or piece by piece: its name, dtype and shape, and how to fill any range of its rows.
-Schemes offer their tensors as tables, writers and comparisons take them: nothing needs the whole tensor in memory.
-"""
+"""A tensor that is made whole or piece by piece, and the threads that make it: nothing needs all of it in memory."""
 
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -82,11 +81,8 @@ class Table:
 
     def array(self) -> Array:
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
-        step = max(1, self.block_rows(), -(-self.rows // (2 * thread_count())))
+        step = max(self.block_rows(), -(-self.rows // (2 * thread_count())))
         starts = range(0, self.rows if self.size else 0, step)
-
-        if self.nbytes < BLOCK_BYTES // 16:
-            starts, step = starts[:1], self.rows
         work_through(lambda start: self.fill(start, out[start : start + step]), starts)
         return out.reshape(self.shape)
 
@@ -122,8 +118,7 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ByPosition:
-    """`read(start, stop)` gives rows, the first of them at the position `first`; a column belongs to a frequency, or
-    to a head."""
+    """`read(start, stop)` gives rows, from the position `first` on; a column belongs to a frequency, or to a head."""
 
     first: int
     count: int
@@ -142,8 +137,7 @@ MAX_THREADS = 64
 
 
 def thread_count() -> int:
-    """How many threads fill tables: the environment's PECLI_THREADS, or the cores there are, but no more than
-    DEFAULT_MAX_THREADS of them."""
+    """How many threads fill tables: the environment's PECLI_THREADS, or the cores, up to DEFAULT_MAX_THREADS."""
     wish = os.environ.get("PECLI_THREADS", "")
     if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
         return min(int(wish), MAX_THREADS)
@@ -152,8 +146,7 @@ def thread_count() -> int:
 
 
 def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """What `work` makes of each item, in order; the next few are made meanwhile, in threads. The items themselves are
-    taken here, one after the other."""
+    """What `work` makes of each item, in order; the next few are made meanwhile, in threads. Items are taken here."""
     rest = iter(items)
     first = list(islice(rest, 2))
     if len(first) < 2 or thread_count() < 2:
@@ -162,7 +155,7 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
     from concurrent.futures import ThreadPoolExecutor  # takes 5 ms to import
 
     ahead: deque[Future[Result]] = deque()
-    pool, waits = ThreadPoolExecutor(thread_count()), False  # not after an interrupt, which may leave a lock behind
+    pool = ThreadPoolExecutor(thread_count())
     try:
         for item in chain(first, rest):
             ahead.append(pool.submit(work, item))
@@ -170,12 +163,9 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
-        waits = True
-    except (Exception, GeneratorExit):
-        waits = True
-        raise
-    finally:
-        pool.shutdown(wait=waits, cancel_futures=True)
+    finally:  # an interrupt may leave a lock behind, for which nobody should wait
+        problem = sys.exception()
+        pool.shutdown(wait=problem is None or isinstance(problem, (Exception, GeneratorExit)), cancel_futures=True)
 
 
 def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:

@@ -185,27 +185,20 @@ class RowPositions:
 
     def places(self, tensor: Input, seq_axis: int, axes: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The positions of a tensor's rows (axes, batch, L), where batch may be 1, and which are no padding."""
-        self.check(tensor, seq_axis, axes)
-        length = tensor.shape[seq_axis]
-        ids = self.arranged(axes)
-        if ids is None:
-            ids = np.arange(self.offset, self.offset + length)[None, None]
-        seen = np.ones(ids.shape[1:], bool) if self.seen is None else self.seen.reshape(ids.shape[1:])
-        return np.broadcast_to(ids, (axes, *ids.shape[1:])), seen
-
-    def check(self, tensor: Input, seq_axis: int, axes: int) -> None:
         rows, shape = tensor.shape[seq_axis], f"{tensor.label} is of shape {tensor.shape}"
-        ids = self.arranged(axes)
-        if ids is None or self.ids is None:
+        ids, given_as = self.arranged(axes), f"of shape {getattr(self.ids, 'shape', ())}"
+        if ids is None:
             if self.offset + rows - 1 > LAST_POSITION:
                 rule = f"with {tensor.label} of shape {tensor.shape} it goes beyond 2^40"
                 raise ParameterError("offset", self.offset, rule)
-            return
+            ids = np.arange(self.offset, self.offset + rows)[None, None]
         if ids.shape[2] != rows:
             advice = "give `seq_axis` -3" if ids.shape[2] in tensor.shape[-3:-2] else ""
-            raise ParameterError(self.name, f"of shape {self.ids.shape}", f"{shape}, with L = {rows} rows", advice)
+            raise ParameterError(self.name, given_as, f"{shape}, with L = {rows} rows", advice)
         if ids.shape[1] != 1 and (seq_axis % len(tensor.shape) == 0 or ids.shape[1] != tensor.shape[0]):
-            raise ParameterError(self.name, f"of shape {self.ids.shape}", shape, "the first axis of both must agree")
+            raise ParameterError(self.name, given_as, shape, "the first axis of both must agree")
+        seen = np.ones(ids.shape[1:], bool) if self.seen is None else self.seen.reshape(ids.shape[1:])
+        return np.broadcast_to(ids, (axes, *ids.shape[1:])), seen
 
 
 def row_positions(
@@ -234,10 +227,7 @@ def row_positions(
 @dataclass(frozen=True, eq=False)
 class RowRotation:
     """How tensors are rotated: by which scheme, at which positions along which axis, and which channels of a row.
-
-    `shift` moves what was rotated already by so many positions; `inverse` undoes a rotation, and `transposed` takes a
-    gradient back through it.
-    """
+    `shift` moves what was rotated already, `inverse` undoes a rotation, and `transposed` takes a gradient back."""
 
     rope: Rope
     rows: RowPositions
@@ -266,7 +256,7 @@ class RowRotation:
         if not rope.is_range and length != rope.seq_len:
             raise tensor.wrong(f"{rope.place()} has {rope.seq_len} rows", f"L is {length}")
         if self.shift is None:
-            self.rows.check(tensor, self.seq_axis, rope.position_axes)
+            self.rows.places(tensor, self.seq_axis, rope.position_axes)
 
     def apply(self, tensor: Input) -> Array:
         """The tensor, rotated: one product in float64, rounded once to the tensor's dtype."""
@@ -303,8 +293,7 @@ def model_rotation(
     fields: Mapping[str, Any], **parameters: Any,
 ) -> RowRotation:  # fmt: skip
     """How a model rotates tensors, read at their last position; `fields` are those of a RowRotation that were given:
-    they count more than the model's own. `heads` are numbers that are not positions, unless `seq_axis` was given.
-    """
+    they count more than the model's own. `heads` are numbers that are not positions, unless `seq_axis` was given."""
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):

@@ -85,11 +85,9 @@ ORDERS = {
 """`blocks`: Phi-3. `groups`: the q heads that share a key head, that k head and its v head, and so on: q, k, v of each
 head where none share (GPT-NeoX, BLOOM, Falcon). `codegen`: four shards."""
 
-
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "attention.head_count_kv")
 GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
 """Families whose q_proj holds the query of each head, followed by an output gate of the same size."""
-
 
 QKV_LAYOUTS: dict[str, list[dict[str, Any]]] = {
     name: row["layouts"] for row in stored("qkv_layouts.json") for name in row["names"].split()
@@ -254,8 +252,7 @@ def _rotary_order(
 
 
 def attention_of(model: Model | None, layer_type: str | None = None) -> dict[str, Any]:
-    """What a model says about the heads of its language part, for all its layers or for those of one type: fields of
-    `Heads`."""
+    """What a model says about the heads of its language part, of all layers or of one type: fields of `Heads`."""
     described = describe(model)
     found = described.encodings()
     keys, model_type = Keys(described.values, described.label), found.model_type

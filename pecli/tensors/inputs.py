@@ -53,10 +53,8 @@ class Input:
 
 
 def open_inputs(files: Sequence[str], chosen: Collection[str] = ()) -> tuple[list[Input], dict[str, str]]:
-    """The tensors of files (or FILE:NAME) that have the chosen names, or all, and the texts that came with them.
-
-    The array of a .npy takes the file's name. What a file says about its origin is not true of the result any more.
-    """
+    """The tensors of files (or FILE:NAME) that have the chosen names, or all, and the texts that came with them, but
+    for those about their origin, which is not the result's."""
     inputs: dict[str, Input] = {}
     metadata: dict[str, str] = {}
     known = []

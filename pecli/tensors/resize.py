@@ -72,9 +72,8 @@ def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) 
     if grid is not None:
         return _grid("grid", grid), _grid("to", to)
     if isinstance(to, tuple) or (isinstance(to, str) and {*"xX×"} & {*to}):
-        raise ParameterError(
-            "grid", "missing", f"rows become {to} from another grid", "give it, such as 14x14, and `keep`"
-        )
+        rule = f"rows become {to} from another grid"
+        raise ParameterError("grid", "missing", rule, "give it, such as 14x14, and `keep`")
     if keep >= max(rows, 1):
         raise ParameterError("keep", keep, f"the table has {rows} rows, and one must be left to resize")
     wanted = _SIDE.parse("to", to) if isinstance(to, str) else _SIDE.check("to", to)

@@ -1,10 +1,7 @@
 """Exact numbers: real numbers as Python integers, as pairs of float64 arrays, and geometric frequencies.
 
-In fixed point, x stands for x / 2**bits. There are the few functions that positional encodings need, to as many bits as
-asked for; every result is within a few units of the last place, and callers ask for guard bits.
-
-Frequencies are radians per position, in fixed point. What a scaling does to them happens between `geometric` and
-`phases.Waves.of`.
+In fixed point, x stands for x / 2**bits; results are within a few units of the last place, and callers ask for guard
+bits. Frequencies are radians per position; scalings act on them between `geometric` and `phases.Waves.of`.
 """
 
 from __future__ import annotations
@@ -83,16 +80,10 @@ def cos_sin(turns: int, bits: int) -> tuple[int, int]:
     return ((cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine))[quadrant % 4]
 
 
-_SPLITTER = np.float64(2**27 + 1)
-
-
 @dataclass(eq=False)
 class DoubleDouble:
-    """Numbers of about 106 bits as unevaluated sums of two float64 arrays (Dekker, 1971); hi is the sum, rounded.
-
-    Only additions and multiplications of whole arrays are used, each rounded by IEEE 754, so the results are the same
-    on every machine.
-    """
+    """Numbers of about 106 bits as unevaluated sums of two float64 arrays (Dekker, 1971); hi is the sum, rounded. Only
+    additions and multiplications are used, which IEEE 754 rounds, so the results are the same on every machine."""
 
     hi: Floats
     lo: Floats
@@ -123,8 +114,10 @@ class DoubleDouble:
         return self + -other
 
     def __mul__(self, other: DoubleDouble) -> DoubleDouble:
-        product = exact_product(self.hi, other.hi)
-        return normal(product.hi, product.lo + (self.hi * other.lo + self.lo * other.hi))
+        product = self.hi * other.hi
+        (a, a_low), (b, b_low) = _halves(self.hi), _halves(other.hi)
+        rest = ((a * b - product) + a * b_low + a_low * b) + a_low * b_low
+        return normal(product, rest + (self.hi * other.lo + self.lo * other.hi))
 
 
 def exact_sum(a: Floats, b: Floats) -> DoubleDouble:
@@ -142,17 +135,9 @@ def normal(hi: Floats, lo: Floats) -> DoubleDouble:
 
 def _halves(a: Floats) -> tuple[Floats, Floats]:
     """a as a sum of two numbers of 26 bits, whose products are exact."""
-    scaled = _SPLITTER * a
+    scaled = (2.0**27 + 1) * a
     high = scaled - (scaled - a)
     return high, a - high
-
-
-def exact_product(a: Floats, b: Floats) -> DoubleDouble:
-    """a · b without error."""
-    product = a * b
-    a_high, a_low = _halves(a)
-    b_high, b_low = _halves(b)
-    return DoubleDouble(product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low)
 
 
 def round_double_double(values: DoubleDouble, dtype: str) -> Array:
@@ -211,10 +196,8 @@ def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None
 def geometric(
     base: float, denominator: Fraction, count: int, scale: float = 1.0, log_base: Callable[[int], int] | None = None
 ) -> Frequencies:
-    """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`.
-
-    Where the base is not a float, `log_base` gives its logarithm to any number of bits, and `base` does not count.
-    """
+    """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`. Where the base is
+    not a float, `log_base` gives its logarithm to any number of bits, and `base` does not count."""
     log_base = log_base or partial(log, Fraction(base))
     steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
     log2 = log_base(64) / 2**64 / math.log(2)
@@ -235,17 +218,10 @@ def joined(parts: Sequence[Frequencies]) -> Frequencies:
     return Frequencies(tuple(value << (bits - part.bits) for part in parts for value in part.values), bits)
 
 
-def in_radians(frequencies: Frequencies) -> Frequencies:
-    """Turns per position as radians per position."""
-    values, bits = frequencies
-    return Frequencies(tuple(round_shift(value * 2 * pi(bits), bits) for value in values), bits)
-
-
 extra_bits = ContextVar("extra_bits", default=0)  #: that frequencies and amplitudes have beyond the usual ones
 
 
 def bits_for(smallest: float) -> int:
-    """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
-    position."""
+    """How many bits frequencies need so that even the smallest has 110 good ones after the product with a position."""
     zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
     return -(-(POSITION_BITS + 120 + min(zeros, 1100) + extra_bits.get()) // 32) * 32

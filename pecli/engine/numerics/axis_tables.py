@@ -1,9 +1,8 @@
 """Tables of cos and sin at any positions, of one axis or of several, exact.
 
-Positions may be any rational numbers: every float64 is an integer over a power of two, every decimal one over a power
-of ten. Positions with one denominator are integers times the waves of that unit, so the exact tables for integers serve
-them, too; a sine of a negative position is minus that of the positive one. Most tables have few different coordinates
-along each axis: a small table is made of those, and rows are gathered from it.
+Positions may be any rational numbers. Those with one denominator are integers times the waves of that unit, so exact
+tables for integers serve them, too; a sine of a negative position is minus that of the positive one. Most tables have
+few different coordinates along each axis: a small table is made of those, and rows are gathered from it.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,8 +46,7 @@ def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
 
 
 class AxisRotation:
-    """Rows of cos and sin whose waves each follow one axis of `coordinates`; the counterpart of `Rotation`.
-    `make_waves(unit)` gives the waves for positions in multiples of `unit`."""
+    """As `Rotation`, but each wave follows one axis of `coordinates`; `make_waves(unit)` are for multiples of it."""
 
     def __init__(self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates) -> None:
         self._make_waves, self._waves_of = make_waves, cache(make_waves)
@@ -62,8 +60,7 @@ class AxisRotation:
             target = out[:, k :: len(parts)]
             for axis, columns in enumerate(self._columns):
                 columns = columns[columns < target.shape[1]]
-                if columns.size:
-                    target[:, columns] = self._gathered(single, axis, index[axis], dtype)[:, : len(columns)]
+                target[:, columns] = self._gathered(single, axis, index[axis], dtype)[:, : len(columns)]
 
     def _gathered(self, part: str, axis: int, index: Indices, dtype: str) -> Array:
         values = self._coordinates.values[axis]

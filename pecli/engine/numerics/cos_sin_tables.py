@@ -4,15 +4,14 @@ With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written as a num
 
     p = (leap · anchors + anchor) · fine + row,
 
-and a few values of E are computed for each digit. Every element is a product of those, in float64: off by at most
-`ERROR`, which decides how nearly all of them round. The few others are found by a cheap test and computed one by one
-(Ziv, 1991), so the result is the correctly rounded value, however the table is cut into blocks.
+and every element is a product of the few values of E that are computed for each digit, in float64: off by at most
+`ERROR`, which decides how nearly all of them round. The others are found by a cheap test and computed one by one (Ziv,
+1991), so the result is correctly rounded, however the table is cut into blocks. For float64 itself the products have
+about 75 bits, in two parts.
 
 The test: in units somewhat larger than 2·ERROR, every value at which the rounding changes is an integer with at most
 significand + 1 leading bits (or smaller than any such unit). So the values are scaled to those units and rounded to
 integers; an integer with all lower bits zero is in doubt, and no other.
-
-float64 has no wider type to round from: there the products have about 75 bits, in two parts.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,10 +26,7 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Floats, Indice
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Waves, cos_sin_double_double, round_waves
 
-if TYPE_CHECKING:
-    Places = Iterator[tuple[Indices, Indices]]
-
-
+Places = Iterator[tuple[Indices, Indices]]
 COLUMNS = 512  #: waves of a tile, at most
 _MAX_IDLE_TILES = 8  #: tiles that are kept for the next block
 
@@ -44,8 +39,6 @@ one, and two products join them: 5 · 0.85 + 4 · √5 + 2 = 15.2 in all, 1.69e-
 _UNIT = 2.0**47  #: 1 / (unit of the test): ERROR is 0.24 of a unit, below a half
 
 _ROWS = 1 << 10
-_CHUNK = 1 << 12
-"""Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
 _DIGITS = 5
 """Of the frequencies: as many as count for a direction at the farthest position, and one for `cos_sin` to leave out."""
 _BUFFER = 256
@@ -63,10 +56,8 @@ def _multiples(first: int, many: int, step: int) -> Ints:
 
 
 class Factors:
-    """The small tables from which a part of some waves is made, in units of the test.
-
-    Pairs are complex numbers: cos + i·sin, or, turning the other way, sin + i·cos = i·conj(cos + i·sin).
-    """
+    """The small tables from which a part of some waves is made, in units of the test. Pairs are complex numbers:
+    cos + i·sin, or, turning the other way, sin + i·cos = i·conj(cos + i·sin)."""
 
     def __init__(self, waves: Waves, columns: slice, part: str, count: int) -> None:
         self.part, self.columns, self._backwards = part, columns, part == "sin,cos"
@@ -90,14 +81,8 @@ class Factors:
         return (coarse[:, None] * fine).reshape(many, -1)
 
     def _turns(self, positions: Ints) -> Complex:
-        columns = self._limbs.shape[-1]
-        out = np.empty((len(positions), columns), np.complex128)
-        rows = max(1, _CHUNK // columns)
-        for row in range(0, len(positions), rows):
-            cosines, sines = phases.cos_sin(self._limbs, positions[row : row + rows])
-            out.real[row : row + rows] = cosines
-            out.imag[row : row + rows] = -sines if self._backwards else sines
-        return out
+        turns = phases.directions(self._limbs, positions)
+        return turns.conj() if self._backwards else turns
 
     def starts(self, leaps: range) -> Complex:
         """E at the first position of every leap, times the amplitude."""
@@ -106,11 +91,8 @@ class Factors:
 
 
 class Tile:
-    """Some rows of some waves, made in memory that is used again for every tile.
-
-    Threads wait for each other whenever Python runs between two NumPy calls, and fall asleep over it: as little as
-    can be is left to do there.
-    """
+    """Some rows of some waves, made in memory that is used again for every tile. Threads wait for each other whenever
+    Python runs between two NumPy calls: as little as can be is left to do there."""
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         self.factors, self.columns, self.dtype = factors, columns, dtype
@@ -125,8 +107,7 @@ class Tile:
         self._leap = -1
 
     def fill(self, first: int, out: Array) -> Places:
-        """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows and columns of
-        elements that are in doubt, wherever there are any."""
+        """Write positions first, first + 1, … into the rows of `out`; yields rows and columns of elements in doubt."""
         factors, row = self.factors, 0
         leaps = range(first // factors.leap, -(-(first + len(out)) // factors.leap))
         starts = factors.starts(leaps[leaps[0] == self._leap :])
@@ -227,10 +208,7 @@ class Float64Tiles:
             row += many
 
     def _product(self, part: str, turn: list[DoubleDouble], start: int, work: list[Floats]) -> Array:
-        """The cosine or sine of sums of angles, in the first of three arrays; which of them are in doubt.
-
-        cos (a + b) = cos a · cos b − sin a · sin b, sin (a + b) = cos a · sin b + sin a · cos b
-        """
+        """The cosine or sine of sums of angles, in the first of three arrays; which of them are in doubt."""
         high, low, product = work
         rows, width = slice(start, start + len(high)), high.shape[1]
         small = self._small if part == "cos" else self._small[::-1]
@@ -259,10 +237,8 @@ class Float64Tiles:
 
 
 class Rotation:
-    """Makes rows of cos and sin tables of some waves, for about `count` positions, wherever they start.
-
-    Nothing is computed before the first `fill`, which may be called from several threads.
-    """
+    """Makes rows of cos and sin tables of some waves, for about `count` positions, wherever they start. Nothing is
+    computed before the first `fill`, which may be called from several threads."""
 
     def __init__(self, make_waves: Callable[[], Waves], count: int) -> None:
         self._make_waves, self._count = make_waves, count
@@ -271,22 +247,17 @@ class Rotation:
         self._idle: list[Tile] = []
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write positions first, first + 1, … into the rows of `out`.
-
-        `part` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two; with two, the very last column
-        may be missing.
-        """
+        """Write positions first, first + 1, … into the rows of `out`. `part` is "cos" or "sin" for one column per wave,
+        "cos,sin" or "sin,cos" for two; with two, the very last column may be missing."""
         width = len(part.split(","))
         if dtype == "float64" and width > 1:
             for k, single in enumerate(part.split(",")):
                 self.fill(single, first, out[:, k::width], dtype)
             return
         with self._lock:
-            waves = self.waves
+            waves, tiles = self.waves, self._float64_tiles if dtype == "float64" else None
         undecided: list[tuple[Indices, Indices]] = []
-        if dtype == "float64":
-            with self._lock:
-                tiles = self._float64_tiles
+        if tiles is not None:
             undecided.extend(tiles.fill(part, first, out))
         else:
             for column in range(0, len(waves.turns), COLUMNS):

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Complex, Floats, Singles, round_to
+from pecli.engine.arrays import Floats, Singles, round_to
 from pecli.engine.numerics import Frequencies, bits_for, round_fixed
 from pecli.engine.numerics.phases import SECTORS, Waves, round_waves, sectors
 
@@ -50,14 +50,9 @@ def _cos_sin(x: Floats) -> tuple[Floats, Floats]:
     z, turned = x * x, np.empty(x.shape, np.complex128)
     turned.real = 1 + z * (-1 / 2 + z * (1 / 24 - z * (1 / 720)))
     turned.imag = x + x * z * (-1 / 6 + z * (1 / 120))
-    turned *= _directions()[sector.astype(np.intp) & (SECTORS - 1)]
-    return turned.real, turned.imag
-
-
-@cache
-def _directions() -> Complex:
     cosines, sines = sectors()
-    return cosines.hi + 1j * sines.hi
+    turned *= (cosines.hi + 1j * sines.hi)[sector.astype(np.intp) & (SECTORS - 1)]
+    return turned.real, turned.imag
 
 
 def _exactly(angles: Singles, part: str) -> Singles:

@@ -15,7 +15,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
+from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, Ints
 from pecli.engine.numerics import DoubleDouble, Frequencies, bits_for, exact_sum, round_double_double, undecided
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -29,18 +29,13 @@ _AMPLITUDE_BITS = 200
 _MAX_EXTRA_BITS = 1 << 16  #: at which deciding a rounding is given up
 PRODUCT_ERROR = 2.0**-91  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
 _MIN_PRODUCT = 2.0**-800  #: below which the low part of amplitude · `cos_sin_double_double` may underflow
-
-
+_CHUNK = 1 << 12  #: elements of `directions` that are computed at once
 TILE = 1 << 15  #: waves × rows of a tile: half of a second-level cache of 1 MiB in complex128
 
 
 @dataclass(eq=False)
 class Waves:
-    """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share.
-
-    This is all that rotating tables needs to know of a scheme: scalings act on `turns` and `amplitude` before they
-    come here.
-    """
+    """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share, after scaling."""
 
     turns: tuple[int, ...]
     bits: int
@@ -53,10 +48,8 @@ class Waves:
         cls, frequencies: Frequencies, *, scale: float | Fraction = 1.0, in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
     ) -> "Waves":  # fmt: skip
-        """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`.
-
-        An amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer.
-        """
+        """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`. An
+        amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer."""
         smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
         bits = bits_for(smallest * float(scale) / 8)
         numerator, denominator = scale.as_integer_ratio()
@@ -124,10 +117,8 @@ def _multiply(limbs: Ints, positions: Ints) -> list[Ints]:
 
 
 def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
-    """Cosines and sines of position · frequency, within 0.6·2**-53, and within 2**-51.5 of the value itself.
-
-    `limbs` (digits, …) and `positions` broadcast against each other.
-    """
+    """Cosines and sines of position · frequency, within 0.6·2**-53, and within 2**-51.5 of the value itself; `limbs`
+    (digits, …) and `positions` broadcast against each other."""
     digits = _multiply(limbs[_SPARE_DIGITS:], positions)
     sector, beyond = _sector(digits[-1])
     scale = 1.0
@@ -141,6 +132,16 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))  # cos x − 1
     c, c_low, s, s_low = cosines.hi[sector], cosines.lo[sector], sines.hi[sector], sines.lo[sector]
     return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
+
+
+def directions(limbs: Ints, positions: Ints) -> Complex:
+    """cos + i·sin of rows of positions (n, 1) or (n, waves), few rows at once: arrays stay in the first-level cache."""
+    out = np.empty((len(positions), limbs.shape[-1]), np.complex128)
+    step = max(1, _CHUNK // limbs.shape[-1])
+    for row in range(0, len(out), step):
+        part = out[row : row + step]
+        part.real, part.imag = cos_sin(limbs, positions[row : row + step])
+    return out
 
 
 def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, DoubleDouble]:
@@ -172,7 +173,6 @@ def round_waves(
     waves: Waves, make: Callable[[], Waves], positions: Ints, columns: Indices, sine: Flags, dtype: str
 ) -> Array:
     """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded.
-
     `make` makes the same waves again, with more bits where these do not decide."""
     limbs, relative_error = waves.limbs[:, columns], FLOAT64_ERROR
     if dtype == "float64":

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,10 @@ def _constant_ntk(given: Given) -> Reading:
     """Dynamic NTK as at f times M, at any length."""
     factor = given.scaling.factor
     always = factor**2 - factor + 1
-    if given.scaling.stretch() == always:
-        short = "shorter prompts get the same base, too; that of the model follows their length"
-        return Reading(Ntk(always), short_prompts=short * (always != 1))
+    same = given.scaling.stretch() == always
     cause = f"its dynamic NTK is not dynamic: the base is that of NTK with factor {always:g}, at any length"
-    return Reading(Ntk(always), (cause,))
+    short = "shorter prompts get the same base, too; that of the model follows their length"
+    return Reading(Ntk(always), (cause,) * (not same), short_prompts=short * (same and always != 1))
 
 
 def _yarn_to_the_context(given: Given) -> Reading:
@@ -103,7 +103,7 @@ def _inverted_ramp(given: Given) -> Reading:
     return reading.with_attention(given, "it has none")
 
 
-def _unscaled(encoding: Any, *families: str) -> Adapted:
+def _unscaled(families: tuple[str, ...], encoding: Any) -> Adapted:
     plain = dict.fromkeys(SCALINGS[encoding.parameters["scaling"]].names()) | {"scaling": "none"}
     is_one = encoding.family in families and encoding.parameters["scaling"] != "none"
     return (plain, f"reads no rope_scaling of {encoding.family}") if is_one else UNCHANGED
@@ -153,19 +153,15 @@ _EXLLAMA: Mapping[str, Read | str] = {
     "longrope": _long_factors_by_context,
     "dynamic": "it raises an error",
 }
+_CANDLE = ("qwen2", "qwen3")  #: families whose rope_scaling it does not read
 READERS = {
     each.name: each
     for each in (
         _reader("sglang", {"dynamic": _constant_ntk, "ntk": Given.as_defined}, adapted=_alpha_and_fope),
         _reader("exllamav3", _EXLLAMA, ignores_prompt=True, adapted=_ratio_of_deepseek),
         _reader("onnxruntime-genai", {"yarn": _yarn_by_beta_fast}, adapted=_known_by_beta_fast),
-        _reader(
-            "candle",
-            {"longrope": _multiplied},
-            phases=_switched_phases,
-            adapted=lambda each: _unscaled(each, "qwen2", "qwen3"),
-        ),
-        _reader("mlc", {}, adapted=lambda each: _unscaled(each, "gemma3")),
+        _reader("candle", {"longrope": _multiplied}, phases=_switched_phases, adapted=partial(_unscaled, _CANDLE)),
+        _reader("mlc", {}, adapted=partial(_unscaled, ("gemma3",))),
         _reader("tensorrt-llm", {"yarn": _plain_yarn}, version="older", adapted=_short_original),
         _reader("litgpt", {"yarn": _inverted_ramp}, version="0.5.13"),
     )

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
-from pecli.engine.runtimes.runtime import Given, Phases, Products, Reading, Runtime
+from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.yarn import Yarn
@@ -51,7 +52,7 @@ def _on_input(reading: Reading) -> Reading:
 
 def _phases(given: Given) -> Phases:
     if given.kind not in ("none", "dynamic", "linear"):
-        return Products(np.float32(1) / _periods(given))
+        return partial(np.multiply, np.float32(1) / _periods(given))
     inv_freq = _exponentials(given)
     scale = np.float32(1 / given.scaling.factor) if given.kind == "linear" else np.float32(1)
     return lambda places: places * scale * inv_freq

@@ -55,18 +55,7 @@ class Given(NamedTuple):
 
 
 Phases = Callable[[Singles], Singles]
-"""The angles that a runtime takes the cosines and sines of, in float32: a row for each of the positions (n, 1), a
-column for each pair."""
-
-
-@dataclass(frozen=True)
-class Products:
-    """Positions times inverse frequencies."""
-
-    inv_freq: Singles
-
-    def __call__(self, places: Singles) -> Singles:
-        return places * self.inv_freq
+"""The angles of a runtime, in float32: a row for each of the positions (n, 1), a column for each pair."""
 
 
 def recurrence(

@@ -1,10 +1,12 @@
 """Hugging Face transformers: what models are defined by, in float32."""
 
+from functools import partial
+
 import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import torch_powers
-from pecli.engine.runtimes.runtime import Given, Phases, Products, Runtime
+from pecli.engine.runtimes.runtime import Given, Phases, Runtime
 
 COVERED = ("none", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
 
@@ -18,7 +20,7 @@ def torch_phases(given: Given) -> Phases:
     """Inverse frequencies by the scaling's float32 steps, from the powers of PyTorch."""
     scaling = given.scaling
     powers = torch_powers_of(scaling.float32_base(given.base, given.dim), given)
-    return Products(scaling.float32_steps(powers, given.base, given.dim))
+    return partial(np.multiply, scaling.float32_steps(powers, given.base, given.dim))
 
 
 RUNTIME = Runtime(

@@ -15,11 +15,8 @@ from pecli.engine.numerics import Frequencies
 
 @dataclass(frozen=True)
 class Scaling:
-    """No scaling, and the base of all others: a frozen value whose fields are its parameters.
-
-    Fields bear the names of `Rope`'s; one without a default is required. `length` is the length that a scaling which
-    depends on it is evaluated at.
-    """
+    """No scaling, and the base of all others: a frozen value whose fields are parameters of `Rope`, required where they
+    have no default. `length` is the length that a scaling which depends on it is evaluated at."""
 
     per_frequency: ClassVar[bool] = False
     """Whether frequencies are scaled one by one; if not, all that changes is the base."""

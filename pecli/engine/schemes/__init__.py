@@ -3,12 +3,10 @@
 A scheme annotates its fields with parameters: the library checks values with them, the command line parses text with
 them, and the one wording of the error when a rule is broken is theirs.
 
-A recipe is what a real pipeline computes: where it rounds. `exact` rounds once, at the end. The others do all their
-work in float32, as runtimes do (`float32`: the exponents, the powers, their reciprocals and the products with the
-positions), except for the one thing that their name says. Every function value is the correctly rounded one of its
-float32 argument, so that a recipe gives the same bytes on every machine; the noise in the last bit of this or that
-library's own sines is not reproduced. Sinusoidal tables take the same steps as rotary ones; projects that write
-exp(−i·ln b/…) get frequencies that differ in a last bit.
+A recipe is what a real pipeline computes: where it rounds. `exact` rounds once, at the end. The others work in float32
+(exponents, powers, reciprocals, products with positions), except for the one thing that their name says. Every function
+value is the correctly rounded one of its float32 argument, so that a recipe gives the same bytes on every machine.
+Sinusoidal tables take the steps of rotary ones; projects that write exp(−i·ln b/…) differ in a last bit.
 """
 
 import math
@@ -16,6 +14,7 @@ import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import MISSING
 from functools import partial, wraps
 from importlib import import_module
@@ -47,7 +46,6 @@ def scheme_named(name: object) -> Any:
 
 
 _INF = math.inf
-_BOOL_TYPES = ("bool", "bool_")  #: the names of Python's and NumPy's types of yes and no, which would pass for numbers
 
 
 class Parameter(ABC):
@@ -106,7 +104,7 @@ class Whole(Parameter):
         return self.check(name, _number(int, name, text, self.rule))
 
     def check(self, name: str, value: Any) -> int:
-        if type(value).__name__ in _BOOL_TYPES:
+        if type(value).__name__ == "bool":  # Python's or NumPy's, which would pass for a number
             raise KindError(name, quoted(value), self.rule)
         try:
             number = operator.index(value)
@@ -144,7 +142,7 @@ class Real(Parameter):
         return self.check(name, _number(float, name, text, self.rule))
 
     def check(self, name: str, value: Any) -> float:
-        if isinstance(value, (str, bytes)) or type(value).__name__ in _BOOL_TYPES:
+        if isinstance(value, (str, bytes)) or type(value).__name__ == "bool":
             raise KindError(name, quoted(value), self.rule)
         try:
             number = float(value)
@@ -195,11 +193,8 @@ class Dtype(Choice):
     """A dtype by name, or as NumPy, torch, JAX or MLX have it."""
 
     def check(self, name: str, value: Any) -> str:
-        try:
+        with suppress(ParameterError):
             return super().check(name, value)
-        except ParameterError:
-            if value is None:
-                raise
         from numpy import dtype
 
         try:
@@ -269,8 +264,7 @@ SchemeType = TypeVar("SchemeType", bound=type[Any])
 
 
 def with_aliases(kind: SchemeType) -> SchemeType:
-    """Let the parameters of a scheme be given by their options' other names, too, such as `theta` for `base`; its
-    signature has plain types, and the defaults that count."""
+    """Let parameters be given by their aliases, too (`theta` for `base`); signatures have plain types and defaults."""
     plain = kind.__init__
     names = [*kind.parameter_of_alias()]
 
@@ -292,8 +286,7 @@ def with_aliases(kind: SchemeType) -> SchemeType:
 
 class Recipe(NamedTuple):
     """The dtypes of positions, frequencies, their product and the table: any combination of float32, bfloat16 and
-    float16, or exact for the first three; the table in any dtype, or, where it is empty, in the one that is asked for.
-    """
+    float16, or exact for the first three; the table in any dtype, or, if empty, in the one that is asked for."""
 
     positions: str = "float32"
     frequencies: str = "float32"
@@ -324,13 +317,11 @@ RECIPES = {
     "float16-table": EXACT._replace(table="float16"),
     "bfloat16-table": EXACT._replace(table="bfloat16"),
 }
-"""Points of that space, by name; the exact table is none of them. Autocast is PyTorch's, of an einsum of positions and
-frequencies; a module is one that was cast with `.to(torch.bfloat16)`, its frequencies included.
-"""
+"""Points of that space, but for exact. Autocast is PyTorch's, of an einsum of positions and frequencies; a module is
+one that was cast with `.to(torch.bfloat16)`, its frequencies included."""
 
 STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 """The recipes that any computed table can follow."""
-
 
 _by_recipe = partial(Choice, "emulate this precision recipe", default="exact", omitted_default="exact")
 """Files that were made before there were recipes do not name one: exact goes without saying."""

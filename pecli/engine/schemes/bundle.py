@@ -51,9 +51,8 @@ class Bundle(Scheme):
         return frozenset(f"{name}.{each}" for name, scheme in self.parts for each in scheme.derived_tensors)
 
     def tensors(self) -> tuple[Table, ...]:
-        return tuple(
-            replace(table, name=f"{name}.{table.name}") for name, scheme in self.parts for table in scheme.tensors()
-        )
+        tables = ((name, table) for name, scheme in self.parts for table in scheme.tensors())
+        return tuple(replace(table, name=f"{name}.{table.name}") for name, table in tables)
 
     def single_array(self) -> Table:
         names = ", ".join(name for name, _ in self.parts)

@@ -100,7 +100,7 @@ class GivenPositions(Parameter):
 
 def _position(name: str, value: Any) -> int | float | str:
     rule = "a position is a finite number from −2^40 to 2^40"
-    if isinstance(value, bool) or type(value).__name__ == "bool":
+    if type(value).__name__ == "bool":
         raise KindError(name, quoted(value), rule)
     try:
         if isinstance(value, str) and (len(value) > _MAX_DIGITS or not re.fullmatch(_DECIMAL, value)):

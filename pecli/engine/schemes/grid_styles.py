@@ -1,8 +1,7 @@
-"""Tables on grids as other projects make them: which axes, which share of the channels each has, and at which
-positions its points are.
+"""Tables on grids as other projects make them: which axes, with which share of the channels, at which positions.
 
-E(p, d) = p · base^(−i/(d/2)), i < d/2, are the angles of an axis of d channels at position p. A style is data; two
-families of them, one for tables that are added and one for rotations, are what `Sinusoidal` and `Rope` take.
+Of an axis of d channels, the angles at position p are p · base^(−i/(d/2)), i < d/2. Styles are data: one family of them
+for tables that are added (`Sinusoidal`), and one for rotations (`Rope`).
 """
 
 import math

@@ -1,9 +1,8 @@
 """Learned tables before learning: the initial values that frameworks give them, reproducible everywhere.
 
-Random numbers are the same on every machine, for any range of elements. NumPy promises the raw streams of its
-generators, not the distributions made from them; and logarithms differ in the last place from one machine to the next.
-So the raw stream is used, and the normal distribution is made here from additions, multiplications, divisions and
-square roots alone, which IEEE 754 defines to the last bit.
+NumPy promises the raw streams of its generators, not the distributions made from them; and logarithms differ in the
+last place from one machine to the next. So the raw stream is used, and the normal distribution is made here from
+additions, multiplications, divisions and square roots alone, which IEEE 754 defines to the last bit.
 """
 
 import math

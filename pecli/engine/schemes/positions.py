@@ -1,7 +1,4 @@
-"""Where the rows of a table are: a range, positions given one by one, or the points of a grid.
-
-A scheme whose rows have positions derives from `Positioned`.
-"""
+"""Where the rows of a table are: a range, positions given one by one, or the points of a grid."""
 
 from __future__ import annotations
 
@@ -80,8 +77,7 @@ class Positioned(Scheme):
         style = self.grid_style
         if self.grid is None:
             for name in ("keep", "grid_base", "grid_scale"):
-                if getattr(self, name) is not None:
-                    raise self.wrong(name, "it belongs to a grid", "add --grid")
+                self.refuse_if(getattr(self, name) is not None, name, "it belongs to a grid", "add --grid")
             if style is not None and self.positions is None:
                 raise self.wrong("grid", f"the {style.name} style is of tables on grids")
         elif self.positions is not None:
@@ -138,8 +134,7 @@ class Positioned(Scheme):
         return super().neighbour(**changes, **({} if self.is_range else {"seq_len": None}))
 
     def place_neighbours(self, others: Mapping[str, GridStyle]) -> Iterator[Neighbour | None]:
-        """Known mistakes in where rows are: rows and columns exchanged, rows beside the grid missing or added, the size
-        it was resampled from left out, another project's style, axes of positions in another order."""
+        """Known mistakes in where rows are: exchanged axes, rows beside the grid, its scale, style or positions."""
         style = self.grid_style
         if self.grid is not None:
             yield self.neighbour(grid=GridSize((*self.grid[:-2], self.grid[-1], self.grid[-2])))
@@ -208,8 +203,12 @@ class Positioned(Scheme):
 
     def frequencies(self) -> Frequencies:
         """Those of all waves, in radians per position."""
-        frequencies = self.block_frequencies()
-        return numerics.in_radians(frequencies) if self.in_turns else frequencies
+        values, bits = self.block_frequencies()
+        turn = 2 * numerics.pi(bits) if self.in_turns else 1 << bits
+        return Frequencies(tuple(numerics.round_shift(value * turn, bits) for value in values), bits)
+
+    def angular_frequencies(self) -> list[float]:
+        return [getattr(self, "scale", 1.0) * value for value in self.frequencies().floats()]
 
     def _frequencies(self, block: AxisBlock, scale: float) -> Frequencies:
         count = block.last + 1
@@ -225,18 +224,16 @@ class Positioned(Scheme):
 
     @abstractmethod
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
-        """The frequencies and the amplitude, in integers, over positions in multiples of a unit: what exact tables are
-        made from."""
+        """What exact tables are made from: frequencies, over positions in multiples of a unit, and the amplitude."""
 
     def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         """The phases that a recipe makes, and which of them the scheme has: those of its waves, in order."""
-        from pecli.engine.runtimes.runtime import Products
         from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
             if block.law or block.factor != 1:  # these are no powers of one ratio
                 exact = np.array(self._frequencies(block, 1.0).floats(), np.float32)
-                yield Products(rounded(exact, recipe.frequencies)), block.indices
+                yield partial(np.multiply, rounded(exact, recipe.frequencies)), block.indices
             else:
                 yield geometric_phases(recipe, self.base, block.denominator, block.last + 1), block.indices
 
@@ -255,9 +252,7 @@ class Positioned(Scheme):
         several = coordinates is not None and len(coordinates.values) > 1
         axes = self.pair_axes[: self.rotating_pairs] if several else [0] * self.rotating_pairs
         if not recipe.is_exact:
-            parts, scale = partial(self.recipe_phases, recipe), getattr(self, "scale", 1.0)
-            amplitude = self.amplitude_value
-            return RecipeFiller(recipe, parts, axes, amplitude, scale, coordinates, in_turns=self.in_turns)
+            return RecipeFiller(self, recipe, axes, coordinates)
         exact = Rotation(self.waves, rows) if coordinates is None else AxisRotation(self.waves, axes, coordinates)
         return CastFiller(exact, recipe.table) if recipe.table else exact
 

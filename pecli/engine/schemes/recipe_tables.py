@@ -1,15 +1,10 @@
-"""Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones have.
+"""Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones have."""
 
-Scalings of RoPE take their own steps in float32; in the recurrence the phases are divided by how much the scaling
-slows each frequency, as ggml does.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import groupby
-from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +14,7 @@ from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.float32_functions import power, round_single, waves_of
-from pecli.engine.runtimes.runtime import Phases, Products, recurrence
+from pecli.engine.runtimes.runtime import Phases, recurrence
 from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes import Recipe
 
@@ -31,15 +26,13 @@ def geometric_phases(
     recipe: Recipe, base: float, denominator: Fraction, count: int,
     steps: Callable[[Singles], Singles] = reciprocal, scaled: Callable[[], Frequencies] | None = None,
 ) -> Phases:  # fmt: skip
-    """The phases that a recipe makes of frequencies base^(−i/denominator), in float32.
-
-    `steps` lead from base^(i/denominator) to inverse frequencies; where these are more than divisions, `scaled` gives
-    the exact frequencies after them.
-    """
+    """The phases that a recipe makes of frequencies base^(−i/denominator), in float32. `steps` lead from
+    base^(i/denominator) to inverse frequencies; where these are more than divisions, `scaled` gives the exact
+    frequencies after them, and the recurrence divides phases by how much these are slowed, as ggml does."""
     single, over = round_single(base), np.float32(float(denominator))
     if not recipe.recurrence:
         powers = [power(single, float(np.float32(i) / over)) for i in range(count)]
-        return Products(rounded(steps(np.array(powers, np.float32)), recipe.frequencies))
+        return partial(np.multiply, rounded(steps(np.array(powers, np.float32)), recipe.frequencies))
     ratio, slowing = power(single, float(np.float32(-1) / over)), None
     if scaled is not None:
         before, after = numerics.geometric(base, denominator, count), scaled()
@@ -68,33 +61,24 @@ class Band(NamedTuple):
 
 
 class RecipeFiller:
-    """Makes rows of cos and sin tables by a recipe, at consecutive positions or at given coordinates, times a scale.
+    """Makes rows of cos and sin by a recipe, at consecutive positions, or at coordinates along the axes of waves."""
 
-    `parts` gives phases, and which of them there are; `axes` the axis of positions that each follows. Rows do not
-    depend on each other, so blocks may be cut anyhow.
-    """
-
-    def __init__(
-        self, recipe: Recipe, parts: Callable[[], Iterable[tuple[Phases, range]]], axes: Sequence[int],
-        amplitude: float, scale: float, coordinates: Coordinates | None, *, in_turns: bool,
-    ) -> None:  # fmt: skip
-        self._recipe, self._parts, self._axes, self._coordinates = recipe, parts, axes, coordinates
-        self._amplitude, self._scale = np.float32(amplitude), np.float32(scale)
-        factor = 2 * np.pi if in_turns else 1.0
+    def __init__(self, scheme: Any, recipe: Recipe, axes: Sequence[int], coordinates: Coordinates | None) -> None:
+        self._scheme, self._recipe, self._axes, self._coordinates = scheme, recipe, axes, coordinates
+        self._amplitude, self._scale = np.float32(scheme.amplitude_value), np.float32(getattr(scheme, "scale", 1.0))
+        factor = 2 * np.pi if scheme.in_turns else 1.0
         values = coordinates.values if coordinates else ()
         self._values = [np.array([float(value) for value in axis]) * factor for axis in values]
 
     @cached_property
     def _bands(self) -> list[Band]:
         bands, first = [], 0
-        for phases, indices in self._parts():
-            axes = self._axes[first : first + len(indices)]
-            for axis, run in groupby(zip(indices, axes, strict=True), key=itemgetter(1)):
-                picked = [index for index, _ in run]
-                step = picked[1] - picked[0] if len(picked) > 1 else 1
-                every = slice(picked[0], picked[-1] + 1, step)
-                bands.append(Band(phases, axis, every, range(first, first + len(picked))))
-                first += len(picked)
+        for phases, indices in self._scheme.recipe_phases(self._recipe):
+            for axis, run in groupby(self._axes[first : first + len(indices)]):
+                columns = range(first, first + len([*run]))
+                picked, indices = indices[: len(columns)], indices[len(columns) :]
+                bands.append(Band(phases, axis, slice(picked.start, picked.stop, picked.step), columns))
+                first = columns.stop
         return bands
 
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:

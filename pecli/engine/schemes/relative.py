@@ -1,8 +1,7 @@
 """Relative positions: integers that say how far a key is from a query, by which models look up learned biases.
 
-T5 (Raffel et al., 2020) and DeBERTa (He et al., 2021) put distances into buckets that grow with the logarithm, Swin
-(Liu et al., 2021) numbers all offsets of a window. The logarithms are decided in integers, so no bucket depends on how
-a library rounds them.
+T5 (Raffel et al., 2020) and DeBERTa (He et al., 2021) put distances into buckets that grow with the logarithm, which
+is decided in integers and so depends on no library; Swin (Liu et al., 2021) numbers all offsets of a window.
 """
 
 from bisect import bisect_left, bisect_right
@@ -52,18 +51,15 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     [0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8]
     """
     middle = buckets // 2
-    numbers = np.arange(count)
 
     def ends(step: int) -> int:
         limit = (max_distance - 1) ** step * middle ** (middle - 1)
         return bisect_right(range(count), limit, key=lambda far: far ** (middle - 1) * middle**step)
 
-    step, first = 1, middle + 1
-    while first < count:
-        last = ends(step)
-        numbers[first:last] = middle + step
-        step, first = step + 1, last
-    return numbers
+    starts = [*range(1, middle + 2)]
+    while starts[-1] < count:
+        starts.append(ends(len(starts) - middle))
+    return np.searchsorted(starts, np.arange(count), side="right")
 
 
 class Weights(GivenPositions):
@@ -151,14 +147,10 @@ class Relative(Scheme):
         buckets, limit = self.buckets or 0, self.max_distance or 0
         if self.style == "deberta":
             before = deberta_buckets(self.length, buckets, limit)
-            after = -before
-        elif self.causal:
-            before = t5_buckets(self.length, buckets, limit)
-            after = np.zeros_like(before)
-        else:
-            before = t5_buckets(self.length, buckets // 2, limit)
-            after = before + buckets // 2
-        return np.concatenate([before[::-1], after[1:]])
+            return np.concatenate([before[::-1], -before[1:]])
+        side = buckets if self.causal else buckets // 2  # the other half is for keys after the query
+        before = t5_buckets(self.length, side, limit)
+        return np.concatenate([before[::-1], 0 * before[1:] if self.causal else before[1:] + side])
 
     def tensors(self) -> tuple[Table, ...]:
         table = None if self.weights is None else np.array(self.weights, np.float64)

@@ -67,8 +67,6 @@ class Rope(RotaryParameters):
         if self.axis_blocks:
             return super().frequencies()
         every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
-        if count == len(every.values):
-            return every
         return Frequencies((*every.values[:count], *[0] * (len(every.values) - count)), every.bits)
 
     def attention_factor_value(self) -> float:
@@ -135,14 +133,10 @@ class Rope(RotaryParameters):
         rotating = [turn * float(inv_freq[k]) for inv_freq, indices in parts for k in indices]
         return rotating + [0.0] * (self.rotary_dim // 2 - len(rotating))
 
-    def angular_frequencies(self) -> list[float]:
-        return self.frequencies().floats()
-
     def tensors(self) -> tuple[Table, ...]:
         inv_freq = _vector("inv_freq", "float64", self.inverse_frequencies, self.rotary_dim // 2)
-        if self.position_axes == 1:
-            return *self._cos_sin(), inv_freq
-        return *self._cos_sin(), inv_freq, _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
+        axis = _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
+        return *self._cos_sin(), inv_freq, *([axis] if self.position_axes > 1 else [])
 
     def _cos_sin(self) -> list[Table]:
         filler = self.row_filler(self._recipe)
@@ -179,8 +173,7 @@ class Rope(RotaryParameters):
         return not (self.is_range and self._recipe.is_exact)
 
     def factors(self, positions: range | Indices) -> Complex:
-        """What rows at these positions, (n,) or (n, axes), are rotated by, in float64; of a grid or listed positions,
-        the rows of those numbers."""
+        """What rotates rows at these positions, (n,) or (n, axes), in float64; where rows are listed, these rows."""
         if isinstance(positions, range):
             first, stop, coordinates = positions.start, positions.stop, None if self.is_range else self.coordinates()
         else:

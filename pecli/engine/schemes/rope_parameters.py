@@ -219,8 +219,7 @@ class RotaryParameters(Positioned):
 
     @property
     def _rotary(self) -> tuple[int, int]:
-        share = 1.0 if self.partial_rotary_factor is None else self.partial_rotary_factor
-        return SCALINGS[self.scaling].rotary(self.dim, share)
+        return SCALINGS[self.scaling].rotary(self.dim, self.partial_rotary_factor or 1.0)
 
     @property
     def exponent_dim(self) -> int:

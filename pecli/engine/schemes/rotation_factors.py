@@ -17,7 +17,6 @@ MAX_CACHED_BYTES = 1 << 27  #: bytes of factors that are kept; those of more pos
 ALWAYS_CACHED_BYTES = 1 << 24  #: bytes up to which factors are kept however few of them are asked for
 MAX_PRECOMPUTED_BYTES = 1 << 30  #: bytes of the largest table that is made because a layer has a limit on positions
 _RUN = 256  #: positions in a row whose factors are products of two
-_CHUNK = 1 << 12  #: factors computed directly at once, so that intermediate arrays stay in the first-level cache
 _GROWTH = Lock()  #: held while factors are made to be kept; of the module, so that layers can be copied and pickled
 
 
@@ -27,8 +26,7 @@ class RotationFactors:
     For amplitude 1 they are within 0.6·2**-53 of the true value; where `exact` is not asked for, those of neighbouring
     positions are products of two such, within 4·2**-53. `dtype` is their precision, float64 or float32. With `inverse`
     they undo the rotation, its amplitude included. With a `limit` on positions, the first call makes those of all
-    positions below it. Where a scheme has rows of its own, or a recipe or runtime computes them, they are those of its
-    tables.
+    positions below it. Where rows are listed, or a recipe or runtime computes them, they are those of the tables.
     """
 
     def __init__(
@@ -65,8 +63,7 @@ class RotationFactors:
                 self._keep(range(low, high))
 
     def _covering(self, low: int, high: int, count: int) -> tuple[int, NDArray[Any]]:
-        """The first position of the table that is kept, and the table, grown to hold these positions unless that would
-        be too large, or much for so few of them."""
+        """The first position of the table that is kept, and the table, grown to hold these unless that is too much."""
         with _GROWTH:
             most = MAX_CACHED_BYTES // self._row_bytes
             near = max(ALWAYS_CACHED_BYTES // self._row_bytes, 2 * len(self.kept), 4 * count)
@@ -84,8 +81,7 @@ class RotationFactors:
 
     def _made(self, positions: Positions) -> NDArray[Any]:
         amplitude = self.rope.attention_factor_value()
-        is_range = isinstance(positions, range)
-        if self.rope.rows_are_listed or (is_range and self._exact):
+        if self.rope.rows_are_listed or (self._exact and isinstance(positions, range)):
             factors = self.rope.factors(positions)
         else:
             factors = self._along(positions) if isinstance(positions, range) else self._turns(positions)
@@ -120,10 +116,7 @@ class RotationFactors:
         positions = positions if positions.ndim == 1 else positions[:, self.rope.pair_axes]
         out = np.ones((len(positions), self._half), np.complex128)
         wanted = positions.astype(np.uint64).reshape(len(positions), -1)[:, : self._rotating]
-        step = max(1, _CHUNK // self._half)
-        for row in range(0, len(out), step):
-            part = out[row : row + step, : self._rotating]
-            part.real, part.imag = phases.cos_sin(self._limbs, wanted[row : row + step])
+        out[:, : self._rotating] = phases.directions(self._limbs, wanted)
         return out
 
     def shift(self, places: int) -> Complex:

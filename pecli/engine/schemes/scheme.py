@@ -40,18 +40,15 @@ class Axes(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """A known mistake: what is wrong, as plain data in the words of an explanation's `edits`, and the scheme that it
-    makes of the right one."""
+    """A known mistake: what is wrong, in the words of an explanation's `edits`, and the scheme that this makes."""
 
     edits: tuple[Mapping[str, Any], ...]
     scheme: "Scheme"
 
 
 class WaveTable(NamedTuple):
-    """Cosines and sines of consecutive positions, in the words that all schemes of waves share.
-
-    Frequencies are scale · base^(−i/exponent), one per pair of channels, after a scaling; from pair `rotating` on, 0.
-    """
+    """Cosines and sines of consecutive positions, in the words that all schemes of waves share. Frequencies are
+    scale · base^(−i/exponent), one per pair of channels, after a scaling; from pair `rotating` on, 0."""
 
     dim: int
     exponent: float
@@ -102,8 +99,7 @@ class Scheme(Displayed, ABC):
 
     A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
     command-line options derive from those. Besides, it answers what others ask of a scheme, so that nobody asks which
-    one it is. `tensors` has to be written; the defaults of the rest serve a scheme with one table (positions,
-    channels).
+    one it is. Only `tensors` has to be written; the rest serves a scheme with one table (positions, channels).
     """
 
     name: ClassVar[str]
@@ -167,17 +163,16 @@ class Scheme(Displayed, ABC):
         return parameters
 
     @classmethod
+    @cache
     def parameter_of_alias(cls) -> dict[str, str]:
         aliases = ((alias, name) for name, parameter in cls.parameters().items() for alias in parameter.aliases)
         return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
 
     @classmethod
     def by_own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        if values.keys() <= cls.parameters().keys():
-            return dict(values)
-        named: dict[str, Any] = {}
+        named, aliases = dict[str, Any](), cls.parameter_of_alias()
         for key, value in values.items():
-            name = cls.parameter_of_alias().get(key, key)
+            name = aliases.get(key, key)
             if name in named or (name != key and name in values):
                 raise ParameterError(key, f"given beside {name}", "they are one parameter", "leave one out")
             named[name] = value
@@ -292,8 +287,7 @@ class Scheme(Displayed, ABC):
         return ()
 
     def computed_as(self, way: str) -> Self:
-        """The same as a recipe or a runtime computes it, by `exact` as it is defined; without such a parameter itself,
-        in the dtype that a recipe of storage keeps."""
+        """The same as a recipe or a runtime computes it; without such a parameter, in the dtype of the recipe."""
         if "recipe" not in self.parameters():
             return self.in_dtype(recipe_named(way).table or self.dtype)
         changes: Any = {"recipe": way}
@@ -322,8 +316,7 @@ class Scheme(Displayed, ABC):
         return tuple(filter(None, others))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
-        """The scheme with other parameters; None where there is none such, or it is the same. Parameters that are None
-        then have lost their meaning with the others: they are not edits."""
+        """The scheme with other parameters, of which those that are None are no edits; None where it is no other."""
         try:
             scheme = replace(self, **changes)
         except ParameterError:
@@ -352,8 +345,7 @@ class Scheme(Displayed, ABC):
         return iter(())
 
     def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
-        """A field of its waves that is another than expected, as a parameter and its two values; without a name where
-        no parameter tells it."""
+        """A field of its waves that is another than expected, as a parameter (or "") and its two values."""
         return ("exponent_dim", 2 * expected, 2 * found) if field == "exponent" else (field, expected, found)
 
     def applied_to(self, x: ArrayLike) -> Array:

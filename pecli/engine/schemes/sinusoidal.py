@@ -160,9 +160,6 @@ class Sinusoidal(Positioned):
         """base^(−i / (D/2 − freq_shift)), as float64, axis by axis; a dim of one, in halves, has none."""
         return self.frequencies().floats()
 
-    def angular_frequencies(self) -> list[float]:
-        return [self.scale * value for value in self.inverse_frequencies()]
-
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
         frequencies, scale = self.block_frequencies(self.scale), unit * Fraction(self.scale)
         return Waves.of(frequencies, scale=scale, amplitude=self.amplitude, in_turns=self.in_turns)
