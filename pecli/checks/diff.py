@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,6 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """What tensors hold that belong together under unlike names."""
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
-TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
 MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")  #: how files may end that a model has
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
@@ -108,8 +106,7 @@ def diff(
         from pecli.checks import diff_reasons
         from pecli.explain.words import comparison
 
-        compare = partial(diff, atol=TABLE_ATOL) if reasons else None
-        layers = diff_reasons.first_departure(ours.tensors, theirs.tensors, tensors, compare)
+        layers = diff_reasons.first_departure(ours.tensors, theirs.tensors, tensors, diff if reasons else None)
         why = diff_reasons.reasons(changed, schemes[0], allowed) if reasons and len(layers) < 2 else []
         problems += [*layers, *map(comparison, why)]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}

@@ -160,7 +160,6 @@ class Reading:
 
     @property
     def has_constant_power(self) -> bool:
-        """Whether cos² + sin² is constant."""
         with np.errstate(all="ignore"):
             power = _sample(self.parts[0]) ** 2 + _sample(self.parts[-1]) ** 2
             return bool(np.ptp(power) <= CONSTANT * np.abs(power.mean()) < math.inf)

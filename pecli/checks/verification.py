@@ -91,10 +91,9 @@ class Checked:
     def of(cls, tensor: str, label: str, reading: Reading, tolerance: Tolerance, **others: Any) -> "Checked":
         scheme, found = reading.explained()
         result = compared(label, reading, tolerance, any_dtype=others.pop("any_dtype", True))
-        doubtful = ""
-        is_named = "sin" in label.lower().partition("cos")[0]
-        if reading.target.names[0] == "sin" and len(reading.target.names) > 1 and not is_named:
-            doubtful = f"{label}: no name says that sines come before cosines"
+        swapped = len(reading.target.names) > 1 and reading.target.names[0] == "sin"
+        unnamed = swapped and "sin" not in label.lower().partition("cos")[0]
+        doubtful = f"{label}: no name says that sines come before cosines" if unnamed else ""
         return cls(tensor, result, scheme, found, **{"words": reading.words, "doubtful": doubtful, **others})
 
 
@@ -147,8 +146,8 @@ def conclusion(
     known = {each.tensor for each in checked}
     unchecked = {name: array for name, array in (present or {}).items() if name not in known}
     every = (*problems, *problems_of(results))
-    answer = Verification(path, scheme, results, every, tuple(dict.fromkeys(lines)), readings, tuple(why))
-    answer = replace(answer, unchecked=tuple(unchecked))
+    told = tuple(dict.fromkeys(lines))
+    answer = Verification(path, scheme, results, every, told, readings, tuple(why), unchecked=tuple(unchecked))
     if not answer.passed or not may_be_weak:
         return answer
     weak = [*weak_checks(_by_scheme(checked), tolerance), *(each.doubtful for each in checked if each.doubtful)]
@@ -255,9 +254,8 @@ def _is_within(result: Comparison, units: int) -> bool:
 def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
     """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
     lines = [line for scheme, found in tables.items() for line in _weak(scheme, found, tolerance)]
-    every = {name for found in tables.values() for name in found}
     lengths = {name: getattr(scheme, "seq_len", 0) for scheme, found in tables.items() for name in found}
-    if len(tables) == len(every) == 2 and {*lengths} == {"cos", "sin"} and lengths["cos"] != lengths["sin"]:
+    if len(tables) == 2 and {*lengths} == {"cos", "sin"} and lengths["cos"] != lengths["sin"]:
         lines.append(f"cos has {lengths['cos']:,} rows, and sin has {lengths['sin']:,}")
     for scheme, found in tables.items():  # what no number of rows shows
         positions = getattr(scheme, "positions", None)
@@ -266,7 +264,7 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
         if is_first and scheme.applied_as == "rotation" and {*found} & {"cos", "sin", "cos_sin"}:
             lines.append("position 0 alone cannot detect a missing rotation: compare others")
         sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None
-        if every == {"inv_freq"}:
+        if {*lengths} == {"inv_freq"}:
             if getattr(scheme, "attention_factor_value", lambda: 1.0)() != 1:
                 lines.append("inv_freq cannot tell the attention factor from none: compare cos or sin, too")
         elif sections and len(getattr(positions, "axes", ())) < 2:

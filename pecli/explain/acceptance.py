@@ -10,7 +10,6 @@ of the whole table is invented for it.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -155,9 +154,7 @@ def _beyond(samples: Samples, errors: Errors, out: Callable[[Errors], Flags]) ->
     return max(1, copies) * sum(int(out(errors._replace(left=part, drift=0.0)).sum()) for part in parts)
 
 
-def out_of_tolerance(
-    values: AnyArray, dtype: str, atol: float, edits: Sequence[Edit] = ()
-) -> Callable[[Errors], Flags]:
+def out_of_tolerance(values: Array, dtype: str, atol: float, edits: Sequence[Edit] = ()) -> Callable[[Errors], Flags]:
     """Says which elements are off by more than the tolerance, and by more than rounding may have changed them: the
     rounding that some stored values show, twice as much where a mode of rounding is among the edits."""
     how = grain(values)
@@ -246,7 +243,7 @@ class Located:
         """The smallest part that is wrong: elements, where they are few; else rows, columns or heads."""
         count = self.wrong.ndim
         whole_rows = count > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
-        axes_of: dict[type[Any], tuple[int, ...]] = {}
+        axes_of: dict[Callable[..., Edit], tuple[int, ...]] = {}
         if np.count_nonzero(self.wrong) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
             axes_of = {kinds.ElementsWrong: tuple(range(-count, 0))}
         elif count > 1:

@@ -15,11 +15,10 @@ from pecli.engine.scalings import name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme, WaveTable
+from pecli.explain import time_limit, wave_measurement
 from pecli.explain.edits import Edit, Parameter
 from pecli.explain.forms import Form
 from pecli.explain.sample import BASES, digits, plain, plainest
-from pecli.explain.time_limit import check_time
-from pecli.explain.wave_measurement import wrap
 
 Value = TypeVar("Value")
 NO_SCALING = Scaling()
@@ -64,9 +63,9 @@ class Curve:
     def misfits(self, frequency: Floats) -> Floats:
         """How far off each frequency of a law is, in standard errors."""
         off = frequency - self.frequency
-        off = np.abs(wrap(off) if self.aliased else off)
+        off = np.abs(wave_measurement.wrap(off) if self.aliased else off)
         if self.folded:
-            off = np.minimum(off, np.abs(wrap(frequency + self.frequency)))
+            off = np.minimum(off, np.abs(wave_measurement.wrap(frequency + self.frequency)))
         return np.asarray(off / self.error)
 
     def misfit(self, frequencies: Floats) -> Any:
@@ -163,7 +162,7 @@ def _searched(law: Law, name: str) -> tuple[float, float, tuple[float, ...]]:
 
 def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     """The law with the value of one parameter that comes nearest, as somebody would have written it."""
-    check_time()
+    time_limit.check_time()
     low, high, usual = _searched(law, name)
     for known, off in zip(usual, _misfits(law, name, curve, usual), strict=True):
         if off < USUAL_MISFIT:
@@ -340,17 +339,11 @@ def expected_amplitude(prior: WaveScheme | None, law: Law) -> float:
 
 
 def scheme_of(
-    law: Law,
-    offset: int,
-    length: int,
-    amplitude: float,
-    form: Form = COMPACT,
-    rotary: bool = True,
-    cos_first: bool = True,
-    **more: Any,
+    law: Law, offset: int, length: int, amplitude: float, form: Form = COMPACT, rotary: bool = True, **more: Any
 ) -> Scheme | None:
     """The scheme with that law; None where there is none. Of rotary ones, cosines and sines are separate tensors."""
     rotary = rotary or law.scaling != NO_SCALING
+    cos_first = more.pop("cos_first", True) or rotary
     if law.times != 1 or law.again:
         return None
     scaling = law.scaling.brief()
@@ -359,7 +352,7 @@ def scheme_of(
     dim = int(more.pop("dim", 2 * law.count + (form.padded and not rotary)))
     layout = (form.doubled or "compact") if rotary else form.arrangement
     rotating = law.count if law.rotating is None else law.rotating
-    place = (amplitude, offset, length, layout, cos_first or rotary, rotary)
+    place = (amplitude, offset, length, layout, cos_first, rotary)
     waves = WaveTable(dim, law.half, law.base, law.scale, scaling, rotating, *place)
     found = (scheme_named(name).from_waves(waves, **more) for name in SCHEMES)
     return next((scheme for scheme in found if scheme is not None), None)

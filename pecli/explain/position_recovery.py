@@ -24,16 +24,12 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import AxisBlock, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
+from pecli.explain import frequency_laws, rotation, time_limit, used_positions, wave_measurement
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Explanation, Parameter
-from pecli.explain.frequency_laws import WaveScheme
 from pecli.explain.recipe_search import by_scheme, constructed, distance, scheme_errors
-from pecli.explain.rotation import UNKNOWN, solve
 from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
-from pecli.explain.time_limit import check_time
-from pecli.explain.used_positions import named_positions
-from pecli.explain.wave_measurement import MAX_OFFSET
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
 FEW_ROWS = 8  # rows of a scheme that are made before all are
@@ -158,7 +154,7 @@ def _grid_parameters(
     axes = np.array([block.axis for block in blocks for _ in block.indices][: waves.shape[1]])
     own = [axes == axis for axis in range(len(style.axes))]
     for grid in grids:
-        check_time()
+        time_limit.check_time()
         coordinates = style.coordinates(grid, keep, None, None)
         index = coordinates.index(first, first + len(waves))
         tables = [_by_place(waves[:, columns], place, limit) for columns, place in zip(own, index, strict=True)]
@@ -248,7 +244,7 @@ MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
 SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
-def other_positions(prior: WaveScheme, judge: Judge, *, named: bool = False) -> Iterator[Explanation]:
+def other_positions(prior: frequency_laws.WaveScheme, judge: Judge, *, named: bool = False) -> Iterator[Explanation]:
     """The prior at other whole positions, which its own frequencies tell row by row: those with a name, or any few."""
     length = (0, 0, *next(iter(judge.samples.values())).shape)[-2]
     if not length or not all(one.whole for one in judge.samples.values()) or not (named or length <= MAX_ROWS):
@@ -259,12 +255,12 @@ def other_positions(prior: WaveScheme, judge: Judge, *, named: bool = False) -> 
         if (reading := next(fitting, None)) is None:
             return
         waves, expected = np.asarray(reading.values(prior.cos_first), np.complex128), prior.offset + step * reading.rows
-        if UNKNOWN in (places := solve(waves, prior.law.frequencies(), expected)):
+        if rotation.UNKNOWN in (places := rotation.solve(waves, prior.law.frequencies(), expected)):
             return
         if named and step == 1:
-            yield from judge.accepted(named_positions(prior, reading, waves, places))
+            yield from judge.accepted(used_positions.named_positions(prior, reading, waves, places))
             return
-    if places.min() < 0 or places.max() > MAX_OFFSET:
+    if places.min() < 0 or places.max() > wave_measurement.MAX_OFFSET:
         return
     more, edits = {"offset": int(places[0])}, [Parameter("offset", prior.offset, int(places[0]))]
     edits = edits if (places != expected).any() else []

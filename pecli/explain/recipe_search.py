@@ -17,12 +17,11 @@ from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-from pecli.explain.acceptance import Judge
+from pecli.explain import acceptance, time_limit
 from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.frequency_laws import NO_SCALING, WaveScheme, wave_scheme
 from pecli.explain.sample import BASES, UNITS, Sample, Samples, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
-from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
@@ -142,7 +141,7 @@ def reading_samples(reading: Reading, prior: WaveScheme | None, scheme: Any) -> 
     }
 
 
-def recognise_narrow(judge: Judge) -> Iterator[Explanation]:
+def recognise_narrow(judge: acceptance.Judge) -> Iterator[Explanation]:
     """Rotary tables from position 0 on whose angles were rounded to bfloat16: no law has such frequencies, and the base
     is the plainest number within the error of the slowest."""
     samples = judge.samples
@@ -169,15 +168,13 @@ def constructed(kind: Callable[..., Scheme], **parameters: Any) -> Iterator[Any]
         return
 
 
-def _errors_by_tensor(
-    scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]
-) -> list[Errors] | None:
-    """What a scheme leaves of some rows of each tensor; None where it makes none of that name and shape."""
-    made, errors = scheme.named_tensors(), []
+def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]) -> list[Errors]:
+    """What a scheme leaves of some rows of each tensor; nothing where it makes none of that name and shape."""
+    made, errors = scheme.named_tensors(), list[Errors]()
     for name, one in samples.items():
-        check_time()
+        time_limit.check_time()
         if name not in made or made[name].shape != one.shape or np.iscomplexobj(one.values):
-            return None
+            return []
         if len(one.shape) == 1:
             expected = widened(made[name].array())
             off = (one.values / np.where(expected == 0, 1, expected) - 1) * (expected != 0)
@@ -236,7 +233,7 @@ def _allowed(values: AnyArray) -> float:
     return (UNITS * precision("float32") + relative) * size + absolute
 
 
-def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
+def explain_parameter(prior: Scheme, judge: acceptance.Judge) -> Iterator[Explanation]:
     """One parameter with another value (default, option, usual number), in schemes of which no more is known."""
     samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))

@@ -18,20 +18,16 @@ from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype, widest
 from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
+from pecli.explain import alibi_slopes, forms, frequency_fit, sinusoid_readings, sinusoid_search
 from pecli.explain import edits as kinds
 from pecli.explain import recipe_search as recipes
 from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance, rounding_mode
-from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
-from pecli.explain.forms import from_integers
-from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
 from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
-from pecli.explain.sinusoid_readings import finished
-from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
@@ -62,7 +58,7 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
     with limited():
         if bits := next(_by_bits(prior, found, atol), None):
             return [bits]
-        found = from_integers(found) or found
+        found = forms.from_integers(found) or found
         samples = samples_of(found)
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
         out.extend(_completed(prior, samples, found, atol))  # those before the time is up stay
@@ -89,9 +85,9 @@ def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], ato
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
     waves = [samples[name] for name in ("cos", "sin") if name in samples]
     for edit in map(kinds.Incomplete, kinds.INCOMPLETE if waves else ()):
-        done = {one.name: one for wave in waves for one in finished(edit.found, wave)}
+        done = {one.name: one for wave in waves for one in sinusoid_readings.finished(edit.found, wave)}
         whole = (sample(name, arrays[name], whole=True) for name in done)
-        tables = {one.name: one.values for wave in whole for one in finished(edit.found, wave)}
+        tables = {one.name: one.values for wave in whole for one in sinusoid_readings.finished(edit.found, wave)}
         if len(tables) < len(waves):
             continue
         size = max(1.0, *(float(np.abs(one.values).max()) for one in waves))  # of angles, say
@@ -213,7 +209,7 @@ def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     expected = wave_scheme(prior, tuple(judge.samples))
     if expected is None:
         return ()
-    return best(explain_waves(judge, expected)) or other_positions(expected, judge)
+    return best(sinusoid_search.explain_waves(judge, expected)) or other_positions(expected, judge)
 
 
 def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
@@ -250,14 +246,13 @@ def _by_kind(prior: Any, judge: Judge) -> Iterable[Explanation]:
         with contextlib.suppress(ParameterError):
             prior = replace(prior, positions=None, seq_len=1)
     if name == "inv_freq" and (expected := wave_scheme(prior, ("inv_freq",))) is not None:
-        return explain_frequencies(judge, expected)
+        return frequency_fit.explain_frequencies(judge, expected)
     if name in ("slopes", "bias") and "max_bias" in prior.parameters():
-        return explain_bias(judge, prior, name)
+        return alibi_slopes.explain_bias(judge, prior, name)
     return ()
 
 
 def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """A transform of the expected table."""
     ((name, one),) = judge.samples.items()
     table = prior.in_dtype("float64").named_tensors().get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
@@ -370,10 +365,10 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
 
 
 RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] = (
-    (recognise_bias, True),
-    (recognise_frequencies, True),
+    (alibi_slopes.recognise_bias, True),
+    (frequency_fit.recognise_frequencies, True),
     (recipes.recognise_narrow, False),
-    (recognise_waves, False),
+    (sinusoid_search.recognise_waves, False),
     (recognise_grid, False),
     (recognise_positions, False),
 )

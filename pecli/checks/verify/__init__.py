@@ -147,9 +147,7 @@ def _verify_scheme(
     return conclusion(path, scheme.name, results, tolerance, problems, tensors, reasons=reasons)
 
 
-def _verify_carried(
-    path: str, file: LoadedFile, tolerance: Tolerance, *, complete: bool, reasons: bool
-) -> Verification:
+def _verify_carried(path: str, file: LoadedFile, tolerance: Tolerance, complete: bool, reasons: bool) -> Verification:
     """Every tensor against its spec; where the file is `complete`, also that none is missing, and the sha256."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:

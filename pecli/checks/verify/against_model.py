@@ -18,8 +18,7 @@ from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, ParameterError, bracketed, listed
-from pecli.explain.forms import joined
-from pecli.explain.time_limit import time_limit
+from pecli.explain import forms, time_limit
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -37,13 +36,7 @@ MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when 
 
 
 def verify_tables(
-    given: Given,
-    model: Model,
-    tolerance: Tolerance,
-    reasons: bool,
-    layer_type: str | None = None,
-    attention_mask: Any = None,
-    **places: Any,
+    given: Given, model: Model, tolerance: Tolerance, reasons: bool, layer_type: str | None = None, **places: Any
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
@@ -53,6 +46,7 @@ def verify_tables(
     """
     found = load_model(model)
     label, file = opened(given)
+    attention_mask = places.pop("attention_mask", None)
     axes = max((len(each.extra.get("mrope_section", ())) for each in found.ropes()), default=1) or 1
     tables: Mapping[str, Array] = file.tensors
     rows: RowPositions | None = None
@@ -68,7 +62,8 @@ def verify_tables(
         every = row_positions(places.pop("positions", None), attention_mask)
         tokens, positions, notes = _by_token(label, tables, every, axes)
         place = replace(Place.of(places), own={"positions": positions})
-        search = _Search(label, LoadedFile(NO_FILE, "arrays", tokens), found, layer_type, place, notes)
+        search = _Search(label, LoadedFile(NO_FILE, "arrays", tokens), found, layer_type, place)
+        search.notes = notes
         answer, rows = search.answer(tolerance, reasons), every if notes else None
     rotary = found.ropes() if layer_type is None else [found.one(layer_type)]
     if answer.passed or not reasons or rows is None or len(rotary) != 1:  # of which the tables are is then unsaid
@@ -129,10 +124,11 @@ def _solved_positions(
     pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
     takes, gives = LAYOUTS[encoding.layout or "halves"]
     cos, sin = (wave[..., :pairs] for wave in waves)
-    before, after = joined((np.ones_like(cos), np.zeros_like(sin)), takes), joined((cos, sin), gives)
+    before, after = forms.joined((np.ones_like(cos), np.zeros_like(sin)), takes), forms.joined((cos, sin), gives)
     tokens = {"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen}
+    options: dict[str, Any] = {**tokens, "layer_type": encoding.layer_type or None, "seq_axis": -2}
     try:
-        found = verify_rotated(after, before, model, tolerance, True, encoding.layer_type or None, -2, **tokens)
+        found = verify_rotated(after, before, model, tolerance, True, **options)
     except ParameterError:  # tables of another width
         return None
     told = any(isinstance(edit, Positions) for each in found.explanations for edit in each.edits)
@@ -155,15 +151,9 @@ class _Search:
     """The tensors of one file that belong to some encodings, each with its best reading."""
 
     def __init__(
-        self,
-        path: str,
-        file: LoadedFile,
-        model: ModelEncodings,
-        layer_type: str | None,
-        place: Place,
-        notes: Mapping[str, str] | None = None,
+        self, path: str, file: LoadedFile, model: ModelEncodings, layer_type: str | None, place: Place
     ) -> None:
-        self.path, self.file, self.notes = path, file, notes or {}
+        self.path, self.file, self.notes = path, file, dict[str, str]()
         self.encodings = model.encodings if layer_type is None else (model.one(layer_type),)
         if not self.encodings:
             rule = "it has no positional encoding to check"
@@ -192,7 +182,7 @@ class _Search:
         if not answers:
             return self._answer(tolerance, reasons)
         if reasons and not any(answer for _, answer in answers):
-            with time_limit():
+            with time_limit.time_limit():
                 answers = [(search, search._answer(tolerance, reasons)) for search, _ in answers]
         return min((answer for _, answer in answers), key=_doubts)
 

@@ -19,12 +19,10 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dty
 from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed, quoted
-from pecli.explain.acceptance import MAX_NOISE, Judge
-from pecli.explain.array_transforms import scaled
+from pecli.explain import acceptance, array_transforms, search
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows, merged
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import UNITS, Sample, precision, rms
-from pecli.explain.search import explain
 from pecli.explain.used_positions import explain_positions, runs, situation
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -40,17 +38,11 @@ STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave th
 
 
 def verify_rotated(
-    given: Given,
-    before: Given,
-    model: Model,
-    tolerance: Tolerance,
-    reasons: bool,
-    layer_type: str | None = None,
-    seq_axis: int | None = None,
-    **options: Any,
+    given: Given, before: Given, model: Model, tolerance: Tolerance, reasons: bool, **options: Any
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
     so, positions are the last axis but one, unless that is a number of heads of the model."""
+    layer_type, seq_axis = (options.pop(name, None) for name in ("layer_type", "seq_axis"))
     tokens = {name: options.pop(name, None) for name in ("attention_mask", "positions", "shift")}  # where they stand
     place = Place.of(options)
     for name in place.own:
@@ -361,7 +353,7 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
             nearest = [(size - 2 * added[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
             used = np.where(shown, np.concatenate([*nearest, np.empty(0, np.intp)]), own)
             rows, expected = (np.where(shown[:, None], weight[each], 0.0) for each in (used, own))
-            times = scaled(expected, added)
+            times = array_transforms.scaled(expected, added)
         edits: tuple[Edit, ...] = ()
         if not added.any() and rows.any():
             rows, edits = added, (Rotation("none added"),)
@@ -371,8 +363,8 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
         if times is not None and rms(added - times[1]) < MIN_GAIN * rms(added - expected):
             every.append(Explanation(times[0], None, ("table", name)[: len(after)], Errors(added - times[1], y)))
         one = Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))
-        max_noise = MAX_NOISE * rms(added) / (rms(y) or 1.0)  # the values before may be far larger
-        judge = Judge({name: one, "table": one}, atol, sides.dtype, max_noise=max_noise)
+        max_noise = acceptance.MAX_NOISE * rms(added) / (rms(y) or 1.0)  # the values before may be far larger
+        judge = acceptance.Judge({name: one, "table": one}, atol, sides.dtype, max_noise=max_noise)
         yield from sorted((each for each in judge.accepted(every) if each.edits), key=lambda each: each.noise)[:1]
 
 
@@ -384,5 +376,5 @@ def _table_added(scheme: Any, sides: Sides, places: Indices, seen: Array, atol: 
     for k, rows in enumerate(added) if is_range else ():
         own = replace(scheme, seq_len=len(rows), offset=scheme.offset + int(places[min(k, len(places) - 1), 0]))
         name = f"sequence {k}" if len(added) > 1 else "after"
-        found = explain(own, {own.single_array().name: rows}, limit)
+        found = search.explain(own, {own.single_array().name: rows}, limit)
         yield from (replace(each, scheme=None, tensors=(name,)) for each in found if each.mistakes)
