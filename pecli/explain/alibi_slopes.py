@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ def explain_bias(judge: acceptance.Judge, prior: Alibi | None, name: str) -> lis
         time_limit.check_time()
         first, second = (Alibi(len(bias.slopes), rule=rule).slope_values() for rule in rules)
         alike = first == second and not one.whole  # as those of 32 heads are: all rows are compared once
-        for permuted, scaled in product((False, True), repeat=2):
+        for permuted, scaled in ((False, False), (False, True), (True, False), (True, True)):
             by_rule = partial(_by_rule, one, bias, prior, permuted=permuted, scaled=scaled)
             every = (next(judge.accepted(by_rule(rule)), None) for rule in (rules[:1] if alike else rules))
             if found := sorted(filter(None, every), key=lambda each: each.cost):

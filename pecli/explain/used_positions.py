@@ -6,7 +6,6 @@ The quotient of pairs after and before is a direction per row and frequency; at 
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
@@ -129,7 +128,7 @@ def explain_positions(
 def _proposals(both: Rotated, places: Indices, seen: np.ndarray) -> Iterator[tuple[Edit, HeadRotation]]:
     """The positions that were used; for M-RoPE, sections that are interleaved or not."""
     plan = both.plan
-    rope: Any = plan.rope
+    rope = plan.rope
     turned, _ = quotient(both.before, both.after, plan.channels(both.before.shape[-1]), plan.layouts)
     frequencies, owners = plan.frequencies(), np.array(rope.pair_axes)
     used, shift = np.array(places), np.zeros_like(places[0])

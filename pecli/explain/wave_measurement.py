@@ -7,7 +7,6 @@ leaves is the noise. Everything later is judged against this noise.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -84,7 +83,7 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
     run = int(np.argmax(gaps)) + 1 if gaps.any() else len(rows)
     if run < 8 or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
         return None
-    fit: Callable[[Any, Floats, int], Waves] = _measure_both if np.iscomplexobj(values) else _measure_one
+    fit: Callable[..., Waves] = _measure_both if np.iscomplexobj(values) else _measure_one
     with np.errstate(all="ignore"):
         if values.shape[1] > 4 * TRIED_CHANNELS:
             some = np.random.default_rng(0).choice(values.shape[1], TRIED_CHANNELS, replace=False)

@@ -19,9 +19,7 @@ from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, ParameterError, bracketed, listed
 from pecli.explain import forms, time_limit
-from pecli.files.contents import LoadedFile
-from pecli.files.load import NO_FILE, Given, opened
-from pecli.files.npy import ARRAY_NAME
+from pecli.files import contents, load, npy
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, config_file, load_model
@@ -36,7 +34,7 @@ MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when 
 
 
 def verify_tables(
-    given: Given, model: Model, tolerance: Tolerance, reasons: bool, layer_type: str | None = None, **places: Any
+    given: load.Given, model: Model, tolerance: Tolerance, reasons: bool, layer_type: str | None = None, **places: Any
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
@@ -45,7 +43,7 @@ def verify_tables(
     tables, and those of padding are not compared.
     """
     found = load_model(model)
-    label, file = opened(given)
+    label, file = load.opened(given)
     attention_mask = places.pop("attention_mask", None)
     axes = max((len(each.extra.get("mrope_section", ())) for each in found.ropes()), default=1) or 1
     tables: Mapping[str, Array] = file.tensors
@@ -62,7 +60,7 @@ def verify_tables(
         every = row_positions(places.pop("positions", None), attention_mask)
         tokens, positions, notes = _by_token(label, tables, every, axes)
         place = replace(Place.of(places), own={"positions": positions})
-        search = _Search(label, LoadedFile(NO_FILE, "arrays", tokens), found, layer_type, place)
+        search = _Search(label, contents.LoadedFile(load.NO_FILE, "arrays", tokens), found, layer_type, place)
         search.notes = notes
         answer, rows = search.answer(tolerance, reasons), every if notes else None
     rotary = found.ropes() if layer_type is None else [found.one(layer_type)]
@@ -135,7 +133,7 @@ def _solved_positions(
     return found if told else None
 
 
-def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
+def _with_frequencies(file: contents.LoadedFile) -> Mapping[str, Array]:
     """The tensors of a file; of a .gguf, with frequencies instead of the factors that divide them."""
     path = config_file(file.path) if file.format == "folder" else file.path
     if file.format != "gguf" and not path.endswith(".gguf"):
@@ -151,7 +149,7 @@ class _Search:
     """The tensors of one file that belong to some encodings, each with its best reading."""
 
     def __init__(
-        self, path: str, file: LoadedFile, model: ModelEncodings, layer_type: str | None, place: Place
+        self, path: str, file: contents.LoadedFile, model: ModelEncodings, layer_type: str | None, place: Place
     ) -> None:
         self.path, self.file, self.notes = path, file, dict[str, str]()
         self.encodings = model.encodings if layer_type is None else (model.one(layer_type),)
@@ -211,7 +209,7 @@ class _Search:
             result, turned = Comparison.of_shape(name, shape, shapes), self._best(name, self._role(name), turned=True)
             result.problem += "; transposed, it fits" if turned and (turned.is_learned or turned.is_near) else ""
             return Checked(name, result, *self._likeliest(name))
-        label = reading.name if name == ARRAY_NAME else name
+        label = reading.name if name == npy.ARRAY_NAME else name
         layers = reading.target.encoding.layer_type if self.several and reading.target.encoding else ""
         named = self._named(name)
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
@@ -285,7 +283,7 @@ class _Search:
 
     def _role(self, name: str) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
-        return role_of(os.path.splitext(os.path.basename(self.file.path))[0] if name == ARRAY_NAME else name)
+        return role_of(os.path.splitext(os.path.basename(self.file.path))[0] if name == npy.ARRAY_NAME else name)
 
     def _best(
         self, name: str, role: str | None, encodings: Sequence[Encoding] | None = None, *, turned: bool = False
