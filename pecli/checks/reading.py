@@ -371,7 +371,7 @@ def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]
 def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:
     words = [target.words]
     if len(target.names) > 1:
-        words.append(ARRANGEMENTS[arrangement].format(*(PLURALS.get(name, name) for name in target.names)))
+        words.append(ARRANGEMENTS[arrangement][1].format(*(PLURALS.get(name, name) for name in target.names)))
     if doubled or (target.encoding is not None and target.waves and len(target.names) == 1):
         words.append(columns(doubled))
     words.append(note)

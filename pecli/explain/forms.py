@@ -11,32 +11,22 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 
-ARRANGEMENTS: Mapping[str, str] = {
-    "alone": "{0}",
-    "halves": "all {0}, then all {1}",
-    "interleaved": "{0} and {1} interleaved",
-    "stacked": "the {0}, then the {1}",
-    "pairs": "pairs of {0} and {1}",
-    "complex": "complex numbers",
-    "rows": "rows of {0}, then rows of {1}",
-    "matrices": "2 × 2 rotation matrices",
+ARRANGEMENTS: Mapping[str, tuple[str, str]] = {
+    "alone": ("f", "{0}"),
+    "halves": ("p f", "all {0}, then all {1}"),
+    "interleaved": ("f p", "{0} and {1} interleaved"),
+    "stacked": ("f", "the {0}, then the {1}"),
+    "rows": ("f", "rows of {0}, then rows of {1}"),
+    "pairs": ("f, p", "pairs of {0} and {1}"),
+    "complex": ("f, p", "complex numbers"),
+    "matrices": ("f, r, c", "2 × 2 rotation matrices"),
 }
-"""How the two functions lie beside each other, with their names."""
+"""How the two functions lie beside each other. First the last axes of a tensor, slow factors first: frequencies f, the
+two parts p, rows r and columns c of a matrix. Then the words, for the names of both."""
 
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """How often each column of a part is there: once, or twice, in that order."""
 
-AXES: Mapping[str, str] = {
-    "alone": "f",
-    "halves": "p f",
-    "interleaved": "f p",
-    "stacked": "f",
-    "rows": "f",
-    "pairs": "f, p",
-    "complex": "f, p",
-    "matrices": "f, r, c",
-}
-"""The last axes of a tensor, slow factors first: frequencies f, the two parts p, rows r and columns c of a matrix."""
 DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
 """What stands for the frequencies where each comes twice, d."""
 
@@ -126,7 +116,8 @@ class Form:
         return [PartView(part, array[place], sign < 0) for part, sign, place in places]
 
     def _factors(self) -> list[list[str]]:
-        return [axis.replace("f", DOUBLED_AXES[self.doubled]).split() for axis in AXES[self.arrangement].split(", ")]
+        axes, _ = ARRANGEMENTS[self.arrangement]
+        return [axis.replace("f", DOUBLED_AXES[self.doubled]).split() for axis in axes.split(", ")]
 
     def _views(self, array: Array) -> list[PartView] | None:
         """The parts of an array of one table, whatever its values are; an odd column has a sine and no cosine."""
@@ -163,7 +154,7 @@ class Form:
 
 READABLE = tuple(
     Form(arrangement, doubled)
-    for arrangement in AXES
+    for arrangement in ARRANGEMENTS
     for doubled in DOUBLED_AXES
     if arrangement != "complex" and (not doubled or arrangement in ("alone", "halves", "stacked", "rows", "pairs"))
 )

@@ -185,7 +185,8 @@ def _fit_geometric(curve: Curve, half: float, found: Geometric, *, scales: bool)
 def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     """Laws near the prior's: itself; one parameter; two; then any law at all."""
     law, count = prior.law, len(curve.frequency)
-    if "divisors" not in law.scaling.frequency_parameters() and curve.rises:  # no other law does
+    rises = np.diff(curve.frequency) > MAX_MISFIT * (curve.error[1:] + curve.error[:-1])
+    if "divisors" not in law.scaling.frequency_parameters() and not curve.aliased and rises.any():  # as no other law
         yield list(fit_longrope(curve, float(law.half))) if prior.rotary and count == law.count else []
         return
     resized = replace(law, count=count, half=law.half * count / law.count)

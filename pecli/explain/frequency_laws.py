@@ -54,12 +54,6 @@ class Curve:
     def known(self) -> Flags:
         return np.asarray((self.error < 0.25 * np.abs(self.frequency)) & (self.frequency != 0))
 
-    @property
-    def rises(self) -> bool:
-        """Whether some frequency is larger than the one before, beyond doubt."""
-        doubt = MAX_MISFIT * (self.error[1:] + self.error[:-1])
-        return not self.aliased and bool((np.diff(self.frequency) > doubt).any())
-
     def misfits(self, frequency: Floats) -> Floats:
         """How far off each frequency of a law is, in standard errors."""
         off = frequency - self.frequency

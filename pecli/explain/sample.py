@@ -121,10 +121,8 @@ def grain(values: AnyArray) -> Edit | None:
             continue
         if FLOAT32_SLACK * size > MAX_SLACK * 10.0**-digits:  # every float32 is that near a decimal
             break
-        if all(
-            (np.abs(part - np.round(part, digits)) <= FLOAT32_SLACK * np.maximum(np.abs(part), 10.0**-digits)).all()
-            for part in (few, some)
-        ):
+        both = ((part, np.round(part, digits)) for part in (few, some))
+        if all((np.abs(x - y) <= FLOAT32_SLACK * np.maximum(np.abs(x), 10.0**-digits)).all() for x, y in both):
             return Decimals(digits)
     largest = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
     for unit in sorted((unit for step in STEPS for unit in (step, step * largest)), reverse=True):

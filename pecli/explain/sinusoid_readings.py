@@ -23,7 +23,6 @@ SOME_ROWS = 512  # of a table, that tell whether parts go together
 CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, relative to it
 TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
-NO_ROWS = np.arange(0)
 MIN_ANGLE = 2.0
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 
@@ -62,7 +61,7 @@ class Reading:
         """The last row that is not empty."""
         return self.length - 1 - int(np.argmin(empty_rows(self.parts)[::-1]))
 
-    def picked(self, most: int, wrong: Indices = NO_ROWS) -> "Reading":
+    def picked(self, most: int, wrong: Indices) -> "Reading":
         """Fewer rows: the longest run that is not empty, of numbers and not known to be wrong, and some others."""
         bad = ~_good_rows(self.parts) | np.isin(np.arange(len(self.rows)), wrong)
         starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])

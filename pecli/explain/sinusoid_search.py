@@ -60,7 +60,7 @@ class Measured:
 def _measured(reading: Reading, prior: WaveScheme | None, most: int, atol: float = 0.0) -> Iterator[Measured]:
     """The waves of a reading, by the directions in which they may turn: that of the slow half of the channels, or of
     most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards."""
-    wrong, start = sinusoid_readings.NO_ROWS, None
+    wrong, start = np.arange(0), None
     for _ in range(MAX_FITS):  # then without the rows that stick out of the last fit
         time_limit.check_time()
         picked = reading.picked(most, wrong)
