@@ -123,13 +123,11 @@ def conclusion(
     scheme: str,
     checked: Sequence[Checked],
     tolerance: Tolerance,
-    problems: Iterable[str] = (),
+    problems: Iterable[str],
+    reasons: bool,
     present: Mapping[str, Array] | None = None,
-    *,
-    may_be_weak: bool = True,
-    reasons: bool = True,
 ) -> Verification:
-    """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
+    """The answer about a file: why tensors failed, layers by layers, or beside what is `present`, what is not proven."""
     why: list[Explanation] = []
     lines: list[str] = []
     for layers, some in _failures(checked):
@@ -148,7 +146,7 @@ def conclusion(
     every = (*problems, *problems_of(results))
     told = tuple(dict.fromkeys(lines))
     answer = Verification(path, scheme, results, every, told, readings, tuple(why), unchecked=tuple(unchecked))
-    if not answer.passed or not may_be_weak:
+    if not answer.passed or present is None:
         return answer
     weak = [*weak_checks(_by_scheme(checked), tolerance), *(each.doubtful for each in checked if each.doubtful)]
     weak += [f"{name} looks like a table, and no name says of what" for name in unchecked if _is_table(unchecked[name])]

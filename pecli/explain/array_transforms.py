@@ -175,10 +175,8 @@ def _rearranged(plain: AnyArray, wanted: tuple[int, ...]) -> Iterator[Candidate]
 def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
     """The two functions swapped, one of them negated, or both in another layout, of so many elements."""
     for source in forms(plain):
-        if source.arrangement == "interleaved" and plain.shape[-1] % 2:
-            continue
-        parts = source.split(plain)
-        if parts is None:
+        is_odd = source.arrangement == "interleaved" and plain.shape[-1] % 2
+        if is_odd or (parts := source.split(plain)) is None:
             continue
         if len(parts) == 2:
             yield (kinds.Swapped(),), source.join(*parts[::-1])

@@ -304,9 +304,13 @@ class Proposal:
         return min(every, key=lambda each: (each.beyond, len(each.edits)), default=None)
 
     def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> tuple[Scheme | None, list[Edit], float]:
-        """The scheme, how the table differs from the prior, and what that costs beside the edits."""
+        """The scheme, how the table differs from the prior, and what that costs beside the edits. One function, or each
+        column once, is no other layout of rotary tables: any check accepts it."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
-        changes, layout = laws.law_edits(prior, law), self._layout(prior)
+        changes, expected, found = laws.law_edits(prior, law), prior.form, reading.form
+        both = ((found.arrangement, expected.arrangement, "alone"), (found.doubled, expected.doubled, ""))
+        same = all(own == usual or (prior.rotary and own == single) for own, usual, single in both)
+        layout = () if same else (Layout(expected.name, found.name),)
         if prior.rotary and layout and reading.is_sinusoidal and signs == (Swapped(),):
             own = self._scheme(max(0, start), rotary=False, cos_first=False)
             return own, [*reading.edits, Parameter("scheme", prior.scheme.name, "sinusoidal"), *order], self.fit.cost
@@ -319,13 +323,6 @@ class Proposal:
         cos_first = prior.cos_first != (Swapped() in place[0])
         scheme = self._scheme(max(0, start), rotary=prior.rotary, cos_first=cos_first)
         return scheme, edits, max(0.0, self.fit.cost - sum(edit.cost for edit in changes))
-
-    def _layout(self, prior: WaveScheme) -> tuple[Edit, ...]:
-        """Another layout, if it is one: any check accepts one function, or each column once, of rotary tables."""
-        expected, found = prior.form, self.measured.reading.form
-        both = ((found.arrangement, expected.arrangement, "alone"), (found.doubled, expected.doubled, ""))
-        same = all(own == usual or (prior.rotary and own == single) for own, usual, single in both)
-        return () if same else (Layout(expected.name, found.name),)
 
     def _scheme(self, start: int, rotary: bool, **more: Any) -> Scheme | None:
         reading, more = self.measured.reading, {"dtype": self.measured.reading.dtype, **more}

@@ -67,9 +67,7 @@ def verify_tables(
     if answer.passed or not reasons or rows is None or len(rotary) != 1:  # of which the tables are is then unsaid
         return answer
     solved = _solved_positions(tables, rows, model, rotary[0], tolerance)
-    if solved is None:
-        return answer
-    return replace(answer, reasons=solved.reasons, explanations=solved.explanations)
+    return answer if solved is None else replace(answer, reasons=solved.reasons, explanations=solved.explanations)
 
 
 def _counted(tables: Mapping[str, Array]) -> "RowPositions | None":
@@ -192,7 +190,7 @@ class _Search:
         problems = doubling_problems((own.layer_type, each, each.form.doubled) for each, own in known if own)
         encodings = [encoding for _, encoding in known if encoding] or self.encodings
         scheme = ", ".join(sorted({each.scheme for each in encodings}))
-        answer = conclusion(self.path, scheme, checked, tolerance, [*lost, *problems], self.tensors, reasons=reasons)
+        answer = conclusion(self.path, scheme, checked, tolerance, [*lost, *problems], reasons, self.tensors)
         if answer.passed or answer.explanations or not any(map(self._may_be_rotated, self.tensors.values())):
             return answer
         return replace(answer, reasons=(*answer.reasons, QUERIES))

@@ -47,6 +47,7 @@ def verify_rotated(
     place = Place.of(options)
     for name in place.own:
         raise ParameterError(name, quoted(options[name]), "with `before`, tokens have positions", "give `positions`")
+    place = replace(place, own=tokens)
     found = load_model(model)
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
@@ -59,7 +60,7 @@ def verify_rotated(
         named = found.layer_named(sides.name, by_number=layer_type is None)
         likely = [each for each in encodings if named in (None, each.layer_type)] or encodings
         likely = [each for each in likely if shape[-1] in (each.head_dim, each.rotary_dim)] or likely[:1]
-        every = [_RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons) for each in likely]
+        every = [_RotatedCheck(sides, each, found.file, axis, place, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
         is_guessed = reasons and seq_axis is None and len(shape) > 2 and not checks[-1].tokens
@@ -67,7 +68,7 @@ def verify_rotated(
             other, number = {-2: -3, -3: -2}[axis], every.index(checks[-1])
             edit, back = Parameter("position_axis", axis, other), Parameter("position_axis", other, axis)
             with suppress(PecliError):  # so many positions may be more than there are
-                turned = _RotatedCheck(sides, likely[number], found.file, other, place, tokens, tolerance, reasons)
+                turned = _RotatedCheck(sides, likely[number], found.file, other, place, tolerance, reasons)
                 why = [each for each in turned.reasons if back not in each.edits]
                 checks[-1].reasons = [replace(each, edits=(edit, *each.edits)) for each in why]
     results = tuple(each.result for each in checks)
@@ -136,17 +137,9 @@ class _RotatedCheck:
     """A tensor compared with the rotation that one of a model's encodings asks for."""
 
     def __init__(
-        self,
-        sides: Sides,
-        encoding: Encoding,
-        file: str,
-        axis: int,
-        place: Place,
-        tokens: Mapping[str, Any],
-        tolerance: Tolerance,
-        search: bool,
+        self, sides: Sides, encoding: Encoding, file: str, axis: int, place: Place, tolerance: Tolerance, search: bool
     ) -> None:
-        tensor, ndim = Input(sides.after, sides.label), sides.after.ndim
+        tensor, ndim, tokens = Input(sides.after, sides.label), sides.after.ndim, place.own
         tensor.check_sequence(axis)
         axis = axis - ndim if axis >= 0 else axis
         rows, self.shift = row_positions(**tokens, offset=place.offset), tokens.get("shift")
@@ -197,10 +190,9 @@ class _RotatedCheck:
             return []
         atol, dtype = self.tolerance.atol, self.sides.dtype
 
-        def by_tokens(x: Array, y: Array, plan: HeadRotation, seen: Array) -> list[Explanation]:
-            places = None if plan.places is None else plan.places[:, seen]
-            x, y = widened(x[:, seen]), widened(y[:, seen])
-            return explain_rotation(x, y, replace(plan, places=places), atol, dtype)
+        def by_tokens(x: Array, y: Array, plan: Any, seen: Array) -> list[Explanation]:
+            own = replace(plan, places=plan.places[:, seen])
+            return explain_rotation(widened(x[:, seen]), widened(y[:, seen]), own, atol, dtype)
 
         found = self._one_by_one(lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype))
         if [each.tensors for each in found] == [("after",)] and not self.tokens and not self.plan.rope.mrope_section:
