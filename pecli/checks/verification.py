@@ -127,7 +127,7 @@ def conclusion(
     reasons: bool,
     present: Mapping[str, Array] | None = None,
 ) -> Verification:
-    """The answer about a file: why tensors failed, layers by layers, or beside what is `present`, what is not proven."""
+    """The answer about a file: why tensors failed, layers by layers, or what a pass does not prove of all `present`."""
     why: list[Explanation] = []
     lines: list[str] = []
     for layers, some in _failures(checked):

@@ -66,26 +66,25 @@ class Judge:
         if 0 < max(_largest(each.values) for each in own.values()) <= self.atol:
             return None  # as near to nothing as to anything
         errors = found.errors(own) if callable(found.errors) else found.errors
-        storage = self._storage(errors, _unmasked(one.values), one.dtype, found.edits, atol)
+        shown = replace(one, values=_unmasked(one.values))
+        storage = self._storage(errors, shown, found.edits, atol)
         if storage is None:
             return None
         edits = (*found.edits, *storage)
         found = replace(found, edits=edits, residual=_largest(errors.left), noise=_noise(errors.left))
         atol = max([atol, *(MAX_SIGMAS * edit.size for edit in edits if isinstance(edit, kinds.Noise))])
-        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol, edits)
+        out = out_of_tolerance(shown.values, one.dtype, atol, edits)
         if one.whole or not callable(found.errors):
             return replace(found, beyond=_beyond(own, errors, out))
         return self._on_all_rows(found, one, out)
 
-    def _storage(
-        self, errors: Errors, values: AnyArray, dtype: str, edits: Sequence[Edit], atol: float
-    ) -> tuple[Edit, ...] | None:
+    def _storage(self, errors: Errors, one: Sample, edits: Sequence[Edit], atol: float) -> tuple[Edit, ...] | None:
         """The edits that say how values were stored, such that no more is left than that; None where more is left."""
         largest, noise = _largest(errors.left), _noise(errors.left)
         if not math.isfinite(largest):
             return None
-        storage = quantised_storage(values, dtype, noise, self.dtype)
-        if mode := rounding_mode(errors, values):
+        storage = quantised_storage(one.values, one.dtype, noise, self.dtype)
+        if mode := rounding_mode(errors, one.values):
             storage = mode
         elif any(edit.storage for edit in edits):
             storage = tuple(edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits)
@@ -94,7 +93,7 @@ class Judge:
             if noise <= share * _noise(errors.values) and _is_noise(errors.left, largest):
                 return storage
             storage = ()
-        return None if out_of_tolerance(values, dtype, atol, storage)(errors).any() else storage
+        return None if out_of_tolerance(one.values, one.dtype, atol, storage)(errors).any() else storage
 
     def _on_all_rows(self, found: Explanation, one: Sample, out: Callable[[Errors], Flags]) -> Explanation | None:
         """The same with the residual of all rows, as far as there is time for them."""

@@ -61,9 +61,10 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
         found = forms.from_integers(found) or found
         samples = samples_of(found)
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
-        out.extend(_completed(prior, samples, found, atol))  # those before the time is up stay
+        judge = Judge(samples, atol, prior.dtype, found)
+        out.extend(_completed(prior, judge))  # those before the time is up stay
         samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
-        out.extend(_explained(prior, samples, found, atol))
+        out.extend(_explained(prior, replace(judge, samples=samples)))
     return merged(out)
 
 
@@ -81,34 +82,30 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterato
             yield from judge.accepted([recipes.by_scheme([kinds.Bits(found)], prior, arrays)])
 
 
-def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
+def _completed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
-    waves = [samples[name] for name in ("cos", "sin") if name in samples]
+    waves = [judge.samples[name] for name in ("cos", "sin") if name in judge.samples]
     for edit in map(kinds.Incomplete, kinds.INCOMPLETE if waves else ()):
         done = {one.name: one for wave in waves for one in sinusoid_readings.finished(edit.found, wave)}
-        whole = (sample(name, arrays[name], whole=True) for name in done)
+        whole = (sample(name, judge.arrays[name], whole=True) for name in done)
         tables = {one.name: one.values for wave in whole for one in sinusoid_readings.finished(edit.found, wave)}
         if len(tables) < len(waves):
             continue
         size = max(1.0, *(float(np.abs(one.values).max()) for one in waves))  # of angles, say
-        limit = max(atol, size * UNITS * max(precision(one.dtype) for one in waves))
-        alone = recipes.by_scheme([edit], prior, done)
-        with_others = (replace(each, edits=(edit, *each.edits)) for each in _explained(prior, done, tables, limit))
-        if found := [*Judge(done, limit, prior.dtype, tables).accepted([alone])] or [*with_others]:
+        limit = max(judge.atol, size * UNITS * max(precision(one.dtype) for one in waves))
+        own = Judge(done, limit, prior.dtype, tables)
+        with_others = (replace(each, edits=(edit, *each.edits)) for each in _explained(prior, own))
+        if found := [*own.accepted([recipes.by_scheme([edit], prior, done)])] or [*with_others]:
             yield from found
             return
 
 
-def _explained(
-    prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float, searches: Searches | None = None
-) -> Iterator[Explanation]:
+def _explained(prior: Scheme, judge: Judge, searches: Searches | None = None) -> Iterator[Explanation]:
     """By the first search that explains a group of tensors."""
-    unexplained = dict(samples)
-    located: dict[str, Located | None] = {}
+    unexplained = dict(judge.samples)
     for search, groups in searches or SEARCHES:
         for group in groups(unexplained):
-            judge = Judge(group, atol, prior.dtype, arrays, located=located)
-            found = next(iter(search(prior, judge)), None) if group else None
+            found = next(iter(search(prior, replace(judge, samples=group))), None) if group else None
             if found is not None and found.edits:
                 yield found
                 unexplained = {name: one for name, one in unexplained.items() if name not in group}
@@ -315,8 +312,8 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     samples, expected = samples_of(arrays), wave_scheme(prior, tuple(waves))
     alone = law_edits(expected, wave_law(part.wave_table())) if expected else ()  # as a scaling has it by the length
     proposals = [recipes.by_scheme(alone, part, waves)] if alone else []
-    own = Judge(samples, judge.atol, prior.dtype, arrays).accepted(proposals)
-    found = next(chain(own, _explained(part, samples, arrays, judge.atol, later)), None)
+    own = Judge(samples, judge.atol, prior.dtype, arrays)
+    found = next(chain(own.accepted(proposals), _explained(part, own, later)), None)
     if found is None or {*found.tensors} != {*waves}:
         return
     if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
