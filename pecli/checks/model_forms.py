@@ -110,10 +110,9 @@ def _form(label: str, kind: str, path: str, described: str) -> Form:
         counts[name] = next((part[key] for part in parts for key in keys if part.get(key) is not None), None)
     if kind == GGUF and isinstance(counts["layers"], int):  # to which layers that predict further tokens are added
         counts["layers"] -= values.get("nextn_predict_layers") or 0
-    try:
+    heads: Heads | None = None
+    with suppress(PecliError):  # heads differ by layer, or nothing rotates
         heads = heads_of(described, None, {})
-    except PecliError:  # heads differ by layer, or nothing rotates
-        heads = None
     shards = sorted(os.listdir(path)) if kind == META and os.path.isdir(path) else []
     shards = [os.path.join(path, name) for name in shards if re.fullmatch(r"consolidated\.\d+\.pth", name)]
     first, *rest = [load_file(file) for file in shards or [described if kind == GGUF else path]]

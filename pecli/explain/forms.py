@@ -178,12 +178,6 @@ def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
     return (array[..., :half], array[..., half:]) if layout == "halves" else (array[..., 0::2], array[..., 1::2])
 
 
-def has_outlier(apart: AnyArray, size: float) -> bool:
-    """Whether an element of copies is wrong: it differs by more than their noise, and not by next to nothing."""
-    off = np.abs(apart)
-    return bool(off.max(initial=0.0) > max(EMPTY * size, MAX_SIGMAS * math.sqrt((off**2).sum() / max(1, off.size))))
-
-
 def _undoubled(both: Array, noise: float) -> Array | None:
     """Columns that are there twice, where both copies are the same."""
     one, other = both

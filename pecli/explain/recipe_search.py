@@ -5,6 +5,7 @@ Nothing here knows what a parameter means: schemes make their tables, and those 
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -68,10 +69,9 @@ def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Dist
         starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
         return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))[: rows_from_start or None]
 
-    try:
+    errors = list[Errors]()
+    with suppress(ParameterError):  # a runtime may not have it
         errors = _errors_by_tensor(scheme, samples, some)
-    except ParameterError:  # a runtime may not have it
-        return NOWHERE
     if not errors or not all(each.left.size and np.isfinite(each.left).all() for each in errors):
         return NOWHERE
     off = np.concatenate([np.abs(each.left).reshape(-1) for each in errors])
@@ -162,10 +162,8 @@ def recognise_narrow(judge: acceptance.Judge) -> Iterator[Explanation]:
 
 def constructed(kind: Callable[..., Scheme], **parameters: Any) -> Iterator[Any]:
     """The scheme with these parameters, those that are None left out, if there is one."""
-    try:
+    with suppress(ParameterError):
         yield kind(**{name: value for name, value in parameters.items() if value is not None})
-    except ParameterError:
-        return
 
 
 def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]) -> list[Errors]:

@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
-from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_WRONG, Form, forms, halved, has_outlier, joined
+from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_SIGMAS, MAX_WRONG, Form, forms, halved, joined
 from pecli.explain.sample import UNITS, Sample, Samples, chosen, precision, rms
 from pecli.explain.wave_measurement import Place
 
@@ -112,10 +112,11 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
 
 
 def _same(one: AnyArray, other: AnyArray) -> bool:
-    """Whether two arrays are equal but for noise, where one may stand for several copies."""
+    """Whether two arrays are equal but for noise, which no element sticks out of; one may stand for several copies."""
     size = float(np.abs(one).mean()) + float(np.abs(other).mean())
-    apart = one - other
-    return (bool(rms(apart) < SAME * size / 2) and not has_outlier(apart, size)) or not apart.any()
+    off = np.abs(one - other)
+    is_noise = off.max(initial=0.0) <= max(EMPTY * size, MAX_SIGMAS * rms(off))
+    return bool(is_noise and rms(off) < SAME * size / 2) or not off.any()
 
 
 def readings(found: Samples, first: Form | None = None) -> Iterator[Reading]:

@@ -123,12 +123,11 @@ def _solved_positions(
     before, after = forms.joined((np.ones_like(cos), np.zeros_like(sin)), takes), forms.joined((cos, sin), gives)
     tokens = {"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen}
     options: dict[str, Any] = {**tokens, "layer_type": encoding.layer_type or None, "seq_axis": -2}
-    try:
+    with suppress(ParameterError):  # tables of another width
         found = verify_rotated(after, before, model, tolerance, True, **options)
-    except ParameterError:  # tables of another width
-        return None
-    told = any(isinstance(edit, Positions) for each in found.explanations for edit in each.edits)
-    return found if told else None
+        if any(isinstance(edit, Positions) for each in found.explanations for edit in each.edits):
+            return found
+    return None
 
 
 def _with_frequencies(file: contents.LoadedFile) -> Mapping[str, Array]:

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -126,10 +126,9 @@ def _position_axis(shape: tuple[int, ...], model: Model, layer_type: str | None,
     given = [value for name, value in tokens.items() if name != "shift" and value is not None]
     if isinstance(model, (ModelEncodings, Encoding)) or (given and np.shape(given[0])[-1:] == shape[-2:-1]):
         return -2
-    try:
+    heads: Collection[int] = ()
+    with suppress(PecliError):  # layers that differ
         heads = head_counts(model, layer_type)
-    except PecliError:  # layers that differ
-        return -2
     return -3 if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else -2
 
 
