@@ -48,6 +48,9 @@ class Sides:
         apart = rms(self.expected - self.found) if self.expected.shape == self.found.shape else size
         return max(self.limit, SHARE * min(apart, size))
 
+    def left(self, made: AnyArray) -> float:
+        return rms(made - self.found)
+
     def some(self, array: AnyArray) -> AnyArray:
         """A few rows of an array of the shape that was found."""
         rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
@@ -114,13 +117,13 @@ def transform(expected: AnyArray, one: Sample, limit: float, judge: Judge) -> It
         return
     masks, ours, theirs = _unmasked(expected, one.values)
     sides = Sides(ours, theirs, limit)
-    if not math.isfinite(rms(theirs)) or (ours.shape == theirs.shape and rms(ours - theirs) <= limit and not masks):
+    if not math.isfinite(rms(theirs)) or (ours.shape == theirs.shape and sides.left(ours) <= limit and not masks):
         return
     proposals = []
     for edits, made in _candidates(sides):
         check_time()
         every = (*masks, *edits)
-        if every and rms(made - theirs) <= sides.most:
+        if every and sides.left(made) <= sides.most:
             orders = [getattr(edit, "order", "") for edit in every]  # one without a name says as many numbers as it has
             unnamed = sum(order == "permuted" or not isinstance(order, str) for order in orders)
             errors = Errors(theirs - made, theirs)
