@@ -23,8 +23,7 @@ from pecli.files.tensor_roles import ANYTHING, role_of
 if TYPE_CHECKING:  # explanations are imported where files differ
     from pecli.explain.edits import Explanation
 
-MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
-"""What tensors hold that belong together under unlike names."""
+MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")  #: of tensors that belong together under other names
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
 DOUBLED = ("halves", "interleaved")
 MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")  #: how files may end that a model has
@@ -41,8 +40,7 @@ class Difference(Answer):
     diagnosis: tuple[str, ...] = ()
     explanations: "tuple[Explanation, ...]" = ()
     readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, how its axes were read where they differ
-    weak: tuple[str, ...] = ()
-    """Where the values agree within a tolerance, known mistakes in B that would have done so, too."""
+    weak: tuple[str, ...] = ()  #: where values agree within a tolerance, known mistakes in B that would have, too
     forms: str = ""  #: of two forms of a model, what was compared; `tensors` are then those that differ
 
     @property

@@ -30,8 +30,7 @@ MAX_DISTANCE = 0.1  #: the largest mean error of a table that is recognised by i
 MAX_ERROR = 2.0  #: what an element counts for that is further off than this, or is no number
 PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
 """What tells readings apart: the first positions, one in the middle and the last, of some heads; much of a vector."""
-MIN_FLAT_ROWS = 8
-"""Of a table that a vector may be whatever its values: shorter ones are rather frequencies of another dim."""
+MIN_FLAT_ROWS = 8  #: of a table that a vector may be: shorter ones are rather frequencies of another dim
 MAX_FLAT = 1 << 21  #: elements of a vector that may be a table
 MAX_AXES = 6  #: axes of a tensor in which positions are looked for
 CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
@@ -50,8 +49,7 @@ class Target:
     shape: tuple[int | None, ...]  #: of each table; None stands for as many rows as there are
     make: Callable[[int], Making]  #: the scheme, if one makes the tables, and the tables by name, for so many rows
     waves: bool = False  #: whether its columns belong to frequencies, and may be arranged in any form
-    transposable: bool = False
-    """Whether rows may be its frequencies: unnamed matrices that are transposed are another thing."""
+    transposable: bool = False  #: whether rows may be its frequencies: unnamed matrices, transposed, are others
     layout: str = ""  #: how columns are doubled for the rotation: halves, interleaved; nothing where either will do
     words: str = ""
     encoding: "Encoding | None" = None

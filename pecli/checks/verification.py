@@ -34,8 +34,7 @@ MAX_LISTED = 8  #: tensors, or layers, that a line names
 PROBES = 16  #: rows of the second half of a table, which show most mistakes
 MAX_ELEMENTS = 1 << 22  #: in one row of all heads of a longer table
 
-Tables = Mapping[Scheme, Mapping[str, Array]]
-"""What was found, by the scheme that it was compared with and by its name there."""
+Tables = Mapping[Scheme, Mapping[str, Array]]  #: what was found, by the expected scheme and by its name there
 
 
 @dataclass(frozen=True, repr=False)

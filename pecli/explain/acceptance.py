@@ -23,10 +23,8 @@ from pecli.explain.time_limit import OutOfTimeError, check_time
 
 ROUNDED = 1.15  # times half a step: what rounding makes, where the number was rounded before, to eight times as many
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
-MIN_BEYOND, MIN_DIRECTED = 0.2, 0.98
-"""Of values that are not rounded to the nearest: those that are off by over half a unit, and those off one way."""
-MAX_STEP = 0.11
-"""Of the largest value: the error of values with one decimal that were cut off; coarser ones explain anything."""
+MIN_BEYOND, MIN_DIRECTED = 0.2, 0.98  # of values not rounded to nearest: those over half a unit off, those off one way
+MAX_STEP = 0.11  # of the largest value: the error of one decimal that was cut off; coarser ones explain anything
 BLOCK_ELEMENTS = 1 << 18  # elements of a large tensor that are compared at once, so that they stay in the cache
 MAX_SIGMAS = 7.5  # standard deviations of the largest of some million elements, where they are noise
 EXTREME_SIGMAS = 2.0  # standard deviations that the largest of n may be beyond √(2·ln n)

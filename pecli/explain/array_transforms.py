@@ -29,8 +29,7 @@ MAX_COMPARED = 1 << 24  # elements of two tables that are compared with each oth
 MAX_LAID_OUT = 1 << 22
 MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14  # what a transform is tried on before the whole array is made
 
-Candidate = tuple[tuple[Edit, ...], AnyArray]
-"""An array of the shape that was found, and the edits that make it of the expected one."""
+Candidate = tuple[tuple[Edit, ...], AnyArray]  # edits, and the array of the shape found that they make
 
 
 @dataclass(frozen=True)

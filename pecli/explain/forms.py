@@ -27,8 +27,7 @@ two parts p, rows r and columns c of a matrix. Then the words, for the names of 
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """How often each column of a part is there: once, or twice, in that order."""
 
-DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
-"""What stands for the frequencies where each comes twice, d."""
+DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}  # for f where each comes twice, d
 
 STEPS: Mapping[str, tuple[int, ...]] = {
     "int8": (127, 128, 64),
@@ -161,8 +160,7 @@ READABLE = tuple(
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
 
 
-SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
-"""The arrangements that are told by the values, the likelier ones first."""
+SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")  # told by the values, the likelier first
 
 
 def forms(array: Array) -> Iterator[Form]:

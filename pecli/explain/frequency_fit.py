@@ -257,8 +257,7 @@ MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest fre
 MIN_RECOGNISED = 6
 ENOUGH = 3.0  # standard errors, root mean square, that a vector may be off its law
 ROUNDING_NOISE = 0.6  # of half a step: the root mean square of what rounding leaves
-INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
-"""What vectors hold instead of frequencies, which are these numbers over them."""
+INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}  # numbers that frequencies are over what vectors hold
 
 
 def explain_frequencies(judge: Judge, prior: WaveScheme) -> list[Explanation]:

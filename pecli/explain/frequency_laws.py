@@ -35,8 +35,7 @@ ORIGINAL = "original_max_position_embeddings"
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 COMPACT = Form("alone")
 ATTENTION_BITS = 64
-SCALES = (180 / math.pi, math.pi / 180, 2 * math.pi)
-"""Of positions: degrees for radians, the other way round, and turns."""
+SCALES = (180 / math.pi, math.pi / 180, 2 * math.pi)  # of positions: degrees for radians, the other way round, turns
 MAX_COSTLY_DIGITS = 5  # a number with more digits was not chosen for its plainness: how near it comes decides
 
 

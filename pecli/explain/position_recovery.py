@@ -33,12 +33,10 @@ from pecli.explain.sinusoid_readings import Reading, readings
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
 FEW_ROWS = 8  # rows of a scheme that are made before all are
-MIN_STEP, MIN_EQUAL = 0.02, 0.3
-"""Of a column of a slow axis of a grid: its largest step, and the share of rows that equal the one before."""
+MIN_STEP, MIN_EQUAL = 0.02, 0.3  # of a column of a slow axis: its largest step, and the rows that equal the one before
 LOOKED_AT = 64  # rows that are compared before all are
 GRID_SLACK = 1e-5  # what other programs' float32 angles of a few radians are off by
-KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
-"""Channels of time, rows and columns in models."""
+KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))  # channels of t, h and w
 STEPS = 16  # of rounding, that values may be off by
 
 
@@ -234,8 +232,7 @@ def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
                 yield grid
 
 
-MIN_ROWS, MIN_PAIRS = 8, 8
-"""Rows that tell several axes from other frequencies, and pairs that tell where fewer rows are."""
+MIN_ROWS, MIN_PAIRS = 8, 8  # rows that tell axes from other frequencies; pairs that tell where fewer rows are
 MAX_ROWS = 4096  # that are at positions of their own, which a command lists
 SLOW = 1.2  # radians that the channels stay below from which the base is measured
 ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small

@@ -26,11 +26,9 @@ from pecli.explain.sinusoid_readings import Reading
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
-PHASE_UNITS = 16
-"""Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
+PHASE_UNITS = 16  # of the last place of float32, that powers and exponentials of other libraries lose of a phase
 ANGLE_SLACK = 1e-6  # the relative error of an angle that is read off float32 cosines and sines
-MAX_TIES = 1e-4
-"""Of the elements: phases halfway between two numbers of 16 bits, rounded the other way than by this arithmetic."""
+MAX_TIES = 1e-4  # of the elements: phases halfway between two numbers of 16 bits that were rounded the other way
 MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a recipe has to make
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller

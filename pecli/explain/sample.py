@@ -12,8 +12,7 @@ from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 MAX_FULL_READ = 1 << 21  # elements of a tensor that is read whole
 MAX_ELEMENTS = 1 << 18  # elements that are measured
 RUN, SPREAD = 1024, 256
-RESTART_ROWS, RESTART_COLUMNS, RESTART_SLACK = 32, 16, 0.05
-"""Rows from where a table starts again, and by which columns, and how nearly, that shows."""
+RESTART_ROWS, RESTART_COLUMNS, RESTART_SLACK = 32, 16, 0.05  # of a table that starts again; how nearly that shows
 UNITS = 4  # of the last place, that sines and powers of other libraries, rotations and factors may lose
 
 
@@ -97,12 +96,10 @@ MAX_DECIMALS = 9
 STEPS = tuple(1 / float(count) for bits in (7, 8, 14, 15, 16) for count in ((1 << bits) - 1, 1 << bits))
 """Steps of fixed point: 1/127, 1/128, 1/255 and so on."""
 SOME, FEW = 1 << 14, 64  # values that are looked at, and of them first
-FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45
-"""The relative error of a decimal in float32, and the largest share of a step of decimals that it may be."""
+FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45  # relative error of a decimal in float32; the most of its step that it may be
 FLOAT8, MIN_FLOAT8_VALUES = {"float8_e5m2": (3, 2.0**-17), "float8_e4m3fn": (4, 2.0**-10)}, 24
 """Bits of precision, and half of the smallest step; and the different values that are no accident in eight bits."""
-STEP_SLACK, MIN_STEPS = 1e-3, 8
-"""What a multiple of a step may be off by, in steps, and how many steps the largest value has at least."""
+STEP_SLACK, MIN_STEPS = 1e-3, 8  # in steps: what a multiple may be off by, and what the largest value is at least
 
 
 def grain(values: AnyArray) -> Edit | None:

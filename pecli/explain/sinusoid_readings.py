@@ -23,8 +23,7 @@ SOME_ROWS = 512  # of a table, that tell whether parts go together
 CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, relative to it
 TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
-MIN_ANGLE = 2.0
-"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
+MIN_ANGLE = 2.0  # the largest of a table of angles: cosines and sines, times an attention factor, are smaller
 
 
 @dataclass(frozen=True)
@@ -253,8 +252,7 @@ _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
 _ALONE: tuple[tuple[Edit, ...], ...] = ((), (Swapped(), Negated("all")), (Negated("all"),), (Swapped(),))
 """What quarter turns of one function mean."""
 
-SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]
-"""Signs, the position of the first row, and the order of rows."""
+SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]  # signs, position of the first row, order of rows
 
 
 def signs_and_order(place: Place, both: bool, last: int, expected_quarter: int) -> SignsAndOrder:

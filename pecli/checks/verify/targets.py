@@ -24,8 +24,7 @@ from pecli.errors import KindError, ParameterError
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 
-OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
-"""What says where rows are if not one after the other."""
+OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")  #: what says where rows are if in no range
 DOUBLED_LAYOUTS = ("halves", "interleaved")
 PLACES: Mapping[str, Parameter] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
@@ -49,8 +48,7 @@ class Place:
     runtime: str = "none"
     layout: str = ""  #: how columns are meant to be doubled
     ends: tuple[int, ...] = ()  #: where tables in the same file end, which frequencies may have been read at, too
-    own: Mapping[str, Any] = field(default_factory=dict)
-    """Positions that are no range: `positions`, or `grid` and what belongs to it."""
+    own: Mapping[str, Any] = field(default_factory=dict)  #: `positions`, or `grid` and its own, where they are no range
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Place":
