@@ -175,7 +175,6 @@ def _failures(checked: Iterable[Checked]) -> Iterator[tuple[str, list[Checked]]]
 
 
 def _are_alike(some: Sequence[Checked], others: Sequence[Checked]) -> bool:
-    """Whether two layers have the same tables, of the same scheme."""
     one, other = (
         {(each.scheme, name): each.found[name] for each in of for name in each.found} for of in (some, others)
     )
@@ -183,7 +182,6 @@ def _are_alike(some: Sequence[Checked], others: Sequence[Checked]) -> bool:
 
 
 def _is_table(array: Array) -> bool:
-    """Whether numbers look like the waves of a positional table."""
     if array.dtype.kind not in "fcV" or array.ndim < 2 or not 0 < array.shape[-1] <= MAX_WIDTH or not array.size:
         return False
     from pecli.checks.statistics import has_waves

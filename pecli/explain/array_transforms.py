@@ -232,7 +232,6 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
 
 
 def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
-    """Rows, channels or heads in another order."""
     found, made = _squeezed(sides.found), _squeezed(made)
     if made.ndim not in (2, 3) or found.ndim != made.ndim or np.iscomplexobj(made) or np.iscomplexobj(found):
         return

@@ -103,7 +103,6 @@ def geometric(curve: Curve) -> Geometric | None:
 
 
 def _line(x: Indices, y: Floats, error: Floats) -> Geometric:
-    """The line through some points, by least squares, and the errors of both."""
     (slope, level), covariance = np.polyfit(x, y, 1, w=1 / np.maximum(error, 1e-15), cov="unscaled")
     return Geometric(float(level), -float(slope), *np.sqrt(np.diag(covariance)[::-1]).tolist())
 

@@ -177,7 +177,6 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
 
 
 def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats) -> Floats:
-    """How far off the law is with each value of one parameter."""
     return np.asarray(curve.misfit(law.having(**{name: np.array(values).reshape(-1, 1)}).frequencies()))
 
 

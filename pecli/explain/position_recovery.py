@@ -376,7 +376,6 @@ def _error(positions: Floats, theta: float) -> float:
 
 
 def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[str, Any]]:
-    """Sections one after the other, or interleaved ones."""
     order = list(dict.fromkeys(follows))
     counts = [follows.count(axis) for axis in order]
     positions = [places[axis] for axis in order]

@@ -31,8 +31,7 @@ ANGLE_SLACK = 1e-6  # the relative error of an angle that is read off float32 co
 MAX_TIES = 1e-4  # of the elements: phases halfway between two numbers of 16 bits that were rounded the other way
 MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a recipe has to make
 MIN_SHARE = 0.5
-"""Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
-share means nothing, however many the elements."""
+"""Of the squared error, that another table has to explain: errors of a library go together, and less means nothing."""
 
 
 class Distance(NamedTuple):

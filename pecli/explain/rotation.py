@@ -138,7 +138,6 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
 
 
 def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
-    """As 16 bits rotate, and by the tables of every recipe."""
     for dtype in ("bfloat16", "float16"):
         yield Mistake((kinds.Rotation(f"in {dtype}"),), plan.render(partial(_in_arithmetic, dtype)))
     for name in plan.rope.recipe_names() if plan.places is None and plan.rope.is_range and length >= FEW_ROWS else ():

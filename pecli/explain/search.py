@@ -135,7 +135,6 @@ def _computed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
 
 
 def _stored(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """The tables of the prior, rounded."""
     if any(any(rounding(one.values)) or one.dtype == "float64" for one in judge.samples.values()):
         found = judge.accepted([recipes.by_scheme((), prior, judge.samples)])
         yield from (each for each in found if each.edits and not isinstance(each.edits[0], kinds.Noise))

@@ -175,7 +175,6 @@ def _verify_carried(path: str, file: LoadedFile, tolerance: Tolerance, complete:
 
 
 def _verify_model(given: Given, model: Any, tolerance: Tolerance, reasons: bool, **options: Any) -> Verification:
-    """What a model asks for: its tables, or the rotation of what was `before`."""
     if (before := options.pop("before", None)) is not None:
         from pecli.checks.verify.rotated import verify_rotated
 
