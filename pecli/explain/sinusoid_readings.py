@@ -114,8 +114,9 @@ def _same(one: AnyArray, other: AnyArray) -> bool:
     """Whether two arrays are equal but for noise, which no element sticks out of; one may stand for several copies."""
     size = float(np.abs(one).mean()) + float(np.abs(other).mean())
     off = np.abs(one - other)
-    is_noise = off.max(initial=0.0) <= max(EMPTY * size, MAX_SIGMAS * rms(off))
-    return bool(is_noise and rms(off) < SAME * size / 2) or not off.any()
+    noise = rms(off)
+    same = noise < SAME * size / 2 and off.max(initial=0.0) <= max(EMPTY * size, MAX_SIGMAS * noise)
+    return bool(same) or not off.any()
 
 
 def readings(found: Samples, first: Form | None = None) -> Iterator[Reading]:
