@@ -254,8 +254,10 @@ def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterato
             view = real.reshape(shape).swapaxes(-1, -2) if swap else real.reshape(shape)
             if (view.shape, swap) not in seen:
                 seen.add((view.shape, swap))
-                for found in _in_form(real, view, target, form, note, is_complex=kind in COMPLEX):
-                    yield replace(found, transposed=swap)
+                arrangement = "complex" if kind in COMPLEX else form.arrangement
+                for parts, scheme in _in_form(view, target, form):
+                    words = _words(real, parts[0], target, arrangement, form.doubled, note)
+                    yield Reading(real, target, form, parts, scheme, words, swap)
 
 
 def wave_readings(array: AnyArray) -> Iterator[Reading]:
@@ -319,9 +321,7 @@ def _shapes(shape: Shape, target: Target, form: Form, lines: bool) -> Iterator[t
         yield "transposed", plain, True
 
 
-def _in_form(
-    real: AnyArray, array: AnyArray, target: Target, form: Form, note: str, *, is_complex: bool
-) -> Iterator[Reading]:
+def _in_form(array: AnyArray, target: Target, form: Form) -> "Iterator[tuple[tuple[Part, ...], Scheme | None]]":
     views = form.undo(array, target.shape[-1] or 1)
     if views is None or array.ndim > MAX_AXES:
         return
@@ -340,15 +340,12 @@ def _in_form(
         expected = tables[names[0]]
         if found[0].shape[found[0].ndim - len(expected.shape) :] != expected.shape:
             continue
-        whole = STEPS.get(dtype_name(real.dtype), ()) if target.quantised else ()
+        whole = STEPS.get(dtype_name(array.dtype), ()) if target.quantised else ()
         wanted = expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)
         for step in (1 / count for count in whole) if whole and wanted in SIGNIFICAND_BITS else (0.0,):
-            parts = tuple(
-                Part(tables[name], values, view.negated, step, target.masked, name)
-                for name, values, view in zip(names, found, views, strict=True)
-            )
-            words = _words(real, parts[0], target, "complex" if is_complex else form.arrangement, form.doubled, note)
-            yield Reading(real, target, form, parts, scheme, words)
+            every = zip(names, found, views, strict=True)
+            parts = (Part(tables[name], own, view.negated, step, target.masked, name) for name, own, view in every)
+            yield tuple(parts), scheme
 
 
 def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]:

@@ -175,9 +175,7 @@ def _failures(checked: Iterable[Checked]) -> Iterator[tuple[str, list[Checked]]]
 
 
 def _are_alike(some: Sequence[Checked], others: Sequence[Checked]) -> bool:
-    one, other = (
-        {(each.scheme, name): each.found[name] for each in of for name in each.found} for of in (some, others)
-    )
+    one, other = ({(own.scheme, name): own.found[name] for own in of for name in own.found} for of in (some, others))
     return one.keys() == other.keys() and all(np.array_equal(one[key], other[key]) for key in one)
 
 

@@ -296,13 +296,9 @@ def recognise_frequencies(judge: Judge) -> list[Explanation]:
     exact = [4 * precision(one.dtype)] if one.dtype == "float64" and not (relative or absolute) else []
     slacks = (*exact, relative or DRIFT / 2)  # float64 may follow a law to the last place
     errors = (np.hypot(slack * np.abs(values), ROUNDING_NOISE * absolute) + 1e-300 for slack in slacks)
-    curves = [Curve(values, error, aliased=False) for error in errors]
-    half = float(len(values))
-    tiers = (
-        (curve, [*fit_laws(curve, half, scales=False), *fit_longrope(curve, half)])
-        for curve in curves
-        if curve.known.sum() >= MIN_RECOGNISED // 2
-    )
+    curves, half = (Curve(values, error, aliased=False) for error in errors), float(len(values))
+    known = (curve for curve in curves if curve.known.sum() >= MIN_RECOGNISED // 2)
+    tiers = ((curve, [*fit_laws(curve, half, scales=False), *fit_longrope(curve, half)]) for curve in known)
     return _by_tiers(tiers, judge, None)[:3]
 
 
