@@ -296,7 +296,8 @@ def recognise_frequencies(judge: Judge) -> list[Explanation]:
     exact = [4 * precision(one.dtype)] if one.dtype == "float64" and not (relative or absolute) else []
     slacks = (*exact, relative or DRIFT / 2)  # float64 may follow a law to the last place
     errors = (np.hypot(slack * np.abs(values), ROUNDING_NOISE * absolute) + 1e-300 for slack in slacks)
-    curves, half = (Curve(values, error, aliased=False) for error in errors), float(len(values))
+    half = float(len(values))
+    curves = (Curve(values, error, aliased=False) for error in errors)
     known = (curve for curve in curves if curve.known.sum() >= MIN_RECOGNISED // 2)
     tiers = ((curve, [*fit_laws(curve, half, scales=False), *fit_longrope(curve, half)]) for curve in known)
     return _by_tiers(tiers, judge, None)[:3]

@@ -80,7 +80,8 @@ class HeadRotation:
     def waves(self, rows: Indices) -> Pair:
         """Cosines and sines of rows, times the attention factor."""
         own = rows[:, None] + self.rope.offset if self.places is None else self.places[self.rope.pair_axes][:, rows].T
-        angles, amplitude = own * self.frequencies(), self.rope.attention_factor_value()
+        angles = own * self.frequencies()
+        amplitude = self.rope.attention_factor_value()
         return amplitude * np.cos(angles), amplitude * np.sin(angles)
 
     def rotated(self, x: Floats, waves: Pair, formula: Formula = _rotated) -> Floats:

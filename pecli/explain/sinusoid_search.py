@@ -202,7 +202,8 @@ class Proposal:
 
     def _is_truncated(self, amplitude: float) -> bool:
         """Whether values have the amplitude, and were rounded toward zero."""
-        picked, lost = self.measured.picked, amplitude - self.measured.waves.shared_amplitude
+        picked = self.measured.picked
+        lost = amplitude - self.measured.waves.shared_amplitude
         if not 0 < lost <= self.measured.rounding * max(1.0, amplitude):
             return False
         values = picked.values(self.measured.cos_first)
@@ -307,7 +308,8 @@ class Proposal:
         """The scheme, how the table differs from the prior, and what that costs beside the edits. One function, or each
         column once, is no other layout of rotary tables: any check accepts it."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
-        changes, expected, found = laws.law_edits(prior, law), prior.form, reading.form
+        changes = laws.law_edits(prior, law)
+        expected, found = prior.form, reading.form
         both = ((found.arrangement, expected.arrangement, "alone"), (found.doubled, expected.doubled, ""))
         same = all(own == usual or (prior.rotary and own == single) for own, usual, single in both)
         layout = () if same else (Layout(expected.name, found.name),)

@@ -138,7 +138,8 @@ class _RotatedCheck:
     def __init__(
         self, sides: Sides, encoding: Encoding, file: str, axis: int, place: Place, tolerance: Tolerance, search: bool
     ) -> None:
-        tensor, ndim, tokens = Input(sides.after, sides.label), sides.after.ndim, place.own
+        tensor, ndim = Input(sides.after, sides.label), sides.after.ndim
+        tokens = place.own
         tensor.check_sequence(axis)
         axis = axis - ndim if axis >= 0 else axis
         rows, self.shift = row_positions(**tokens, offset=place.offset), tokens.get("shift")
