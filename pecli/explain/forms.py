@@ -95,8 +95,7 @@ class Form:
         return tuple(math.prod(frequencies if k == "f" else 2 for k in axis) for axis in self._factors())
 
     def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
-        """The parts of an array (…, positions, frequencies), as views, whatever its values are; None where its shape is
-        not that of this form. Doubled columns become copies along a new first axis."""
+        """Views of the parts of an array (…, positions, frequencies), doubled columns along a first axis; else None."""
         factors = self._factors()
         last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
         if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):

@@ -309,8 +309,7 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
 
 
 def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
-    """The position of each row of directions (rows, pairs), nearest to the expected where slow pairs do not tell; or
-    `UNKNOWN`."""
+    """The position of each row of directions (rows, pairs), nearest to the expected where slow pairs do not tell."""
     size = np.abs(turned)
     weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
     places = expected.astype(np.float64)
