@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # explanations are imported where files differ
 
 MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")  #: of tensors that belong together under other names
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
-DOUBLED = ("halves", "interleaved")
 MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")  #: how files may end that a model has
+_SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected", "strange_found"))
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
 
@@ -176,9 +176,6 @@ class Fit:
         return [(name, other, one) for name, one, other in pairs] if self.reads_a else pairs
 
 
-_SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected", "strange_found"))
-
-
 def _fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
     """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
     them; or those of one name, and of the others those that alone hold the same by their names."""
@@ -229,7 +226,7 @@ def _both(parts: Mapping[str, Array]) -> Iterator[Target]:
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     """An array as it is, and with one of two columns per frequency where they are the same, by how they are doubled."""
     found = {"": array}
-    for doubled in DOUBLED if array.ndim and array.shape[-1] % 2 == 0 else ():
+    for doubled in ("halves", "interleaved") if array.ndim and array.shape[-1] % 2 == 0 else ():
         one, other = halved(array, doubled)
         if np.array_equal(one, other, equal_nan=True):
             found[doubled] = one

@@ -30,7 +30,6 @@ from pecli.explain.recipe_search import distance, scheme_errors
 from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
 from pecli.explain.time_limit import check_time, limited
 
-WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22  # elements of an expected table that is made whole
 MAX_WRONG_ROWS = 0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
 MAX_LOCATED = 1 << 23  # elements of such a table: more take longer than other reasons may wait
@@ -41,8 +40,7 @@ FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off b
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
 
-Search = Callable[[Any, Judge], Iterable[Explanation]]
-Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
+Searches = Sequence[tuple[Callable[[Any, Judge], Iterable[Explanation]], Callable[[Samples], list[Samples]]]]
 
 
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
@@ -117,7 +115,7 @@ def _each(samples: Samples) -> list[Samples]:
 
 def _waves(samples: Samples) -> list[Samples]:
     """Tables of waves: together, where they are of one shape."""
-    waves = {name: samples[name] for name in WAVES if name in samples}
+    waves = {name: samples[name] for name in ("cos", "sin", "cos_sin", "pe") if name in samples}
     return [waves] if len({one.shape for one in waves.values()}) == 1 else _each(waves)
 
 
