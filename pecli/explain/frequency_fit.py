@@ -21,6 +21,13 @@ from pecli.explain.wave_measurement import DRIFT
 TIMESTEPS = 1000.0  # what diffusion models multiply positions from 0 to 1 by
 BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
 FREQ_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0))
+NEAR_BASE = 1e-3  # of the logarithm: bases that may be the same
+MIN_FREQUENCIES = 4  # that every number of an explanation has to explain
+MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest frequency is what memory happened to hold
+MIN_RECOGNISED = 6
+ENOUGH = 3.0  # standard errors, root mean square, that a vector may be off its law
+ROUNDING_NOISE = 0.6  # of half a step: the root mean square of what rounding leaves
+INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}  # numbers that frequencies are over what vectors hold
 
 
 def _blends() -> Iterator[tuple[float, Any, str]]:
@@ -248,15 +255,6 @@ def _plain_bases(fitted_laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
         for half in (law.half - 1, 2 * law.half):
             if abs(math.log(base) - math.log(law.base) * half / law.half) < NEAR_BASE:
                 yield replace(law, base=base, half=half), 1.35
-
-
-NEAR_BASE = 1e-3  # of the logarithm: bases that may be the same
-MIN_FREQUENCIES = 4  # that every number of an explanation has to explain
-MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest frequency is what memory happened to hold
-MIN_RECOGNISED = 6
-ENOUGH = 3.0  # standard errors, root mean square, that a vector may be off its law
-ROUNDING_NOISE = 0.6  # of half a step: the root mean square of what rounding leaves
-INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}  # numbers that frequencies are over what vectors hold
 
 
 def explain_frequencies(judge: Judge, prior: WaveScheme) -> list[Explanation]:

@@ -38,6 +38,13 @@ LOOKED_AT = 64  # rows that are compared before all are
 GRID_SLACK = 1e-5  # what other programs' float32 angles of a few radians are off by
 KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))  # channels of t, h and w
 STEPS = 16  # of rounding, that values may be off by
+MIN_ROWS, MIN_PAIRS = 8, 8  # rows that tell axes from other frequencies; pairs that tell where fewer rows are
+MAX_ROWS = 4096  # that are at positions of their own, which a command lists
+SLOW = 1.2  # radians that the channels stay below from which the base is measured
+ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small
+MIN_ANGLE = 1e-9
+MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
+SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
 def tolerance(one: Sample, scheme: Any = None) -> float:
@@ -230,15 +237,6 @@ def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
             with contextlib.suppress(ParameterError):
                 style.check(grid)
                 yield grid
-
-
-MIN_ROWS, MIN_PAIRS = 8, 8  # rows that tell axes from other frequencies; pairs that tell where fewer rows are
-MAX_ROWS = 4096  # that are at positions of their own, which a command lists
-SLOW = 1.2  # radians that the channels stay below from which the base is measured
-ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small
-MIN_ANGLE = 1e-9
-MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
-SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
 def other_positions(prior: frequency_laws.WaveScheme, judge: Judge, *, named: bool = False) -> Iterator[Explanation]:
