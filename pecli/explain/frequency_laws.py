@@ -37,6 +37,21 @@ COMPACT = Form("alone")
 ATTENTION_BITS = 64
 SCALES = (180 / math.pi, math.pi / 180, 2 * math.pi)  # of positions: degrees for radians, the other way round, turns
 MAX_COSTLY_DIGITS = 5  # a number with more digits was not chosen for its plainness: how near it comes decides
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0, 2.5, 3.0)
+_OF_LENGTHS = (64.0, 2.0**22, LENGTHS)
+SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
+    "base": (1.5, 1e12, BASES),
+    "factor": (0.01, 1e4, FACTORS),
+    ORIGINAL: _OF_LENGTHS,
+    "max_position_embeddings": _OF_LENGTHS,
+    "length": _OF_LENGTHS,
+    "beta_fast": (0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
+    "beta_slow": (0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
+    "low_freq_factor": (0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
+    "high_freq_factor": (0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
+    "scale": (1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, *SCALES, math.pi)),
+}
+"""From where to where values of a parameter are looked for, and those that models have, the likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -125,23 +140,6 @@ class Fit:
 
     def costing(self, more: float, *said: str) -> "Fit":
         return replace(self, cost=self.cost + more, open=said or self.open)
-
-
-FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0, 2.5, 3.0)
-_OF_LENGTHS = (64.0, 2.0**22, LENGTHS)
-SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
-    "base": (1.5, 1e12, BASES),
-    "factor": (0.01, 1e4, FACTORS),
-    ORIGINAL: _OF_LENGTHS,
-    "max_position_embeddings": _OF_LENGTHS,
-    "length": _OF_LENGTHS,
-    "beta_fast": (0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
-    "beta_slow": (0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
-    "low_freq_factor": (0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
-    "high_freq_factor": (0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
-    "scale": (1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, *SCALES, math.pi)),
-}
-"""From where to where values of a parameter are looked for, and those that models have, the likeliest first."""
 
 
 def _searched(law: Law, name: str) -> tuple[float, float, tuple[float, ...]]:

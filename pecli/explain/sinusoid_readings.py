@@ -24,6 +24,20 @@ CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, re
 TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
 MIN_ANGLE = 2.0  # the largest of a table of angles: cosines and sines, times an attention factor, are smaller
+_SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
+    (1, 0): (),
+    (1, 2): (Negated("all"),),
+    (-1, 0): (Negated("sin"),),
+    (-1, 2): (Negated("cos"),),
+    (-1, 1): (Swapped(),),
+    (-1, 3): (Swapped(), Negated("all")),
+    (1, 1): (Swapped(), Negated("cos")),
+    (1, 3): (Swapped(), Negated("sin")),
+}
+"""What turning the other way, and quarter turns, mean."""
+_ALONE: tuple[tuple[Edit, ...], ...] = ((), (Swapped(), Negated("all")), (Negated("all"),), (Swapped(),))
+"""What quarter turns of one function mean."""
+SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]  # signs, position of the first row, order of rows
 
 
 @dataclass(frozen=True)
@@ -237,23 +251,6 @@ def order_of_rows(
         return None, start
     names = wrong if length == whole.length else whole.rows[wrong]  # rows that wrap have other numbers
     return [RowsWrong(tuple(names.tolist()))], start
-
-
-_SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
-    (1, 0): (),
-    (1, 2): (Negated("all"),),
-    (-1, 0): (Negated("sin"),),
-    (-1, 2): (Negated("cos"),),
-    (-1, 1): (Swapped(),),
-    (-1, 3): (Swapped(), Negated("all")),
-    (1, 1): (Swapped(), Negated("cos")),
-    (1, 3): (Swapped(), Negated("sin")),
-}
-"""What turning the other way, and quarter turns, mean."""
-_ALONE: tuple[tuple[Edit, ...], ...] = ((), (Swapped(), Negated("all")), (Negated("all"),), (Swapped(),))
-"""What quarter turns of one function mean."""
-
-SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]  # signs, position of the first row, order of rows
 
 
 def signs_and_order(place: Place, both: bool, last: int, expected_quarter: int) -> SignsAndOrder:
