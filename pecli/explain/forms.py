@@ -39,6 +39,12 @@ STEPS: Mapping[str, tuple[int, ...]] = {
 MAX_SIGMAS = 7.5  # of the noise of doubled columns, by which one of them may differ from the other
 MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
 EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
+PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
+    "alone": ((0, 1, ()),),
+    "both": ((0, 1, (0,)), (1, 1, (1,))),
+    "matrices": ((0, 1, (0, 0)), (0, 1, (1, 1)), (1, 1, (1, 0)), (1, -1, (0, 1))),
+}
+"""Where the parts are: the number of the part, its sign, and the places along p, or along r and c."""
 
 
 def stands_for_one(array: Array) -> int:
@@ -67,14 +73,6 @@ class PartView:
     part: int
     values: AnyArray
     negated: bool = False
-
-
-PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
-    "alone": ((0, 1, ()),),
-    "both": ((0, 1, (0,)), (1, 1, (1,))),
-    "matrices": ((0, 1, (0, 0)), (0, 1, (1, 1)), (1, 1, (1, 0)), (1, -1, (0, 1))),
-}
-"""Where the parts are: the number of the part, its sign, and the places along p, or along r and c."""
 
 
 @dataclass(frozen=True)
