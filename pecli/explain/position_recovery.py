@@ -26,7 +26,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain import frequency_laws, rotation, time_limit, used_positions, wave_measurement
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Explanation, Parameter
+from pecli.explain.edits import Errors, Explanation, Parameter, Positions
 from pecli.explain.recipe_search import by_scheme, constructed, distance, scheme_errors
 from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
@@ -253,7 +253,7 @@ def other_positions(prior: frequency_laws.WaveScheme, judge: Judge, *, named: bo
         if rotation.UNKNOWN in (places := rotation.solve(waves, prior.law.frequencies(), expected)):
             return
         if named and step == 1:
-            yield from judge.accepted(used_positions.named_positions(prior, reading, waves, places))
+            yield from judge.accepted(_named_positions(prior, reading, waves, places))
             return
     if places.min() < 0 or places.max() > wave_measurement.MAX_OFFSET:
         return
@@ -265,6 +265,17 @@ def other_positions(prior: frequency_laws.WaveScheme, judge: Judge, *, named: bo
         more, edits = {"positions": places.tolist(), "offset": 0}, [Parameter("positions", None, "others")]
     for scheme in constructed(partial(replace, prior.scheme), **more):
         yield from judge.accepted([by_scheme(edits, scheme, judge.samples)])
+
+
+def _named_positions(prior: Any, reading: Reading, waves: Complex, used: Indices) -> Iterator[Explanation]:
+    """A prior's waves at positions that have a name, unless they step evenly, or wrap: rows tell that as well."""
+    expected, steps = prior.offset + reading.rows, np.diff(used)
+    period = 1 + int(np.append(np.flatnonzero(used[1:] == used[0]), len(steps))[0])
+    reason = used_positions.situation(expected, used, rotated=False)
+    if reason and (steps != steps[:1]).any() and (used != used[0] + reading.rows % period).any():
+        left = waves - prior.amplitude * np.exp(1j * np.multiply.outer(used, prior.law.frequencies()))
+        edit = Positions(used_positions.runs(expected), used_positions.runs(used), reason)
+        yield Explanation((edit,), None, reading.tensors, Errors(left, waves))
 
 
 def _at_positions(samples: Samples) -> Iterator[Scheme]:

@@ -9,14 +9,12 @@ from itertools import permutations
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Indices, widened
+from pecli.engine.arrays import Array, Indices, widened
 from pecli.engine.schemes.rope import Rope
-from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Positions
-from pecli.explain.frequency_laws import WaveScheme
+from pecli.explain.edits import Edit, Explanation, Parameter, Positions
 from pecli.explain.recipe_search import constructed
 from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, quotient, solve
 from pecli.explain.sample import grain, rms
-from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import limited
 
 MIN_ERROR, MIN_COARSE_ERROR = 1e-3, 0.02  # of the values, by which a head is rotated wrongly; of 16 bits
@@ -78,17 +76,6 @@ def situation(expected: Indices, used: Indices, padding: int = 0, *, rotated: bo
         f"{since}all {abs(by):,} too {'far' if by > 0 else 'low'}": by and (used - expected == by)[first:].all(),
     }
     return next((text for text, holds in reasons.items() if holds), "")
-
-
-def named_positions(prior: WaveScheme, reading: Reading, waves: Complex, used: Indices) -> Iterator[Explanation]:
-    """A prior's waves at positions that have a name, unless they step evenly, or wrap: rows tell that as well."""
-    expected, steps = prior.offset + reading.rows, np.diff(used)
-    period = 1 + int(np.append(np.flatnonzero(used[1:] == used[0]), len(steps))[0])
-    reason = situation(expected, used, rotated=False)
-    if reason and (steps != steps[:1]).any() and (used != used[0] + reading.rows % period).any():
-        left = waves - prior.amplitude * np.exp(1j * np.multiply.outer(used, prior.law.frequencies()))
-        edit = Positions(runs(expected), runs(used), reason)
-        yield Explanation((edit,), None, reading.tensors, Errors(left, waves))
 
 
 def explain_positions(
