@@ -29,9 +29,7 @@ from pecli.tensors.head_layout import ORDERS, Heads, projection, weight_of
 HUGGING_FACE, META, GGUF = "Hugging Face", "Meta", "GGUF"
 FORMS = {"config.json": HUGGING_FACE, "params.json": META}
 NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))  #: in GGUF
-SETTINGS = re.compile(
-    r".*(?:rope_(?:freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|attention\.bias|\.attn\.bias)"
-)
+SETTINGS = re.compile(r".*(rope_(freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|(attention|\.attn)\.bias)")
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """How the names of tensors end that hold weights in a packed form of their own."""
 MAX_LINES = 12
