@@ -151,13 +151,7 @@ def compare_arrays(
 
 
 def compare(
-    parts: Sequence[Part],
-    array: Array,
-    tolerance: Tolerance = EXACT,
-    *,
-    name: str,
-    role: str = "",
-    any_dtype: bool = False,
+    parts: Sequence[Part], array: Array, tolerance: Tolerance, *, name: str, role: str = "", any_dtype: bool = False
 ) -> Comparison:
     """Compare the parts of a tensor, views of one array in C order, with what they should be; another dtype is a
     finding, unless with `any_dtype` it is another floating one, or holds integers of another width.

@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +23,10 @@ from pecli.files.tensor_roles import ANYTHING, role_of
 if TYPE_CHECKING:  # explanations are imported where files differ
     from pecli.explain.edits import Explanation
 
-MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
-"""What tensors hold that belong together under unlike names."""
+MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")  #: of tensors that belong together under other names
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
-DOUBLED = ("halves", "interleaved")
-TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
 MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")  #: how files may end that a model has
+_SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected", "strange_found"))
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
 
@@ -43,8 +40,7 @@ class Difference(Answer):
     diagnosis: tuple[str, ...] = ()
     explanations: "tuple[Explanation, ...]" = ()
     readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, how its axes were read where they differ
-    weak: tuple[str, ...] = ()
-    """Where the values agree within a tolerance, known mistakes in B that would have done so, too."""
+    weak: tuple[str, ...] = ()  #: where values agree within a tolerance, known mistakes in B that would have, too
     forms: str = ""  #: of two forms of a model, what was compared; `tensors` are then those that differ
 
     @property
@@ -108,8 +104,7 @@ def diff(
         from pecli.checks import diff_reasons
         from pecli.explain.words import comparison
 
-        compare = partial(diff, atol=TABLE_ATOL) if reasons else None
-        layers = diff_reasons.first_departure(ours.tensors, theirs.tensors, tensors, compare)
+        layers = diff_reasons.first_departure(ours.tensors, theirs.tensors, tensors, diff if reasons else None)
         why = diff_reasons.reasons(changed, schemes[0], allowed) if reasons and len(layers) < 2 else []
         problems += [*layers, *map(comparison, why)]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
@@ -181,9 +176,6 @@ class Fit:
         return [(name, other, one) for name, one, other in pairs] if self.reads_a else pairs
 
 
-_SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected", "strange_found"))
-
-
 def _fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
     """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
     them; or those of one name, and of the others those that alone hold the same by their names."""
@@ -234,7 +226,7 @@ def _both(parts: Mapping[str, Array]) -> Iterator[Target]:
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     """An array as it is, and with one of two columns per frequency where they are the same, by how they are doubled."""
     found = {"": array}
-    for doubled in DOUBLED if array.ndim and array.shape[-1] % 2 == 0 else ():
+    for doubled in ("halves", "interleaved") if array.ndim and array.shape[-1] % 2 == 0 else ():
         one, other = halved(array, doubled)
         if np.array_equal(one, other, equal_nan=True):
             found[doubled] = one

@@ -16,12 +16,8 @@ from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import listed
-from pecli.explain.array_transforms import explain_pair, explain_swapped
+from pecli.explain import array_transforms, rotation, search, sinusoid_readings, time_limit
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
-from pecli.explain.rotation import quotient
-from pecli.explain.search import explain, recognise
-from pecli.explain.sinusoid_readings import groups
-from pecli.explain.time_limit import time_limit
 from pecli.files.tensor_roles import LAYER, role_of
 
 MAX_EXPLAINED = 16  #: tensors of one file whose differences are explained
@@ -30,6 +26,7 @@ MAX_NOISE_ULP = 8  #: units of the last place that no transform would leave
 ALONE = {Layout("cos and sin", f"{function} alone"): function for function in PLURALS}
 SIDES = (("before", "after"), ("pre", "post"))
 MAX_RESIDUAL = 1e-2  #: of the values after, what the quotient of pairs may leave where all heads are rotated alike
+TABLE_ATOL = 1e-4  #: within which tables that were computed from rotated queries are compared
 MAX_NAMES = 4  #: tensors of a layer that a line names
 
 Pair = tuple[str, Array, Array]  #: a name, and one table as A and as B have it
@@ -50,13 +47,13 @@ def reasons(
         elif result.problem or units is None or units > MAX_NOISE_ULP:
             pairs += pairs_of()
     pairs = pairs[:MAX_EXPLAINED]
-    with time_limit():
-        swapped = explain_swapped({name: (one, other) for name, one, other in pairs}, tolerance.atol)
+    with time_limit.time_limit():
+        swapped = array_transforms.explain_swapped({name: (one, other) for name, one, other in pairs}, tolerance.atol)
         found += swapped
         known = {name for each in swapped for name in each.tensors}
         unknown = []
         for pair in (pair for pair in pairs if pair[0] not in known):
-            why = explain_pair(*pair, tolerance.atol)
+            why = array_transforms.explain_pair(*pair, tolerance.atol)
             if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
                 unknown.append((pair, why))
             else:
@@ -71,20 +68,20 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
     large = {name: (one, other) for name, one, other in pairs if min(one.size, other.size) >= MIN_ELEMENTS}
     ours = {name: one for name, (one, _) in large.items()}
     found: list[Explanation] = []
-    for group in groups(ours) if scheme is None else [ours]:
+    for group in sinusoid_readings.groups(ours) if scheme is None else [ours]:
         own, alone = _recognised(group) if scheme is None else (scheme, "")
         if own is None or own.holds_several or not group:
             continue
         single, known = own.single_array().name, {table.name for table in own.tensors()}
         named = {next((key for key in (alone, name, role_of(name)) if key in known), single): name for name in group}
-        why = explain(own, {key: large[name][1] for key, name in named.items()}, tolerance.atol)
+        why = search.explain(own, {key: large[name][1] for key, name in named.items()}, tolerance.atol)
         found += [replace(each, tensors=tuple(named[key] for key in each.tensors)) for each in why]
     return merged(found)
 
 
 def _recognised(group: Mapping[str, Array]) -> tuple[Scheme | None, str]:
     """What makes tables that have no mistakes, and where they are cosines or sines alone, which."""
-    for found in recognise(group):
+    for found in search.recognise(group):
         alone = [ALONE[edit] for edit in found.mistakes if edit in ALONE]
         if len(alone) == len(found.mistakes):
             return found.scheme, "".join(alone)
@@ -112,9 +109,9 @@ def first_departure(a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Ca
     sides = [(name.replace(after, before), name) for name in wrong for before, after in SIDES if after in name]
     by_reason: dict[str, tuple[str, list[str]]] = {}  # by what is said before the numbers
     for before, after in sides if compare else ():
-        for layout in ("halves", "interleaved") if before in right else ():
+        for layout in ("halves", "interleaved") if before in right else ():  # one row fits either
             tables = [_rotation(dump[before], dump[after], layout) for dump in (a, b)]
-            if compare and None not in tables and (why := compare(*tables).diagnosis):  # one row fits either layout
+            if compare and None not in tables and (why := compare(*tables, atol=TABLE_ATOL).diagnosis):
                 by_reason.setdefault(why[0].partition(";")[0], (why[0], []))[1].append(after)
                 break
     return lines + [f"the rotation of {listed(of, MAX_NAMES)}, as tables: {why}" for why, of in by_reason.values()]
@@ -126,5 +123,5 @@ def _rotation(before: Array, after: Array, layout: str) -> dict[str, Array] | No
         return None
     if not all(side.dtype.kind != "c" and np.isfinite(widened(side)).all() for side in (before, after)):
         return None
-    table, residual = quotient(widened(before), widened(after), slice(None), (layout, layout))
+    table, residual = rotation.quotient(widened(before), widened(after), slice(None), (layout, layout))
     return {"cos": table.real.astype("f4"), "sin": table.imag.astype("f4")} if residual <= MAX_RESIDUAL else None

@@ -16,25 +16,20 @@ import numpy as np
 
 from pecli.checks.stored_tensors import BITS, EXPERT, ROUNDING, Pair, Stored
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.application import LAYOUTS, reorder
+from pecli.engine import application, table
 from pecli.engine.arrays import Indices
-from pecli.engine.table import results_in_order
 from pecli.errors import FileError, ParameterError, PecliError, bracketed, listed
 from pecli.files.load import load_file
+from pecli.models import families, find, layer_types
 from pecli.models.dialects.gguf import as_in_gguf
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import TEXTS
-from pecli.models.find import config_file, describe, find_model
-from pecli.models.layer_types import HEADS
 from pecli.tensors.convert import heads_of
 from pecli.tensors.head_layout import ORDERS, Heads, projection, weight_of
 
 HUGGING_FACE, META, GGUF = "Hugging Face", "Meta", "GGUF"
 FORMS = {"config.json": HUGGING_FACE, "params.json": META}
 NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))  #: in GGUF
-SETTINGS = re.compile(
-    r".*(?:rope_(?:freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|attention\.bias|\.attn\.bias)"
-)
+SETTINGS = re.compile(r".*(rope_(freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|(attention|\.attn)\.bias)")
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """How the names of tensors end that hold weights in a packed form of their own."""
 MAX_LINES = 12
@@ -50,7 +45,7 @@ KEYS[GGUF] |= {"layers": "block_count", "context": "context_length", "heads": "a
 """What is missing where a form has the default instead."""
 COUNTS = {
     "layers": ["block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers"],
-    "heads": ["attention.head_count", *HEADS],
+    "heads": ["attention.head_count", *layer_types.HEADS],
 }
 
 
@@ -76,7 +71,7 @@ def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
     forms = [_form(label, *each) for label, each in zip("AB", found, strict=True)]
     one, other = sorted(forms, key=lambda form: form.kind != HUGGING_FACE)  # which defines the model
     pairs, problems = _pairs(one, other)
-    results = [*results_in_order(lambda pair: pair.compared(allowed), pairs)]
+    results = [*table.results_in_order(lambda pair: pair.compared(allowed), pairs)]
     changed = [(pair, result) for pair, result in zip(pairs, results, strict=True) if result.mismatched]
     with np.errstate(all="ignore"):
         problems += [(pair.name, _reason(pair, one, other, allowed)) for pair, _ in changed]
@@ -99,24 +94,23 @@ def _described(given: Any) -> tuple[str, str, str]:
     if not isinstance(given, (str, os.PathLike)) or not os.path.exists(path := os.fspath(given)):
         return "", "", ""
     weights = os.path.isfile(path) and path.endswith((".safetensors", ".bin", ".pth", ".pt"))
-    found = config_file(os.path.dirname(path) or os.curdir if weights else path)
+    found = find.config_file(os.path.dirname(path) or os.curdir if weights else path)
     path = os.path.dirname(path) or os.curdir if os.path.basename(path) in FORMS else path
     return GGUF if found.endswith(".gguf") else FORMS.get(os.path.basename(found), ""), path, found
 
 
 def _form(label: str, kind: str, path: str, described: str) -> Form:
-    encodings = find_model(described)
-    values = describe(described).values
-    parts = [*(values[name] for name in TEXTS if isinstance(values.get(name), Mapping)), values]
+    encodings = find.find_model(described)
+    values = find.describe(described).values
+    parts = [*(values[name] for name in families.TEXTS if isinstance(values.get(name), Mapping)), values]
     counts: dict[str, Any] = {"context": encodings.context}
     for name, keys in COUNTS.items():
         counts[name] = next((part[key] for part in parts for key in keys if part.get(key) is not None), None)
     if kind == GGUF and isinstance(counts["layers"], int):  # to which layers that predict further tokens are added
         counts["layers"] -= values.get("nextn_predict_layers") or 0
-    try:
+    heads: Heads | None = None
+    with suppress(PecliError):  # heads differ by layer, or nothing rotates
         heads = heads_of(described, None, {})
-    except PecliError:  # heads differ by layer, or nothing rotates
-        heads = None
     shards = sorted(os.listdir(path)) if kind == META and os.path.isdir(path) else []
     shards = [os.path.join(path, name) for name in shards if re.fullmatch(r"consolidated\.\d+\.pth", name)]
     first, *rest = [load_file(file) for file in shards or [described if kind == GGUF else path]]
@@ -134,7 +128,7 @@ def _form(label: str, kind: str, path: str, described: str) -> Form:
             unread.setdefault(known or name, f"{name} ({stored.kind})" if known else name)
     if any(stored.kind in BITS and stored.kind != "Q8_0" for stored in tensors.values()) and not find_spec("gguf"):
         raise FileError(path, "holds quantised tensors, which the gguf package reads", "pip install gguf")
-    layout = next((LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves")
+    layout = next((application.LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves")
     return Form(label, kind, encodings.model_type or kind, encodings, layout, heads, counts, tensors, unread)
 
 
@@ -199,7 +193,7 @@ def _row_orders(pair: Pair, one: Form, other: Form) -> Iterator[tuple[str, Indic
         return
 
     def permuted(rows: Indices, heads: int) -> Indices:
-        return rows.reshape(heads, -1)[:, reorder(len(rows) // heads, "halves", "interleaved")].reshape(-1)
+        return rows.reshape(heads, -1)[:, application.reorder(len(rows) // heads, "halves", "interleaved")].reshape(-1)
 
     heads, kv_heads = one.heads.heads, one.heads.kv_heads or one.heads.heads
     form = f"{other.architecture} in {other.kind} form"

@@ -30,8 +30,7 @@ MAX_DISTANCE = 0.1  #: the largest mean error of a table that is recognised by i
 MAX_ERROR = 2.0  #: what an element counts for that is further off than this, or is no number
 PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
 """What tells readings apart: the first positions, one in the middle and the last, of some heads; much of a vector."""
-MIN_FLAT_ROWS = 8
-"""Of a table that a vector may be whatever its values: shorter ones are rather frequencies of another dim."""
+MIN_FLAT_ROWS = 8  #: of a table that a vector may be: shorter ones are rather frequencies of another dim
 MAX_FLAT = 1 << 21  #: elements of a vector that may be a table
 MAX_AXES = 6  #: axes of a tensor in which positions are looked for
 CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
@@ -50,8 +49,7 @@ class Target:
     shape: tuple[int | None, ...]  #: of each table; None stands for as many rows as there are
     make: Callable[[int], Making]  #: the scheme, if one makes the tables, and the tables by name, for so many rows
     waves: bool = False  #: whether its columns belong to frequencies, and may be arranged in any form
-    transposable: bool = False
-    """Whether rows may be its frequencies: unnamed matrices that are transposed are another thing."""
+    transposable: bool = False  #: whether rows may be its frequencies: unnamed matrices, transposed, are others
     layout: str = ""  #: how columns are doubled for the rotation: halves, interleaved; nothing where either will do
     words: str = ""
     encoding: "Encoding | None" = None
@@ -160,7 +158,6 @@ class Reading:
 
     @property
     def has_constant_power(self) -> bool:
-        """Whether cos² + sin² is constant."""
         with np.errstate(all="ignore"):
             power = _sample(self.parts[0]) ** 2 + _sample(self.parts[-1]) ** 2
             return bool(np.ptp(power) <= CONSTANT * np.abs(power.mean()) < math.inf)
@@ -257,8 +254,10 @@ def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterato
             view = real.reshape(shape).swapaxes(-1, -2) if swap else real.reshape(shape)
             if (view.shape, swap) not in seen:
                 seen.add((view.shape, swap))
-                for found in _in_form(real, view, target, form, note, is_complex=kind in COMPLEX):
-                    yield replace(found, transposed=swap)
+                arrangement = "complex" if kind in COMPLEX else form.arrangement
+                for parts, scheme in _in_form(view, target, form):
+                    words = _words(real, parts[0], target, arrangement, form.doubled, note)
+                    yield Reading(real, target, form, parts, scheme, words, swap)
 
 
 def wave_readings(array: AnyArray) -> Iterator[Reading]:
@@ -322,9 +321,7 @@ def _shapes(shape: Shape, target: Target, form: Form, lines: bool) -> Iterator[t
         yield "transposed", plain, True
 
 
-def _in_form(
-    real: AnyArray, array: AnyArray, target: Target, form: Form, note: str, *, is_complex: bool
-) -> Iterator[Reading]:
+def _in_form(array: AnyArray, target: Target, form: Form) -> "Iterator[tuple[tuple[Part, ...], Scheme | None]]":
     views = form.undo(array, target.shape[-1] or 1)
     if views is None or array.ndim > MAX_AXES:
         return
@@ -343,15 +340,12 @@ def _in_form(
         expected = tables[names[0]]
         if found[0].shape[found[0].ndim - len(expected.shape) :] != expected.shape:
             continue
-        whole = STEPS.get(dtype_name(real.dtype), ()) if target.quantised else ()
+        whole = STEPS.get(dtype_name(array.dtype), ()) if target.quantised else ()
         wanted = expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)
         for step in (1 / count for count in whole) if whole and wanted in SIGNIFICAND_BITS else (0.0,):
-            parts = tuple(
-                Part(tables[name], values, view.negated, step, target.masked, name)
-                for name, values, view in zip(names, found, views, strict=True)
-            )
-            words = _words(real, parts[0], target, "complex" if is_complex else form.arrangement, form.doubled, note)
-            yield Reading(real, target, form, parts, scheme, words)
+            every = zip(names, found, views, strict=True)
+            parts = (Part(tables[name], own, view.negated, step, target.masked, name) for name, own, view in every)
+            yield tuple(parts), scheme
 
 
 def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]:
@@ -372,7 +366,7 @@ def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]
 def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:
     words = [target.words]
     if len(target.names) > 1:
-        words.append(ARRANGEMENTS[arrangement].format(*(PLURALS.get(name, name) for name in target.names)))
+        words.append(ARRANGEMENTS[arrangement][1].format(*(PLURALS.get(name, name) for name in target.names)))
     if doubled or (target.encoding is not None and target.waves and len(target.names) == 1):
         words.append(columns(doubled))
     words.append(note)

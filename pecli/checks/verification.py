@@ -34,8 +34,7 @@ MAX_LISTED = 8  #: tensors, or layers, that a line names
 PROBES = 16  #: rows of the second half of a table, which show most mistakes
 MAX_ELEMENTS = 1 << 22  #: in one row of all heads of a longer table
 
-Tables = Mapping[Scheme, Mapping[str, Array]]
-"""What was found, by the scheme that it was compared with and by its name there."""
+Tables = Mapping[Scheme, Mapping[str, Array]]  #: what was found, by the expected scheme and by its name there
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,10 +90,9 @@ class Checked:
     def of(cls, tensor: str, label: str, reading: Reading, tolerance: Tolerance, **others: Any) -> "Checked":
         scheme, found = reading.explained()
         result = compared(label, reading, tolerance, any_dtype=others.pop("any_dtype", True))
-        doubtful = ""
-        is_named = "sin" in label.lower().partition("cos")[0]
-        if reading.target.names[0] == "sin" and len(reading.target.names) > 1 and not is_named:
-            doubtful = f"{label}: no name says that sines come before cosines"
+        swapped = len(reading.target.names) > 1 and reading.target.names[0] == "sin"
+        unnamed = swapped and "sin" not in label.lower().partition("cos")[0]
+        doubtful = f"{label}: no name says that sines come before cosines" if unnamed else ""
         return cls(tensor, result, scheme, found, **{"words": reading.words, "doubtful": doubtful, **others})
 
 
@@ -124,13 +122,11 @@ def conclusion(
     scheme: str,
     checked: Sequence[Checked],
     tolerance: Tolerance,
-    problems: Iterable[str] = (),
+    problems: Iterable[str],
+    reasons: bool,
     present: Mapping[str, Array] | None = None,
-    *,
-    may_be_weak: bool = True,
-    reasons: bool = True,
 ) -> Verification:
-    """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
+    """The answer about a file: why tensors failed, layers by layers, or what a pass does not prove of all `present`."""
     why: list[Explanation] = []
     lines: list[str] = []
     for layers, some in _failures(checked):
@@ -147,9 +143,9 @@ def conclusion(
     known = {each.tensor for each in checked}
     unchecked = {name: array for name, array in (present or {}).items() if name not in known}
     every = (*problems, *problems_of(results))
-    answer = Verification(path, scheme, results, every, tuple(dict.fromkeys(lines)), readings, tuple(why))
-    answer = replace(answer, unchecked=tuple(unchecked))
-    if not answer.passed or not may_be_weak:
+    told = tuple(dict.fromkeys(lines))
+    answer = Verification(path, scheme, results, every, told, readings, tuple(why), unchecked=tuple(unchecked))
+    if not answer.passed or present is None:
         return answer
     weak = [*weak_checks(_by_scheme(checked), tolerance), *(each.doubtful for each in checked if each.doubtful)]
     weak += [f"{name} looks like a table, and no name says of what" for name in unchecked if _is_table(unchecked[name])]
@@ -179,15 +175,11 @@ def _failures(checked: Iterable[Checked]) -> Iterator[tuple[str, list[Checked]]]
 
 
 def _are_alike(some: Sequence[Checked], others: Sequence[Checked]) -> bool:
-    """Whether two layers have the same tables, of the same scheme."""
-    one, other = (
-        {(each.scheme, name): each.found[name] for each in of for name in each.found} for of in (some, others)
-    )
+    one, other = ({(own.scheme, name): own.found[name] for own in of for name in own.found} for of in (some, others))
     return one.keys() == other.keys() and all(np.array_equal(one[key], other[key]) for key in one)
 
 
 def _is_table(array: Array) -> bool:
-    """Whether numbers look like the waves of a positional table."""
     if array.dtype.kind not in "fcV" or array.ndim < 2 or not 0 < array.shape[-1] <= MAX_WIDTH or not array.size:
         return False
     from pecli.checks.statistics import has_waves
@@ -255,9 +247,8 @@ def _is_within(result: Comparison, units: int) -> bool:
 def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
     """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
     lines = [line for scheme, found in tables.items() for line in _weak(scheme, found, tolerance)]
-    every = {name for found in tables.values() for name in found}
     lengths = {name: getattr(scheme, "seq_len", 0) for scheme, found in tables.items() for name in found}
-    if len(tables) == len(every) == 2 and {*lengths} == {"cos", "sin"} and lengths["cos"] != lengths["sin"]:
+    if len(tables) == 2 and {*lengths} == {"cos", "sin"} and lengths["cos"] != lengths["sin"]:
         lines.append(f"cos has {lengths['cos']:,} rows, and sin has {lengths['sin']:,}")
     for scheme, found in tables.items():  # what no number of rows shows
         positions = getattr(scheme, "positions", None)
@@ -266,7 +257,7 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
         if is_first and scheme.applied_as == "rotation" and {*found} & {"cos", "sin", "cos_sin"}:
             lines.append("position 0 alone cannot detect a missing rotation: compare others")
         sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None
-        if every == {"inv_freq"}:
+        if {*lengths} == {"inv_freq"}:
             if getattr(scheme, "attention_factor_value", lambda: 1.0)() != 1:
                 lines.append("inv_freq cannot tell the attention factor from none: compare cos or sin, too")
         elif sections and len(getattr(positions, "axes", ())) < 2:

@@ -2,15 +2,13 @@
 
 What is left of every element is compared with the tolerance, or with the rounding that the storage of the values makes:
 their dtype, their decimals, their steps; or noise, where what is left has no structure. Elements that are off by more,
-though by no more than float32 phases drift, are counted, and not explained. Searches propose; what they propose is
-claimed only if it is accepted here. Where a small part is wrong and the rest is exact, that part is the answer: no edit
-of the whole table is invented for it.
+though by no more than float32 phases drift, are counted, and not explained. Where a small part is wrong and the rest is
+exact, that part is the answer: no edit of the whole table is invented for it.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -24,10 +22,8 @@ from pecli.explain.time_limit import OutOfTimeError, check_time
 
 ROUNDED = 1.15  # times half a step: what rounding makes, where the number was rounded before, to eight times as many
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
-MIN_BEYOND, MIN_DIRECTED = 0.2, 0.98
-"""Of values that are not rounded to the nearest: those that are off by over half a unit, and those off one way."""
-MAX_STEP = 0.11
-"""Of the largest value: the error of values with one decimal that were cut off; coarser ones explain anything."""
+MIN_BEYOND, MIN_DIRECTED = 0.2, 0.98  # of values not rounded to nearest: those over half a unit off, those off one way
+MAX_STEP = 0.11  # of the largest value: the error of one decimal that was cut off; coarser ones explain anything
 BLOCK_ELEMENTS = 1 << 18  # elements of a large tensor that are compared at once, so that they stay in the cache
 MAX_SIGMAS = 7.5  # standard deviations of the largest of some million elements, where they are noise
 EXTREME_SIGMAS = 2.0  # standard deviations that the largest of n may be beyond √(2·ln n)
@@ -67,26 +63,25 @@ class Judge:
         if 0 < max(_largest(each.values) for each in own.values()) <= self.atol:
             return None  # as near to nothing as to anything
         errors = found.errors(own) if callable(found.errors) else found.errors
-        storage = self._storage(errors, _unmasked(one.values), one.dtype, found.edits, atol)
+        shown = replace(one, values=_unmasked(one.values))
+        storage = self._storage(errors, shown, found.edits, atol)
         if storage is None:
             return None
         edits = (*found.edits, *storage)
         found = replace(found, edits=edits, residual=_largest(errors.left), noise=_noise(errors.left))
         atol = max([atol, *(MAX_SIGMAS * edit.size for edit in edits if isinstance(edit, kinds.Noise))])
-        out = out_of_tolerance(_unmasked(one.values), one.dtype, atol, edits)
+        out = out_of_tolerance(shown.values, one.dtype, atol, edits)
         if one.whole or not callable(found.errors):
             return replace(found, beyond=_beyond(own, errors, out))
         return self._on_all_rows(found, one, out)
 
-    def _storage(
-        self, errors: Errors, values: AnyArray, dtype: str, edits: Sequence[Edit], atol: float
-    ) -> tuple[Edit, ...] | None:
+    def _storage(self, errors: Errors, one: Sample, edits: Sequence[Edit], atol: float) -> tuple[Edit, ...] | None:
         """The edits that say how values were stored, such that no more is left than that; None where more is left."""
         largest, noise = _largest(errors.left), _noise(errors.left)
         if not math.isfinite(largest):
             return None
-        storage = quantised_storage(values, dtype, noise, self.dtype)
-        if mode := rounding_mode(errors, values):
+        storage = quantised_storage(one.values, one.dtype, noise, self.dtype)
+        if mode := rounding_mode(errors, one.values):
             storage = mode
         elif any(edit.storage for edit in edits):
             storage = tuple(edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits)
@@ -95,7 +90,7 @@ class Judge:
             if noise <= share * _noise(errors.values) and _is_noise(errors.left, largest):
                 return storage
             storage = ()
-        return None if out_of_tolerance(values, dtype, atol, storage)(errors).any() else storage
+        return None if out_of_tolerance(one.values, one.dtype, atol, storage)(errors).any() else storage
 
     def _on_all_rows(self, found: Explanation, one: Sample, out: Callable[[Errors], Flags]) -> Explanation | None:
         """The same with the residual of all rows, as far as there is time for them."""
@@ -155,9 +150,7 @@ def _beyond(samples: Samples, errors: Errors, out: Callable[[Errors], Flags]) ->
     return max(1, copies) * sum(int(out(errors._replace(left=part, drift=0.0)).sum()) for part in parts)
 
 
-def out_of_tolerance(
-    values: AnyArray, dtype: str, atol: float, edits: Sequence[Edit] = ()
-) -> Callable[[Errors], Flags]:
+def out_of_tolerance(values: Array, dtype: str, atol: float, edits: Sequence[Edit] = ()) -> Callable[[Errors], Flags]:
     """Says which elements are off by more than the tolerance, and by more than rounding may have changed them: the
     rounding that some stored values show, twice as much where a mode of rounding is among the edits."""
     how = grain(values)
@@ -246,7 +239,7 @@ class Located:
         """The smallest part that is wrong: elements, where they are few; else rows, columns or heads."""
         count = self.wrong.ndim
         whole_rows = count > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
-        axes_of: dict[type[Any], tuple[int, ...]] = {}
+        axes_of: dict[Callable[..., Edit], tuple[int, ...]] = {}
         if np.count_nonzero(self.wrong) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
             axes_of = {kinds.ElementsWrong: tuple(range(-count, 0))}
         elif count > 1:

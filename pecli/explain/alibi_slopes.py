@@ -4,19 +4,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices, round_to, widened
 from pecli.engine.schemes.alibi import Alibi
+from pecli.explain import acceptance, recipe_search, time_limit
 from pecli.explain import edits as kinds
-from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Edit, Errors, Explanation, parameter_edits
-from pecli.explain.recipe_search import scheme_errors
 from pecli.explain.sample import Sample, Samples, digits, plainest, rms, rounding
-from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import FEW_STEPS, QUANTUM
 
 MAX_HEADS, MAX_SURE_HEADS = 4096, 512
@@ -55,7 +52,7 @@ class Bias:
         return self
 
 
-def explain_bias(judge: Judge, prior: Alibi | None, name: str) -> list[Explanation]:
+def explain_bias(judge: acceptance.Judge, prior: Alibi | None, name: str) -> list[Explanation]:
     """Explanations of a bias, or of slopes alone: by the prior's rule or another, times a factor, in another order."""
     (one,) = judge.samples.values()
     if np.iscomplexobj(one.values):
@@ -66,10 +63,10 @@ def explain_bias(judge: Judge, prior: Alibi | None, name: str) -> list[Explanati
         sloping = np.count_nonzero(bias.slopes > 2 * bias.errors)
         if len(bias.slopes) > MAX_HEADS or sloping < (2 if prior is None else 1):
             continue
-        check_time()
+        time_limit.check_time()
         first, second = (Alibi(len(bias.slopes), rule=rule).slope_values() for rule in rules)
         alike = first == second and not one.whole  # as those of 32 heads are: all rows are compared once
-        for permuted, scaled in product((False, True), repeat=2):
+        for permuted, scaled in ((False, False), (False, True), (True, False), (True, True)):
             by_rule = partial(_by_rule, one, bias, prior, permuted=permuted, scaled=scaled)
             every = (next(judge.accepted(by_rule(rule)), None) for rule in (rules[:1] if alike else rules))
             if found := sorted(filter(None, every), key=lambda each: each.cost):
@@ -77,7 +74,7 @@ def explain_bias(judge: Judge, prior: Alibi | None, name: str) -> list[Explanati
     return []
 
 
-def recognise_bias(judge: Judge) -> Iterator[Explanation]:
+def recognise_bias(judge: acceptance.Judge) -> Iterator[Explanation]:
     """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
     (one,) = judge.samples.values()
     for each in explain_bias(judge, None, "slopes" if one.is_vector else "bias"):
@@ -265,4 +262,4 @@ def _by_rule(
 
 def _bias_errors(scheme: Alibi, samples: Samples) -> Errors:
     (one,) = samples.values()
-    return scheme_errors(scheme)({"bias": one})
+    return recipe_search.scheme_errors(scheme)({"bias": one})

@@ -29,8 +29,7 @@ MAX_COMPARED = 1 << 24  # elements of two tables that are compared with each oth
 MAX_LAID_OUT = 1 << 22
 MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14  # what a transform is tried on before the whole array is made
 
-Candidate = tuple[tuple[Edit, ...], AnyArray]
-"""An array of the shape that was found, and the edits that make it of the expected one."""
+Candidate = tuple[tuple[Edit, ...], AnyArray]  # edits, and the array of the shape found that they make
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def transform(expected: AnyArray, one: Sample, limit: float, judge: Judge) -> It
         if every and sides.left(made) <= sides.most:
             orders = [getattr(edit, "order", "") for edit in every]  # one without a name says as many numbers as it has
             unnamed = sum(order == "permuted" or not isinstance(order, str) for order in orders)
-            errors = Errors(sides.found - made, sides.found)
+            errors = Errors(theirs - made, theirs)
             proposals.append(Explanation(every, None, (one.name,), errors, extra=2.0 * unnamed))
     yield from judge.accepted(sorted(proposals, key=lambda each: each.cost))
 
@@ -178,10 +177,8 @@ def _rearranged(plain: AnyArray, wanted: tuple[int, ...]) -> Iterator[Candidate]
 def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
     """The two functions swapped, one of them negated, or both in another layout, of so many elements."""
     for source in forms(plain):
-        if source.arrangement == "interleaved" and plain.shape[-1] % 2:
-            continue
-        parts = source.split(plain)
-        if parts is None:
+        is_odd = source.arrangement == "interleaved" and plain.shape[-1] % 2
+        if is_odd or (parts := source.split(plain)) is None:
             continue
         if len(parts) == 2:
             yield (kinds.Swapped(),), source.join(*parts[::-1])
@@ -235,7 +232,6 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
 
 
 def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
-    """Rows, channels or heads in another order."""
     found, made = _squeezed(sides.found), _squeezed(made)
     if made.ndim not in (2, 3) or found.ndim != made.ndim or np.iscomplexobj(made) or np.iscomplexobj(found):
         return

@@ -81,6 +81,42 @@ _PARAMETERS: Mapping[Any, str] = {
     "distance": "distances are off by one: {found}, not {expected}",
 }
 """Of a parameter, one value of it, or one for another: the narrowest counts."""
+NEGATED = {
+    "all": "the sign is flipped",
+    "sin": "sin is negated (it rotates the other way)",
+    "cos": "cos is negated",
+    "first": "the first function of each pair is negated",
+    "second": "the second function of each pair is negated",
+}
+ROTATIONS = {
+    "none": "nothing is rotated: the values are those before",
+    "none added": "nothing is added: the values are those before",
+    "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
+    "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
+    "in place": "the second channel of a pair is computed from the first one after its rotation",
+    "first half": "only the first channel of each pair is rotated",
+    "second half": "only the second channel of each pair is rotated",
+    "in bfloat16": "rotated in bfloat16, which rounds the tables, each product and each sum",
+    "in float16": "rotated in float16, which rounds the tables, each product and each sum",
+    "first channels": "the first channels of a head are rotated, not the last",
+    "last channels": "the last channels of a head are rotated, not the first",
+}
+ROWS = {
+    "reversed": "rows are in reverse order",
+    "wrapped": "positions wrap at row {at:,}",
+    "padded": "the table starts at row {at:,}, after padding",
+    "padded at the end": "the last {at:,} rows are padding",
+    "cut": "truncated to the first {at:,} rows",
+    "shifted": "rows are shifted by {at:,}",
+    "permuted": "rows are in another order",
+    "constant": "all rows are at position {at:,}",
+}
+BITS = {name: f"values are the bits of {name}" for name in ("bfloat16", "float16", "float32")}
+INCOMPLETE = {
+    "halves": "columns are not doubled: the second half is zeros",
+    "interleaved": "columns are not doubled: every other one is zeros",
+    "angles": "values are the angles, position × inv_freq, and not their cosines or sines",
+}
 
 
 def said(value: Any) -> str:
@@ -166,36 +202,12 @@ class Layout(Edit, words=f"layout is {{found}} {_SPEC}"):
 class Swapped(Edit, words="sin and cos are swapped"): ...
 
 
-NEGATED = {
-    "all": "the sign is flipped",
-    "sin": "sin is negated (it rotates the other way)",
-    "cos": "cos is negated",
-    "first": "the first function of each pair is negated",
-    "second": "the second function of each pair is negated",
-}
-
-
 class Negated(Edit, words=NEGATED):
     which: str = "all"
 
 
 class Scaled(Edit, words=lambda edit: f"values are scaled by {said(edit.by)}", cost=1.5):
     by: float
-
-
-ROTATIONS = {
-    "none": "nothing is rotated: the values are those before",
-    "none added": "nothing is added: the values are those before",
-    "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
-    "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
-    "in place": "the second channel of a pair is computed from the first one after its rotation",
-    "first half": "only the first channel of each pair is rotated",
-    "second half": "only the second channel of each pair is rotated",
-    "in bfloat16": "rotated in bfloat16, which rounds the tables, each product and each sum",
-    "in float16": "rotated in float16, which rounds the tables, each product and each sum",
-    "first channels": "the first channels of a head are rotated, not the last",
-    "last channels": "the last channels of a head are rotated, not the first",
-}
 
 
 class Rotation(_Found, words=ROTATIONS): ...
@@ -216,18 +228,6 @@ class Transposed(Edit, words="the table is transposed"):
 class Repeated(Edit, words="repeated {times}× along axis {axis}"):
     axis: int
     times: int
-
-
-ROWS = {
-    "reversed": "rows are in reverse order",
-    "wrapped": "positions wrap at row {at:,}",
-    "padded": "the table starts at row {at:,}, after padding",
-    "padded at the end": "the last {at:,} rows are padding",
-    "cut": "truncated to the first {at:,} rows",
-    "shifted": "rows are shifted by {at:,}",
-    "permuted": "rows are in another order",
-    "constant": "all rows are at position {at:,}",
-}
 
 
 class Rows(Edit, words=ROWS):
@@ -298,17 +298,7 @@ class RowRange(Edit, words="only in rows {first:,} to {last:,}", cost=0.5):
     last: int
 
 
-BITS = {name: f"values are the bits of {name}" for name in ("bfloat16", "float16", "float32")}
-
-
 class Bits(_Found, words={**BITS, "swapped": "values are byte-swapped"}): ...
-
-
-INCOMPLETE = {
-    "halves": "columns are not doubled: the second half is zeros",
-    "interleaved": "columns are not doubled: every other one is zeros",
-    "angles": "values are the angles, position × inv_freq, and not their cosines or sines",
-}
 
 
 class Incomplete(_Found, words=INCOMPLETE): ...

@@ -11,34 +11,23 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 
-ARRANGEMENTS: Mapping[str, str] = {
-    "alone": "{0}",
-    "halves": "all {0}, then all {1}",
-    "interleaved": "{0} and {1} interleaved",
-    "stacked": "the {0}, then the {1}",
-    "pairs": "pairs of {0} and {1}",
-    "complex": "complex numbers",
-    "rows": "rows of {0}, then rows of {1}",
-    "matrices": "2 × 2 rotation matrices",
+ARRANGEMENTS: Mapping[str, tuple[str, str]] = {
+    "alone": ("f", "{0}"),
+    "halves": ("p f", "all {0}, then all {1}"),
+    "interleaved": ("f p", "{0} and {1} interleaved"),
+    "stacked": ("f", "the {0}, then the {1}"),
+    "rows": ("f", "rows of {0}, then rows of {1}"),
+    "pairs": ("f, p", "pairs of {0} and {1}"),
+    "complex": ("f, p", "complex numbers"),
+    "matrices": ("f, r, c", "2 × 2 rotation matrices"),
 }
-"""How the two functions lie beside each other, with their names."""
+"""How the two functions lie beside each other. First the last axes of a tensor, slow factors first: frequencies f, the
+two parts p, rows r and columns c of a matrix. Then the words, for the names of both."""
 
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """How often each column of a part is there: once, or twice, in that order."""
 
-AXES: Mapping[str, str] = {
-    "alone": "f",
-    "halves": "p f",
-    "interleaved": "f p",
-    "stacked": "f",
-    "rows": "f",
-    "pairs": "f, p",
-    "complex": "f, p",
-    "matrices": "f, r, c",
-}
-"""The last axes of a tensor, slow factors first: frequencies f, the two parts p, rows r and columns c of a matrix."""
-DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
-"""What stands for the frequencies where each comes twice, d."""
+DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}  # for f where each comes twice, d
 
 STEPS: Mapping[str, tuple[int, ...]] = {
     "int8": (127, 128, 64),
@@ -50,6 +39,12 @@ STEPS: Mapping[str, tuple[int, ...]] = {
 MAX_SIGMAS = 7.5  # of the noise of doubled columns, by which one of them may differ from the other
 MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
 EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
+PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
+    "alone": ((0, 1, ()),),
+    "both": ((0, 1, (0,)), (1, 1, (1,))),
+    "matrices": ((0, 1, (0, 0)), (0, 1, (1, 1)), (1, 1, (1, 0)), (1, -1, (0, 1))),
+}
+"""Where the parts are: the number of the part, its sign, and the places along p, or along r and c."""
 
 
 def stands_for_one(array: Array) -> int:
@@ -80,14 +75,6 @@ class PartView:
     negated: bool = False
 
 
-PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
-    "alone": ((0, 1, ()),),
-    "both": ((0, 1, (0,)), (1, 1, (1,))),
-    "matrices": ((0, 1, (0, 0)), (0, 1, (1, 1)), (1, 1, (1, 0)), (1, -1, (0, 1))),
-}
-"""Where the parts are: the number of the part, its sign, and the places along p, or along r and c."""
-
-
 @dataclass(frozen=True)
 class Form:
     """One layout: how the functions lie, and whether columns are doubled."""
@@ -106,8 +93,7 @@ class Form:
         return tuple(math.prod(frequencies if k == "f" else 2 for k in axis) for axis in self._factors())
 
     def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
-        """The parts of an array (…, positions, frequencies), as views, whatever its values are; None where its shape is
-        not that of this form. Doubled columns become copies along a new first axis."""
+        """Views of the parts of an array (…, positions, frequencies), doubled columns along a first axis; else None."""
         factors = self._factors()
         last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
         if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):
@@ -126,7 +112,8 @@ class Form:
         return [PartView(part, array[place], sign < 0) for part, sign, place in places]
 
     def _factors(self) -> list[list[str]]:
-        return [axis.replace("f", DOUBLED_AXES[self.doubled]).split() for axis in AXES[self.arrangement].split(", ")]
+        axes, _ = ARRANGEMENTS[self.arrangement]
+        return [axis.replace("f", DOUBLED_AXES[self.doubled]).split() for axis in axes.split(", ")]
 
     def _views(self, array: Array) -> list[PartView] | None:
         """The parts of an array of one table, whatever its values are; an odd column has a sine and no cosine."""
@@ -163,15 +150,14 @@ class Form:
 
 READABLE = tuple(
     Form(arrangement, doubled)
-    for arrangement in AXES
+    for arrangement in ARRANGEMENTS
     for doubled in DOUBLED_AXES
     if arrangement != "complex" and (not doubled or arrangement in ("alone", "halves", "stacked", "rows", "pairs"))
 )
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
 
 
-SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
-"""The arrangements that are told by the values, the likelier ones first."""
+SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")  # told by the values, the likelier first
 
 
 def forms(array: Array) -> Iterator[Form]:
@@ -185,12 +171,6 @@ def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
     """The two parts of the last axis: its halves, or every other place."""
     half = array.shape[-1] // 2
     return (array[..., :half], array[..., half:]) if layout == "halves" else (array[..., 0::2], array[..., 1::2])
-
-
-def has_outlier(apart: AnyArray, size: float) -> bool:
-    """Whether an element of copies is wrong: it differs by more than their noise, and not by next to nothing."""
-    off = np.abs(apart)
-    return bool(off.max(initial=0.0) > max(EMPTY * size, MAX_SIGMAS * math.sqrt((off**2).sum() / max(1, off.size))))
 
 
 def _undoubled(both: Array, noise: float) -> Array | None:

@@ -10,11 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats, Indices
-from pecli.engine.scalings.linear import Linear, Proportional
-from pecli.engine.scalings.llama3 import Llama3
-from pecli.engine.scalings.longrope import LongRope
-from pecli.engine.scalings.ntk import Ntk
-from pecli.engine.scalings.yarn import Yarn
+from pecli.engine.scalings import linear, llama3, longrope, ntk, yarn
 from pecli.explain import frequency_laws as laws
 from pecli.explain.acceptance import Judge
 from pecli.explain.edits import Channels, Dtype, Edit, Errors, Explanation, Negated, Parameter, Uninitialised, best
@@ -25,17 +21,24 @@ from pecli.explain.wave_measurement import DRIFT
 TIMESTEPS = 1000.0  # what diffusion models multiply positions from 0 to 1 by
 BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
 FREQ_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0))
+NEAR_BASE = 1e-3  # of the logarithm: bases that may be the same
+MIN_FREQUENCIES = 4  # that every number of an explanation has to explain
+MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest frequency is what memory happened to hold
+MIN_RECOGNISED = 6
+ENOUGH = 3.0  # standard errors, root mean square, that a vector may be off its law
+ROUNDING_NOISE = 0.6  # of half a step: the root mean square of what rounding leaves
+INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}  # numbers that frequencies are over what vectors hold
 
 
 def _blends() -> Iterator[tuple[float, Any, str]]:
     """Scalings that divide slow channels and blend up to fast ones, what is unusual about each, and what stays open."""
     for low, high in FREQ_FACTORS:
-        scaling: Any = partial(Llama3, **{ORIGINAL: 8192}, low_freq_factor=low, high_freq_factor=high)
+        scaling: Any = partial(llama3.Llama3, **{ORIGINAL: 8192}, low_freq_factor=low, high_freq_factor=high)
         said = "an original length k times as long, with both freq_factors k times as large, is the same"
         yield 0.1 * digits(high) + 0.1 * (low != 1), scaling, said
     for truncate, (fast, slow) in product((True, False), BETAS):
         said = "other original lengths, with other beta_fast and beta_slow, give the same table"
-        scaling = partial(Yarn, 8192, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        scaling = partial(yarn.Yarn, 8192, beta_fast=fast, beta_slow=slow, truncate=truncate)
         yield 0.4 * ((fast, slow) != BETAS[0]) + 0.1 * (not truncate), scaling, said
 
 
@@ -107,7 +110,6 @@ def geometric(curve: Curve) -> Geometric | None:
 
 
 def _line(x: Indices, y: Floats, error: Floats) -> Geometric:
-    """The line through some points, by least squares, and the errors of both."""
     (slope, level), covariance = np.polyfit(x, y, 1, w=1 / np.maximum(error, 1e-15), cov="unscaled")
     return Geometric(float(level), -float(slope), *np.sqrt(np.diag(covariance)[::-1]).tolist())
 
@@ -117,7 +119,7 @@ def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:
     said = f"base {base:.9g} without scaling is the same table, and so is dynamic scaling with that factor"
     for plain_base in BASES:
         if plain_base * 1.01 < base < plain_base * 3000 and half > 1:
-            for fit in fitted(Law(len(curve.frequency), half, plain_base, scaling=Ntk(1.0)), "factor", curve):
+            for fit in fitted(Law(len(curve.frequency), half, plain_base, scaling=ntk.Ntk(1.0)), "factor", curve):
                 if digits(fit.law.scaling.factor) <= 3:
                     yield fit.costing(0.4 + 0.1 * digits(plain_base), said)
 
@@ -137,7 +139,7 @@ def fit_longrope(curve: Curve, half: float) -> Iterator[Fit]:
         off = np.abs(divisors * grid - np.rint(divisors * grid)) / grid
         if float(np.ptp(divisors[sharp])) >= 0.005 and not (off[sharp] > 4 * doubt[sharp] + 1e-9).any():
             rounded = tuple(map(plainest, divisors.tolist(), np.where(sharp, 4 * doubt, doubt / 2).tolist()))
-            law = Law(len(plain), half, base, scaling=LongRope(4096, rounded, rounded, attention_factor=1.0))
+            law = Law(len(plain), half, base, scaling=longrope.LongRope(4096, rounded, rounded, attention_factor=1.0))
             best.append((int(sharp.sum()), law))
     if best:
         _, law = max(best, key=lambda each: each[0])
@@ -171,12 +173,12 @@ def _fit_geometric(curve: Curve, half: float, found: Geometric, *, scales: bool)
         inverse, direct = plainest(1 / scale, slack / scale**2), plainest(scale, slack)
         factor = inverse if not scales else 1.0
         changes = {"scale": 1 / inverse if digits(inverse) < digits(direct) else direct}
-        changes = changes if scales else {"scaling": Linear(inverse)}
+        changes = changes if scales else {"scaling": linear.Linear(inverse)}
     options = [changes]
     still = np.abs(curve.frequency) <= 6 * curve.error
     turning = count - int(np.argmin(still[::-1])) if not still.all() else 0
     if 0 < turning < count and not scales:
-        options.append({"scaling": Proportional(factor), "rotating": turning})
+        options.append({"scaling": linear.Proportional(factor), "rotating": turning})
     for changes in options:
         for fit in fitted(Law(count, half, base, **changes), "base", curve):
             doubt = f"the base is known within {SIGMAS * found.step_error * half * base:.1g}"
@@ -189,7 +191,8 @@ def _fit_geometric(curve: Curve, half: float, found: Geometric, *, scales: bool)
 def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     """Laws near the prior's: itself; one parameter; two; then any law at all."""
     law, count = prior.law, len(curve.frequency)
-    if "divisors" not in law.scaling.frequency_parameters() and curve.rises:  # no other law does
+    rises = np.diff(curve.frequency) > MAX_MISFIT * (curve.error[1:] + curve.error[:-1])
+    if "divisors" not in law.scaling.frequency_parameters() and not curve.aliased and rises.any():  # as no other law
         yield list(fit_longrope(curve, float(law.half))) if prior.rotary and count == law.count else []
         return
     resized = replace(law, count=count, half=law.half * count / law.count)
@@ -254,16 +257,6 @@ def _plain_bases(fitted_laws: Iterable[Law]) -> Iterator[tuple[Law, float]]:
                 yield replace(law, base=base, half=half), 1.35
 
 
-NEAR_BASE = 1e-3  # of the logarithm: bases that may be the same
-MIN_FREQUENCIES = 4  # that every number of an explanation has to explain
-MAX_UNINITIALISED = 1e-9  # radians per position: below it, even the fastest frequency is what memory happened to hold
-MIN_RECOGNISED = 6
-ENOUGH = 3.0  # standard errors, root mean square, that a vector may be off its law
-ROUNDING_NOISE = 0.6  # of half a step: the root mean square of what rounding leaves
-INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
-"""What vectors hold instead of frequencies, which are these numbers over them."""
-
-
 def explain_frequencies(judge: Judge, prior: WaveScheme) -> list[Explanation]:
     """Explanations of a vector of frequencies by what it should be."""
     ((name, one),) = judge.samples.items()
@@ -301,13 +294,10 @@ def recognise_frequencies(judge: Judge) -> list[Explanation]:
     exact = [4 * precision(one.dtype)] if one.dtype == "float64" and not (relative or absolute) else []
     slacks = (*exact, relative or DRIFT / 2)  # float64 may follow a law to the last place
     errors = (np.hypot(slack * np.abs(values), ROUNDING_NOISE * absolute) + 1e-300 for slack in slacks)
-    curves = [Curve(values, error, aliased=False) for error in errors]
     half = float(len(values))
-    tiers = (
-        (curve, [*fit_laws(curve, half, scales=False), *fit_longrope(curve, half)])
-        for curve in curves
-        if curve.known.sum() >= MIN_RECOGNISED // 2
-    )
+    curves = (Curve(values, error, aliased=False) for error in errors)
+    known = (curve for curve in curves if curve.known.sum() >= MIN_RECOGNISED // 2)
+    tiers = ((curve, [*fit_laws(curve, half, scales=False), *fit_longrope(curve, half)]) for curve in known)
     return _by_tiers(tiers, judge, None)[:3]
 
 

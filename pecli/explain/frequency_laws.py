@@ -15,11 +15,10 @@ from pecli.engine.scalings import name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme, WaveTable
+from pecli.explain import time_limit, wave_measurement
 from pecli.explain.edits import Edit, Parameter
 from pecli.explain.forms import Form
 from pecli.explain.sample import BASES, digits, plain, plainest
-from pecli.explain.time_limit import check_time
-from pecli.explain.wave_measurement import wrap
 
 Value = TypeVar("Value")
 NO_SCALING = Scaling()
@@ -36,9 +35,23 @@ ORIGINAL = "original_max_position_embeddings"
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 COMPACT = Form("alone")
 ATTENTION_BITS = 64
-SCALES = (180 / math.pi, math.pi / 180, 2 * math.pi)
-"""Of positions: degrees for radians, the other way round, and turns."""
+SCALES = (180 / math.pi, math.pi / 180, 2 * math.pi)  # of positions: degrees for radians, the other way round, turns
 MAX_COSTLY_DIGITS = 5  # a number with more digits was not chosen for its plainness: how near it comes decides
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0, 2.5, 3.0)
+_OF_LENGTHS = (64.0, 2.0**22, LENGTHS)
+SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
+    "base": (1.5, 1e12, BASES),
+    "factor": (0.01, 1e4, FACTORS),
+    ORIGINAL: _OF_LENGTHS,
+    "max_position_embeddings": _OF_LENGTHS,
+    "length": _OF_LENGTHS,
+    "beta_fast": (0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
+    "beta_slow": (0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
+    "low_freq_factor": (0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
+    "high_freq_factor": (0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
+    "scale": (1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, *SCALES, math.pi)),
+}
+"""From where to where values of a parameter are looked for, and those that models have, the likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +68,12 @@ class Curve:
     def known(self) -> Flags:
         return np.asarray((self.error < 0.25 * np.abs(self.frequency)) & (self.frequency != 0))
 
-    @property
-    def rises(self) -> bool:
-        """Whether some frequency is larger than the one before, beyond doubt."""
-        doubt = MAX_MISFIT * (self.error[1:] + self.error[:-1])
-        return not self.aliased and bool((np.diff(self.frequency) > doubt).any())
-
     def misfits(self, frequency: Floats) -> Floats:
         """How far off each frequency of a law is, in standard errors."""
         off = frequency - self.frequency
-        off = np.abs(wrap(off) if self.aliased else off)
+        off = np.abs(wave_measurement.wrap(off) if self.aliased else off)
         if self.folded:
-            off = np.minimum(off, np.abs(wrap(frequency + self.frequency)))
+            off = np.minimum(off, np.abs(wave_measurement.wrap(frequency + self.frequency)))
         return np.asarray(off / self.error)
 
     def misfit(self, frequencies: Floats) -> Any:
@@ -135,23 +142,6 @@ class Fit:
         return replace(self, cost=self.cost + more, open=said or self.open)
 
 
-FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0, 2.5, 3.0)
-_OF_LENGTHS = (64.0, 2.0**22, LENGTHS)
-SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
-    "base": (1.5, 1e12, BASES),
-    "factor": (0.01, 1e4, FACTORS),
-    ORIGINAL: _OF_LENGTHS,
-    "max_position_embeddings": _OF_LENGTHS,
-    "length": _OF_LENGTHS,
-    "beta_fast": (0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
-    "beta_slow": (0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
-    "low_freq_factor": (0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
-    "high_freq_factor": (0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
-    "scale": (1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, *SCALES, math.pi)),
-}
-"""From where to where values of a parameter are looked for, and those that models have, the likeliest first."""
-
-
 def _searched(law: Law, name: str) -> tuple[float, float, tuple[float, ...]]:
     """The same for a law: of lengths first the one that others of its numbers tell; up to M, none changes a base."""
     (low, high, usual), own = SEARCHED[name], vars(law.scaling)
@@ -163,7 +153,7 @@ def _searched(law: Law, name: str) -> tuple[float, float, tuple[float, ...]]:
 
 def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     """The law with the value of one parameter that comes nearest, as somebody would have written it."""
-    check_time()
+    time_limit.check_time()
     low, high, usual = _searched(law, name)
     for known, off in zip(usual, _misfits(law, name, curve, usual), strict=True):
         if off < USUAL_MISFIT:
@@ -185,7 +175,6 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
 
 
 def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats) -> Floats:
-    """How far off the law is with each value of one parameter."""
     return np.asarray(curve.misfit(law.having(**{name: np.array(values).reshape(-1, 1)}).frequencies()))
 
 
@@ -340,17 +329,11 @@ def expected_amplitude(prior: WaveScheme | None, law: Law) -> float:
 
 
 def scheme_of(
-    law: Law,
-    offset: int,
-    length: int,
-    amplitude: float,
-    form: Form = COMPACT,
-    rotary: bool = True,
-    cos_first: bool = True,
-    **more: Any,
+    law: Law, offset: int, length: int, amplitude: float, form: Form = COMPACT, rotary: bool = True, **more: Any
 ) -> Scheme | None:
     """The scheme with that law; None where there is none. Of rotary ones, cosines and sines are separate tensors."""
     rotary = rotary or law.scaling != NO_SCALING
+    cos_first = more.pop("cos_first", True) or rotary
     if law.times != 1 or law.again:
         return None
     scaling = law.scaling.brief()
@@ -359,7 +342,7 @@ def scheme_of(
     dim = int(more.pop("dim", 2 * law.count + (form.padded and not rotary)))
     layout = (form.doubled or "compact") if rotary else form.arrangement
     rotating = law.count if law.rotating is None else law.rotating
-    place = (amplitude, offset, length, layout, cos_first or rotary, rotary)
+    place = (amplitude, offset, length, layout, cos_first, rotary)
     waves = WaveTable(dim, law.half, law.base, law.scale, scaling, rotating, *place)
     found = (scheme_named(name).from_waves(waves, **more) for name in SCHEMES)
     return next((scheme for scheme in found if scheme is not None), None)

@@ -24,26 +24,27 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import AxisBlock, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
+from pecli.explain import frequency_laws, rotation, time_limit, used_positions, wave_measurement
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Explanation, Parameter
-from pecli.explain.frequency_laws import WaveScheme
+from pecli.explain.edits import Errors, Explanation, Parameter, Positions
 from pecli.explain.recipe_search import by_scheme, constructed, distance, scheme_errors
-from pecli.explain.rotation import UNKNOWN, solve
 from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
-from pecli.explain.time_limit import check_time
-from pecli.explain.used_positions import named_positions
-from pecli.explain.wave_measurement import MAX_OFFSET
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
 FEW_ROWS = 8  # rows of a scheme that are made before all are
-MIN_STEP, MIN_EQUAL = 0.02, 0.3
-"""Of a column of a slow axis of a grid: its largest step, and the share of rows that equal the one before."""
+MIN_STEP, MIN_EQUAL = 0.02, 0.3  # of a column of a slow axis: its largest step, and the rows that equal the one before
 LOOKED_AT = 64  # rows that are compared before all are
 GRID_SLACK = 1e-5  # what other programs' float32 angles of a few radians are off by
-KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
-"""Channels of time, rows and columns in models."""
+KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))  # channels of t, h and w
 STEPS = 16  # of rounding, that values may be off by
+MIN_ROWS, MIN_PAIRS = 8, 8  # rows that tell axes from other frequencies; pairs that tell where fewer rows are
+MAX_ROWS = 4096  # that are at positions of their own, which a command lists
+SLOW = 1.2  # radians that the channels stay below from which the base is measured
+ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small
+MIN_ANGLE = 1e-9
+MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
+SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
 
 
 def tolerance(one: Sample, scheme: Any = None) -> float:
@@ -158,7 +159,7 @@ def _grid_parameters(
     axes = np.array([block.axis for block in blocks for _ in block.indices][: waves.shape[1]])
     own = [axes == axis for axis in range(len(style.axes))]
     for grid in grids:
-        check_time()
+        time_limit.check_time()
         coordinates = style.coordinates(grid, keep, None, None)
         index = coordinates.index(first, first + len(waves))
         tables = [_by_place(waves[:, columns], place, limit) for columns, place in zip(own, index, strict=True)]
@@ -238,17 +239,7 @@ def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
                 yield grid
 
 
-MIN_ROWS, MIN_PAIRS = 8, 8
-"""Rows that tell several axes from other frequencies, and pairs that tell where fewer rows are."""
-MAX_ROWS = 4096  # that are at positions of their own, which a command lists
-SLOW = 1.2  # radians that the channels stay below from which the base is measured
-ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small
-MIN_ANGLE = 1e-9
-MAX_BASE_DIGITS = 4  # of a base beside positions that are all fitted, too
-SLACK = 2e-4  # what other programs' float32 angles of a thousand radians are off by
-
-
-def other_positions(prior: WaveScheme, judge: Judge, *, named: bool = False) -> Iterator[Explanation]:
+def other_positions(prior: frequency_laws.WaveScheme, judge: Judge, *, named: bool = False) -> Iterator[Explanation]:
     """The prior at other whole positions, which its own frequencies tell row by row: those with a name, or any few."""
     length = (0, 0, *next(iter(judge.samples.values())).shape)[-2]
     if not length or not all(one.whole for one in judge.samples.values()) or not (named or length <= MAX_ROWS):
@@ -259,12 +250,12 @@ def other_positions(prior: WaveScheme, judge: Judge, *, named: bool = False) -> 
         if (reading := next(fitting, None)) is None:
             return
         waves, expected = np.asarray(reading.values(prior.cos_first), np.complex128), prior.offset + step * reading.rows
-        if UNKNOWN in (places := solve(waves, prior.law.frequencies(), expected)):
+        if rotation.UNKNOWN in (places := rotation.solve(waves, prior.law.frequencies(), expected)):
             return
         if named and step == 1:
-            yield from judge.accepted(named_positions(prior, reading, waves, places))
+            yield from judge.accepted(_named_positions(prior, reading, waves, places))
             return
-    if places.min() < 0 or places.max() > MAX_OFFSET:
+    if places.min() < 0 or places.max() > wave_measurement.MAX_OFFSET:
         return
     more, edits = {"offset": int(places[0])}, [Parameter("offset", prior.offset, int(places[0]))]
     edits = edits if (places != expected).any() else []
@@ -274,6 +265,17 @@ def other_positions(prior: WaveScheme, judge: Judge, *, named: bool = False) -> 
         more, edits = {"positions": places.tolist(), "offset": 0}, [Parameter("positions", None, "others")]
     for scheme in constructed(partial(replace, prior.scheme), **more):
         yield from judge.accepted([by_scheme(edits, scheme, judge.samples)])
+
+
+def _named_positions(prior: Any, reading: Reading, waves: Complex, used: Indices) -> Iterator[Explanation]:
+    """A prior's waves at positions that have a name, unless they step evenly, or wrap: rows tell that as well."""
+    expected, steps = prior.offset + reading.rows, np.diff(used)
+    period = 1 + int(np.append(np.flatnonzero(used[1:] == used[0]), len(steps))[0])
+    reason = used_positions.situation(expected, used, rotated=False)
+    if reason and (steps != steps[:1]).any() and (used != used[0] + reading.rows % period).any():
+        left = waves - prior.amplitude * np.exp(1j * np.multiply.outer(used, prior.law.frequencies()))
+        edit = Positions(used_positions.runs(expected), used_positions.runs(used), reason)
+        yield Explanation((edit,), None, reading.tensors, Errors(left, waves))
 
 
 def _at_positions(samples: Samples) -> Iterator[Scheme]:
@@ -383,7 +385,6 @@ def _error(positions: Floats, theta: float) -> float:
 
 
 def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[str, Any]]:
-    """Sections one after the other, or interleaved ones."""
     order = list(dict.fromkeys(follows))
     counts = [follows.count(axis) for axis in order]
     positions = [places[axis] for axis in order]

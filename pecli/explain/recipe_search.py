@@ -5,6 +5,7 @@ Nothing here knows what a parameter means: schemes make their tables, and those 
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -17,24 +18,20 @@ from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-from pecli.explain.acceptance import Judge
+from pecli.explain import acceptance, time_limit
 from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.frequency_laws import NO_SCALING, WaveScheme, wave_scheme
 from pecli.explain.sample import BASES, UNITS, Sample, Samples, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
-from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
-PHASE_UNITS = 16
-"""Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
+PHASE_UNITS = 16  # of the last place of float32, that powers and exponentials of other libraries lose of a phase
 ANGLE_SLACK = 1e-6  # the relative error of an angle that is read off float32 cosines and sines
-MAX_TIES = 1e-4
-"""Of the elements: phases halfway between two numbers of 16 bits, rounded the other way than by this arithmetic."""
+MAX_TIES = 1e-4  # of the elements: phases halfway between two numbers of 16 bits that were rounded the other way
 MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a recipe has to make
 MIN_SHARE = 0.5
-"""Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
-share means nothing, however many the elements."""
+"""Of the squared error, that another table has to explain: errors of a library go together, and less means nothing."""
 
 
 class Distance(NamedTuple):
@@ -69,10 +66,9 @@ def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Dist
         starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
         return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))[: rows_from_start or None]
 
-    try:
+    errors = list[Errors]()
+    with suppress(ParameterError):  # a runtime may not have it
         errors = _errors_by_tensor(scheme, samples, some)
-    except ParameterError:  # a runtime may not have it
-        return NOWHERE
     if not errors or not all(each.left.size and np.isfinite(each.left).all() for each in errors):
         return NOWHERE
     off = np.concatenate([np.abs(each.left).reshape(-1) for each in errors])
@@ -142,7 +138,7 @@ def reading_samples(reading: Reading, prior: WaveScheme | None, scheme: Any) -> 
     }
 
 
-def recognise_narrow(judge: Judge) -> Iterator[Explanation]:
+def recognise_narrow(judge: acceptance.Judge) -> Iterator[Explanation]:
     """Rotary tables from position 0 on whose angles were rounded to bfloat16: no law has such frequencies, and the base
     is the plainest number within the error of the slowest."""
     samples = judge.samples
@@ -163,21 +159,17 @@ def recognise_narrow(judge: Judge) -> Iterator[Explanation]:
 
 def constructed(kind: Callable[..., Scheme], **parameters: Any) -> Iterator[Any]:
     """The scheme with these parameters, those that are None left out, if there is one."""
-    try:
+    with suppress(ParameterError):
         yield kind(**{name: value for name, value in parameters.items() if value is not None})
-    except ParameterError:
-        return
 
 
-def _errors_by_tensor(
-    scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]
-) -> list[Errors] | None:
-    """What a scheme leaves of some rows of each tensor; None where it makes none of that name and shape."""
-    made, errors = scheme.named_tensors(), []
+def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]) -> list[Errors]:
+    """What a scheme leaves of some rows of each tensor; nothing where it makes none of that name and shape."""
+    made, errors = scheme.named_tensors(), list[Errors]()
     for name, one in samples.items():
-        check_time()
+        time_limit.check_time()
         if name not in made or made[name].shape != one.shape or np.iscomplexobj(one.values):
-            return None
+            return []
         if len(one.shape) == 1:
             expected = widened(made[name].array())
             off = (one.values / np.where(expected == 0, 1, expected) - 1) * (expected != 0)
@@ -236,7 +228,7 @@ def _allowed(values: AnyArray) -> float:
     return (UNITS * precision("float32") + relative) * size + absolute
 
 
-def explain_parameter(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
+def explain_parameter(prior: Scheme, judge: acceptance.Judge) -> Iterator[Explanation]:
     """One parameter with another value (default, option, usual number), in schemes of which no more is known."""
     samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))

@@ -10,14 +10,12 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices, round_to, widened
 from pecli.explain import edits as kinds
+from pecli.explain import frequency_laws, sinusoid_search, time_limit
 from pecli.explain.acceptance import MAX_SIGMAS, Judge, Located, out_of_tolerance, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, best
 from pecli.explain.forms import Form, halved, joined
-from pecli.explain.frequency_laws import WaveScheme, wave_scheme
 from pecli.explain.sample import UNITS, Sample, grain, precision, rms
 from pecli.explain.sinusoid_readings import Reading
-from pecli.explain.sinusoid_search import explain_readings
-from pecli.explain.time_limit import limited
 
 MAX_RESIDUAL = 0.05  # of the values after: a quotient that is further off is no rotation of these pairs
 EXPLAINED = 1e-3  # of the error, the residual of a known mistake
@@ -82,7 +80,8 @@ class HeadRotation:
     def waves(self, rows: Indices) -> Pair:
         """Cosines and sines of rows, times the attention factor."""
         own = rows[:, None] + self.rope.offset if self.places is None else self.places[self.rope.pair_axes][:, rows].T
-        angles, amplitude = own * self.frequencies(), self.rope.attention_factor_value()
+        angles = own * self.frequencies()
+        amplitude = self.rope.attention_factor_value()
         return amplitude * np.cos(angles), amplitude * np.sin(angles)
 
     def rotated(self, x: Floats, waves: Pair, formula: Formula = _rotated) -> Floats:
@@ -140,7 +139,6 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
 
 
 def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:
-    """As 16 bits rotate, and by the tables of every recipe."""
     for dtype in ("bfloat16", "float16"):
         yield Mistake((kinds.Rotation(f"in {dtype}"),), plan.render(partial(_in_arithmetic, dtype)))
     for name in plan.rope.recipe_names() if plan.places is None and plan.rope.is_range and length >= FEW_ROWS else ():
@@ -159,15 +157,13 @@ def _mixed(rotating: str, table: str, a: Floats, b: Floats, cos: Floats, sin: Fl
     return a * cos_a - b * sin_a, b * cos_b + a * sin_b
 
 
-def explain_rotation(
-    before: Floats, after: Floats, plan: HeadRotation, atol: float = 0.0, dtype: str = "float32"
-) -> list[Explanation]:
+def explain_rotation(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype: str) -> list[Explanation]:
     """Why queries or keys (…, positions, channels) are not rotated as a scheme says."""
-    prior = wave_scheme(plan.rope, ("cos", "sin"))
+    prior = frequency_laws.wave_scheme(plan.rope, ("cos", "sin"))
     finite = all(np.isfinite(each).all() for each in (before, after))
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
         return []
-    with limited():
+    with time_limit.limited():
         both = Rotated(before, after, plan, atol, dtype, np.arange(before.shape[-2]))
         if (found := next(both.by_mistake(), None)) is not None:
             return [found] if found.edits else []
@@ -252,7 +248,7 @@ class Rotated:
             if part.is_no_scheme(found.edits[0]) or isinstance(found.edits[0], kinds.HeadsWrong):
                 yield from self.judge.accepted([found])
 
-    def by_quotient(self, prior: WaveScheme) -> Explanation | None:
+    def by_quotient(self, prior: frequency_laws.WaveScheme) -> Explanation | None:
         stored, plan = grain(self.after), self.plan
         # angles that are smaller than half a unit are lost in all heads alike
         atol = max(self.atol, precision(stored.found)) if isinstance(stored, kinds.Dtype) else self.atol
@@ -263,7 +259,7 @@ class Rotated:
             edits = (kinds.Layout(_named(plan.layouts), _named(layouts)),) if layouts != plan.layouts else ()
             judge = Judge({"after": Sample("after", "float32", ratio.shape, ratio, self.rows)}, atol, "float32")
             reading = Reading((ratio.real, ratio.imag), self.rows, len(ratio), form, edits, ("after",), "float32")
-            for found in best(explain_readings([reading], expected, judge)):
+            for found in best(sinusoid_search.explain_readings([reading], expected, judge)):
                 named = [row for edit in found.edits if isinstance(edit, kinds.RowsWrong) for row in edit.which]
                 right, measured = ~np.isin(self.rows, named), cast(Callable[[Any], Errors], found.errors)
                 left = measured(judge.samples).left
@@ -313,8 +309,7 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
 
 
 def solve(turned: Complex, frequencies: Floats, expected: Indices) -> Indices:
-    """The position of each row of directions (rows, pairs), nearest to the expected where slow pairs do not tell; or
-    `UNKNOWN`."""
+    """The position of each row of directions (rows, pairs), nearest to the expected where slow pairs do not tell."""
     size = np.abs(turned)
     weight = (size > 0) * np.abs(frequencies)  # fast pairs tell neighbours apart
     places = expected.astype(np.float64)

@@ -12,9 +12,21 @@ from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 MAX_FULL_READ = 1 << 21  # elements of a tensor that is read whole
 MAX_ELEMENTS = 1 << 18  # elements that are measured
 RUN, SPREAD = 1024, 256
-RESTART_ROWS, RESTART_COLUMNS, RESTART_SLACK = 32, 16, 0.05
-"""Rows from where a table starts again, and by which columns, and how nearly, that shows."""
+RESTART_ROWS, RESTART_COLUMNS, RESTART_SLACK = 32, 16, 0.05  # of a table that starts again; how nearly that shows
 UNITS = 4  # of the last place, that sines and powers of other libraries, rotations and factors may lose
+MAX_DECIMALS = 9
+STEPS = tuple(1 / float(count) for bits in (7, 8, 14, 15, 16) for count in ((1 << bits) - 1, 1 << bits))
+"""Steps of fixed point: 1/127, 1/128, 1/255 and so on."""
+SOME, FEW = 1 << 14, 64  # values that are looked at, and of them first
+FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45  # relative error of a decimal in float32; the most of its step that it may be
+FLOAT8, MIN_FLOAT8_VALUES = {"float8_e5m2": (3, 2.0**-17), "float8_e4m3fn": (4, 2.0**-10)}, 24
+"""Bits of precision, and half of the smallest step; and the different values that are no accident in eight bits."""
+STEP_SLACK, MIN_STEPS = 1e-3, 8  # in steps: what a multiple may be off by, and what the largest value is at least
+BASES = (
+    10000.0, 500000.0, 1e6, 150000.0, 1000.0, 100.0, 1e5, 5e6, 1e7, 160000.0, 2e6, 8e6, 1e8, 25000.0, 40000.0, 32000.0,
+)  # fmt: skip
+"""Bases that models have, the likeliest first."""
+MAX_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -93,18 +105,6 @@ def rms(values: AnyArray) -> float:
     return math.sqrt(mean) if math.isfinite(mean) else math.inf
 
 
-MAX_DECIMALS = 9
-STEPS = tuple(1 / float(count) for bits in (7, 8, 14, 15, 16) for count in ((1 << bits) - 1, 1 << bits))
-"""Steps of fixed point: 1/127, 1/128, 1/255 and so on."""
-SOME, FEW = 1 << 14, 64  # values that are looked at, and of them first
-FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45
-"""The relative error of a decimal in float32, and the largest share of a step of decimals that it may be."""
-FLOAT8, MIN_FLOAT8_VALUES = {"float8_e5m2": (3, 2.0**-17), "float8_e4m3fn": (4, 2.0**-10)}, 24
-"""Bits of precision, and half of the smallest step; and the different values that are no accident in eight bits."""
-STEP_SLACK, MIN_STEPS = 1e-3, 8
-"""What a multiple of a step may be off by, in steps, and how many steps the largest value has at least."""
-
-
 def grain(values: AnyArray) -> Edit | None:
     """The coarsest quantisation that has all of these numbers; None where it is float32 or finer."""
     some = _some(values)
@@ -121,10 +121,8 @@ def grain(values: AnyArray) -> Edit | None:
             continue
         if FLOAT32_SLACK * size > MAX_SLACK * 10.0**-digits:  # every float32 is that near a decimal
             break
-        if all(
-            (np.abs(part - np.round(part, digits)) <= FLOAT32_SLACK * np.maximum(np.abs(part), 10.0**-digits)).all()
-            for part in (few, some)
-        ):
+        both = ((part, np.round(part, digits)) for part in (few, some))
+        if all((np.abs(x - y) <= FLOAT32_SLACK * np.maximum(np.abs(x), 10.0**-digits)).all() for x, y in both):
             return Decimals(digits)
     largest = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
     for unit in sorted((unit for step in STEPS for unit in (step, step * largest)), reverse=True):
@@ -189,13 +187,6 @@ def quantised_storage(values: AnyArray, dtype: str, noise: float, expected_dtype
     if found is None and noise > 8 * usual and math.isfinite(noise):
         found = Noise(float(f"{noise:.2g}"))
     return () if found is None else (found,)
-
-
-BASES = (
-    10000.0, 500000.0, 1e6, 150000.0, 1000.0, 100.0, 1e5, 5e6, 1e7, 160000.0, 2e6, 8e6, 1e8, 25000.0, 40000.0, 32000.0,
-)  # fmt: skip
-"""Bases that models have, the likeliest first."""
-MAX_DIGITS = 16
 
 
 def digits(value: float) -> int:

@@ -18,23 +18,18 @@ from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype, widest
 from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
+from pecli.explain import alibi_slopes, forms, frequency_fit, sinusoid_readings, sinusoid_search
 from pecli.explain import edits as kinds
 from pecli.explain import recipe_search as recipes
 from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance, rounding_mode
-from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
-from pecli.explain.forms import from_integers
-from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
 from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
 from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
 from pecli.explain.recipe_search import distance, scheme_errors
 from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
-from pecli.explain.sinusoid_readings import finished
-from pecli.explain.sinusoid_search import explain_waves, recognise_waves
 from pecli.explain.time_limit import check_time, limited
 
-WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22  # elements of an expected table that is made whole
 MAX_WRONG_ROWS = 0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
 MAX_LOCATED = 1 << 23  # elements of such a table: more take longer than other reasons may wait
@@ -45,8 +40,7 @@ FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off b
 BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
 """What numbers of a dtype may be the bits of."""
 
-Search = Callable[[Any, Judge], Iterable[Explanation]]
-Searches = Sequence[tuple[Search, Callable[[Samples], list[Samples]]]]
+Searches = Sequence[tuple[Callable[[Any, Judge], Iterable[Explanation]], Callable[[Samples], list[Samples]]]]
 
 
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
@@ -62,12 +56,13 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
     with limited():
         if bits := next(_by_bits(prior, found, atol), None):
             return [bits]
-        found = from_integers(found) or found
+        found = forms.from_integers(found) or found
         samples = samples_of(found)
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
-        out.extend(_completed(prior, samples, found, atol))  # those before the time is up stay
+        judge = Judge(samples, atol, prior.dtype, found)
+        out.extend(_completed(prior, judge))  # those before the time is up stay
         samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
-        out.extend(_explained(prior, samples, found, atol))
+        out.extend(_explained(prior, replace(judge, samples=samples)))
     return merged(out)
 
 
@@ -85,34 +80,30 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterato
             yield from judge.accepted([recipes.by_scheme([kinds.Bits(found)], prior, arrays)])
 
 
-def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
+def _completed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
-    waves = [samples[name] for name in ("cos", "sin") if name in samples]
+    waves = [judge.samples[name] for name in ("cos", "sin") if name in judge.samples]
     for edit in map(kinds.Incomplete, kinds.INCOMPLETE if waves else ()):
-        done = {one.name: one for wave in waves for one in finished(edit.found, wave)}
-        whole = (sample(name, arrays[name], whole=True) for name in done)
-        tables = {one.name: one.values for wave in whole for one in finished(edit.found, wave)}
+        done = {one.name: one for wave in waves for one in sinusoid_readings.finished(edit.found, wave)}
+        whole = (sample(name, judge.arrays[name], whole=True) for name in done)
+        tables = {one.name: one.values for wave in whole for one in sinusoid_readings.finished(edit.found, wave)}
         if len(tables) < len(waves):
             continue
         size = max(1.0, *(float(np.abs(one.values).max()) for one in waves))  # of angles, say
-        limit = max(atol, size * UNITS * max(precision(one.dtype) for one in waves))
-        alone = recipes.by_scheme([edit], prior, done)
-        with_others = (replace(each, edits=(edit, *each.edits)) for each in _explained(prior, done, tables, limit))
-        if found := [*Judge(done, limit, prior.dtype, tables).accepted([alone])] or [*with_others]:
+        limit = max(judge.atol, size * UNITS * max(precision(one.dtype) for one in waves))
+        own = Judge(done, limit, prior.dtype, tables)
+        with_others = (replace(each, edits=(edit, *each.edits)) for each in _explained(prior, own))
+        if found := [*own.accepted([recipes.by_scheme([edit], prior, done)])] or [*with_others]:
             yield from found
             return
 
 
-def _explained(
-    prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float, searches: Searches | None = None
-) -> Iterator[Explanation]:
+def _explained(prior: Scheme, judge: Judge, searches: Searches | None = None) -> Iterator[Explanation]:
     """By the first search that explains a group of tensors."""
-    unexplained = dict(samples)
-    located: dict[str, Located | None] = {}
+    unexplained = dict(judge.samples)
     for search, groups in searches or SEARCHES:
         for group in groups(unexplained):
-            judge = Judge(group, atol, prior.dtype, arrays, located=located)
-            found = next(iter(search(prior, judge)), None) if group else None
+            found = next(iter(search(prior, replace(judge, samples=group))), None) if group else None
             if found is not None and found.edits:
                 yield found
                 unexplained = {name: one for name, one in unexplained.items() if name not in group}
@@ -124,7 +115,7 @@ def _each(samples: Samples) -> list[Samples]:
 
 def _waves(samples: Samples) -> list[Samples]:
     """Tables of waves: together, where they are of one shape."""
-    waves = {name: samples[name] for name in WAVES if name in samples}
+    waves = {name: samples[name] for name in ("cos", "sin", "cos_sin", "pe") if name in samples}
     return [waves] if len({one.shape for one in waves.values()}) == 1 else _each(waves)
 
 
@@ -142,7 +133,6 @@ def _computed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
 
 
 def _stored(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """The tables of the prior, rounded."""
     if any(any(rounding(one.values)) or one.dtype == "float64" for one in judge.samples.values()):
         found = judge.accepted([recipes.by_scheme((), prior, judge.samples)])
         yield from (each for each in found if each.edits and not isinstance(each.edits[0], kinds.Noise))
@@ -213,7 +203,7 @@ def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     expected = wave_scheme(prior, tuple(judge.samples))
     if expected is None:
         return ()
-    return best(explain_waves(judge, expected)) or other_positions(expected, judge)
+    return best(sinusoid_search.explain_waves(judge, expected)) or other_positions(expected, judge)
 
 
 def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
@@ -250,14 +240,13 @@ def _by_kind(prior: Any, judge: Judge) -> Iterable[Explanation]:
         with contextlib.suppress(ParameterError):
             prior = replace(prior, positions=None, seq_len=1)
     if name == "inv_freq" and (expected := wave_scheme(prior, ("inv_freq",))) is not None:
-        return explain_frequencies(judge, expected)
+        return frequency_fit.explain_frequencies(judge, expected)
     if name in ("slopes", "bias") and "max_bias" in prior.parameters():
-        return explain_bias(judge, prior, name)
+        return alibi_slopes.explain_bias(judge, prior, name)
     return ()
 
 
 def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
-    """A transform of the expected table."""
     ((name, one),) = judge.samples.items()
     table = prior.in_dtype("float64").named_tensors().get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
@@ -320,8 +309,8 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     samples, expected = samples_of(arrays), wave_scheme(prior, tuple(waves))
     alone = law_edits(expected, wave_law(part.wave_table())) if expected else ()  # as a scaling has it by the length
     proposals = [recipes.by_scheme(alone, part, waves)] if alone else []
-    own = Judge(samples, judge.atol, prior.dtype, arrays).accepted(proposals)
-    found = next(chain(own, _explained(part, samples, arrays, judge.atol, later)), None)
+    own = Judge(samples, judge.atol, prior.dtype, arrays)
+    found = next(chain(own.accepted(proposals), _explained(part, own, later)), None)
     if found is None or {*found.tensors} != {*waves}:
         return
     if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
@@ -370,10 +359,10 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
 
 
 RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] = (
-    (recognise_bias, True),
-    (recognise_frequencies, True),
+    (alibi_slopes.recognise_bias, True),
+    (frequency_fit.recognise_frequencies, True),
     (recipes.recognise_narrow, False),
-    (recognise_waves, False),
+    (sinusoid_search.recognise_waves, False),
     (recognise_grid, False),
     (recognise_positions, False),
 )

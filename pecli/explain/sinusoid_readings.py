@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
-from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_WRONG, Form, forms, halved, has_outlier, joined
+from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_SIGMAS, MAX_WRONG, Form, forms, halved, joined
 from pecli.explain.sample import UNITS, Sample, Samples, chosen, precision, rms
 from pecli.explain.wave_measurement import Place
 
@@ -23,9 +23,21 @@ SOME_ROWS = 512  # of a table, that tell whether parts go together
 CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, relative to it
 TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
-NO_ROWS = np.arange(0)
-MIN_ANGLE = 2.0
-"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
+MIN_ANGLE = 2.0  # the largest of a table of angles: cosines and sines, times an attention factor, are smaller
+_SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
+    (1, 0): (),
+    (1, 2): (Negated("all"),),
+    (-1, 0): (Negated("sin"),),
+    (-1, 2): (Negated("cos"),),
+    (-1, 1): (Swapped(),),
+    (-1, 3): (Swapped(), Negated("all")),
+    (1, 1): (Swapped(), Negated("cos")),
+    (1, 3): (Swapped(), Negated("sin")),
+}
+"""What turning the other way, and quarter turns, mean."""
+_ALONE: tuple[tuple[Edit, ...], ...] = ((), (Swapped(), Negated("all")), (Negated("all"),), (Swapped(),))
+"""What quarter turns of one function mean."""
+SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]  # signs, position of the first row, order of rows
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,7 @@ class Reading:
         """The last row that is not empty."""
         return self.length - 1 - int(np.argmin(empty_rows(self.parts)[::-1]))
 
-    def picked(self, most: int, wrong: Indices = NO_ROWS) -> "Reading":
+    def picked(self, most: int, wrong: Indices) -> "Reading":
         """Fewer rows: the longest run that is not empty, of numbers and not known to be wrong, and some others."""
         bad = ~_good_rows(self.parts) | np.isin(np.arange(len(self.rows)), wrong)
         starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
@@ -113,10 +125,12 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
 
 
 def _same(one: AnyArray, other: AnyArray) -> bool:
-    """Whether two arrays are equal but for noise, where one may stand for several copies."""
+    """Whether two arrays are equal but for noise, which no element sticks out of; one may stand for several copies."""
     size = float(np.abs(one).mean()) + float(np.abs(other).mean())
-    apart = one - other
-    return (bool(rms(apart) < SAME * size / 2) and not has_outlier(apart, size)) or not apart.any()
+    off = np.abs(one - other)
+    noise = rms(off)
+    same = noise < SAME * size / 2 and off.max(initial=0.0) <= max(EMPTY * size, MAX_SIGMAS * noise)
+    return bool(same) or not off.any()
 
 
 def readings(found: Samples, first: Form | None = None) -> Iterator[Reading]:
@@ -237,24 +251,6 @@ def order_of_rows(
         return None, start
     names = wrong if length == whole.length else whole.rows[wrong]  # rows that wrap have other numbers
     return [RowsWrong(tuple(names.tolist()))], start
-
-
-_SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
-    (1, 0): (),
-    (1, 2): (Negated("all"),),
-    (-1, 0): (Negated("sin"),),
-    (-1, 2): (Negated("cos"),),
-    (-1, 1): (Swapped(),),
-    (-1, 3): (Swapped(), Negated("all")),
-    (1, 1): (Swapped(), Negated("cos")),
-    (1, 3): (Swapped(), Negated("sin")),
-}
-"""What turning the other way, and quarter turns, mean."""
-_ALONE: tuple[tuple[Edit, ...], ...] = ((), (Swapped(), Negated("all")), (Negated("all"),), (Swapped(),))
-"""What quarter turns of one function mean."""
-
-SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]
-"""Signs, the position of the first row, and the order of rows."""
 
 
 def signs_and_order(place: Place, both: bool, last: int, expected_quarter: int) -> SignsAndOrder:

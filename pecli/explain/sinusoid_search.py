@@ -12,17 +12,14 @@ import numpy as np
 from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain import forms, recipe_search, sinusoid_readings, time_limit
 from pecli.explain import frequency_laws as laws
-from pecli.explain import sinusoid_readings
 from pecli.explain.acceptance import Judge, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Scaled, Swapped
-from pecli.explain.forms import MAX_WRONG
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
 from pecli.explain.frequency_laws import Curve, Fit, WaveScheme, scheme_of
-from pecli.explain.recipe_search import explain_reading, reading_samples
 from pecli.explain.sample import BASES, Samples, digits, plainest, rounding
 from pecli.explain.sinusoid_readings import Reading, SignsAndOrder, order_of_rows, signs_and_order
-from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
 ENOUGH = 2.0  # times the noise: what a proposal may leave of a channel that was measured
@@ -63,14 +60,14 @@ class Measured:
 def _measured(reading: Reading, prior: WaveScheme | None, most: int, atol: float = 0.0) -> Iterator[Measured]:
     """The waves of a reading, by the directions in which they may turn: that of the slow half of the channels, or of
     most; both where fast ones disagree, since those that turn by more than π per row seem to turn backwards."""
-    wrong, start = sinusoid_readings.NO_ROWS, None
+    wrong, start = np.arange(0), None
     for _ in range(MAX_FITS):  # then without the rows that stick out of the last fit
-        check_time()
+        time_limit.check_time()
         picked = reading.picked(most, wrong)
         values, rows = picked.values(prior is None or prior.cos_first), picked.rows.astype(np.float64)
         waves = measure(values, rows)
         outlying = rows[waves.outlying(values, rows)] if waves is not None else rows[:0]
-        if not 0 < len(outlying) <= MAX_WRONG * len(rows):
+        if not 0 < len(outlying) <= forms.MAX_WRONG * len(rows):
             break
         wrong = np.union1d(wrong, np.flatnonzero(np.isin(reading.rows, outlying)))
     if waves is None or not waves.clean:
@@ -205,7 +202,8 @@ class Proposal:
 
     def _is_truncated(self, amplitude: float) -> bool:
         """Whether values have the amplitude, and were rounded toward zero."""
-        picked, lost = self.measured.picked, amplitude - self.measured.waves.shared_amplitude
+        picked = self.measured.picked
+        lost = amplitude - self.measured.waves.shared_amplitude
         if not 0 < lost <= self.measured.rounding * max(1.0, amplitude):
             return False
         values = picked.values(self.measured.cos_first)
@@ -260,7 +258,7 @@ class Proposal:
         if reading is None:
             return Errors(np.full(1, math.inf), np.zeros(1))
         if computed is not None and callable(computed.errors):
-            return computed.errors(reading_samples(reading, self.measured.prior, computed.scheme))
+            return computed.errors(recipe_search.reading_samples(reading, self.measured.prior, computed.scheme))
         names = np.arange(len(own.rows)) if whole else reading.rows  # rows that wrap have other numbers
         right = ~np.isin(names, wrong if whole else own.rows[wrong]) if len(wrong) else slice(None)
         rows, values = reading.rows[right], reading.values(self.measured.cos_first)[right]
@@ -269,7 +267,7 @@ class Proposal:
 
     def explanation(self, judge: Judge) -> Explanation | None:
         """By this proposal, if all but a few rows follow it, and the judge accepts it."""
-        check_time()
+        time_limit.check_time()
         if self.amplitude != self.usual and (right := replace(self, unscaled=True).explanation(judge)) is not None:
             return right  # no factor is needed
         residual = self.residual(judge.atol)
@@ -285,7 +283,7 @@ class Proposal:
         matters = len(wrong) or residual > RECIPE_MATTERS * max(waves.level, 2.0**-24 * self.amplitude)
         made = scheme.wave_table() if scheme is not None and matters else None
         if made is not None and math.isclose(made.amplitude, self.amplitude, rel_tol=1e-6):
-            computed = explain_reading(scheme, reading, prior)
+            computed = recipe_search.explain_reading(scheme, reading, prior)
             wrong, residual = (wrong[:0], computed.residual) if computed else (wrong, residual)
         offset = prior.offset if prior else start
         by = prior.scheme if prior else scheme
@@ -307,9 +305,14 @@ class Proposal:
         return min(every, key=lambda each: (each.beyond, len(each.edits)), default=None)
 
     def _difference(self, prior: WaveScheme, place: SignsAndOrder) -> tuple[Scheme | None, list[Edit], float]:
-        """The scheme, how the table differs from the prior, and what that costs beside the edits."""
+        """The scheme, how the table differs from the prior, and what that costs beside the edits. One function, or each
+        column once, is no other layout of rotary tables: any check accepts it."""
         (signs, start, order), reading, law = place, self.measured.reading, self.fit.law
-        changes, layout = laws.law_edits(prior, law), self._layout(prior)
+        changes = laws.law_edits(prior, law)
+        expected, found = prior.form, reading.form
+        both = ((found.arrangement, expected.arrangement, "alone"), (found.doubled, expected.doubled, ""))
+        same = all(own == usual or (prior.rotary and own == single) for own, usual, single in both)
+        layout = () if same else (Layout(expected.name, found.name),)
         if prior.rotary and layout and reading.is_sinusoidal and signs == (Swapped(),):
             own = self._scheme(max(0, start), rotary=False, cos_first=False)
             return own, [*reading.edits, Parameter("scheme", prior.scheme.name, "sinusoidal"), *order], self.fit.cost
@@ -323,16 +326,9 @@ class Proposal:
         scheme = self._scheme(max(0, start), rotary=prior.rotary, cos_first=cos_first)
         return scheme, edits, max(0.0, self.fit.cost - sum(edit.cost for edit in changes))
 
-    def _layout(self, prior: WaveScheme) -> tuple[Edit, ...]:
-        """Another layout, if it is one: any check accepts one function, or each column once, of rotary tables."""
-        expected, found = prior.form, self.measured.reading.form
-        both = ((found.arrangement, expected.arrangement, "alone"), (found.doubled, expected.doubled, ""))
-        same = all(own == usual or (prior.rotary and own == single) for own, usual, single in both)
-        return () if same else (Layout(expected.name, found.name),)
-
-    def _scheme(self, start: int, *, rotary: bool, cos_first: bool, **more: Any) -> Scheme | None:
+    def _scheme(self, start: int, rotary: bool, **more: Any) -> Scheme | None:
         reading, more = self.measured.reading, {"dtype": self.measured.reading.dtype, **more}
-        return scheme_of(self.fit.law, start, reading.length, self.amplitude, reading.form, rotary, cos_first, **more)
+        return scheme_of(self.fit.law, start, reading.length, self.amplitude, reading.form, rotary, **more)
 
     def _description(self, place: SignsAndOrder, *, sines: bool) -> tuple[Scheme | None, list[Edit], float] | None:
         """The same without a prior: how the scheme's table is laid out in the file is in the edits."""

@@ -1,6 +1,5 @@
 """A reason is looked for this long and no longer: loops of the search ask whether there is time left."""
 
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from contextvars import ContextVar
 import numpy as np
 
 SECONDS = 2.0  # processor time for one reason
-_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
 class OutOfTimeError(Exception):

@@ -6,18 +6,15 @@ The quotient of pairs after and before is a direction per row and frequency; at 
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Indices, widened
+from pecli.engine.arrays import Array, Indices, widened
 from pecli.engine.schemes.rope import Rope
-from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Positions
-from pecli.explain.frequency_laws import WaveScheme
+from pecli.explain.edits import Edit, Explanation, Parameter, Positions
 from pecli.explain.recipe_search import constructed
 from pecli.explain.rotation import UNKNOWN, HeadRotation, Rotated, quotient, solve
 from pecli.explain.sample import grain, rms
-from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.time_limit import limited
 
 MIN_ERROR, MIN_COARSE_ERROR = 1e-3, 0.02  # of the values, by which a head is rotated wrongly; of 16 bits
@@ -81,17 +78,6 @@ def situation(expected: Indices, used: Indices, padding: int = 0, *, rotated: bo
     return next((text for text, holds in reasons.items() if holds), "")
 
 
-def named_positions(prior: WaveScheme, reading: Reading, waves: Complex, used: Indices) -> Iterator[Explanation]:
-    """A prior's waves at positions that have a name, unless they step evenly, or wrap: rows tell that as well."""
-    expected, steps = prior.offset + reading.rows, np.diff(used)
-    period = 1 + int(np.append(np.flatnonzero(used[1:] == used[0]), len(steps))[0])
-    reason = situation(expected, used, rotated=False)
-    if reason and (steps != steps[:1]).any() and (used != used[0] + reading.rows % period).any():
-        left = waves - prior.amplitude * np.exp(1j * np.multiply.outer(used, prior.law.frequencies()))
-        edit = Positions(runs(expected), runs(used), reason)
-        yield Explanation((edit,), None, reading.tensors, Errors(left, waves))
-
-
 def explain_positions(
     before: Array, after: Array, plan: HeadRotation, places: Indices, seen: np.ndarray, atol: float, dtype: str
 ) -> list[Explanation]:
@@ -129,7 +115,7 @@ def explain_positions(
 def _proposals(both: Rotated, places: Indices, seen: np.ndarray) -> Iterator[tuple[Edit, HeadRotation]]:
     """The positions that were used; for M-RoPE, sections that are interleaved or not."""
     plan = both.plan
-    rope: Any = plan.rope
+    rope = plan.rope
     turned, _ = quotient(both.before, both.after, plan.channels(both.before.shape[-1]), plan.layouts)
     frequencies, owners = plan.frequencies(), np.array(rope.pair_axes)
     used, shift = np.array(places), np.zeros_like(places[0])

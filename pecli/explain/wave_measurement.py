@@ -7,7 +7,6 @@ leaves is the noise. Everything later is judged against this noise.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -15,16 +14,14 @@ from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
 
 QUANTUM = 12**0.5  # steps of rounding in standard deviations of what rounding leaves
 FEW_STEPS = 30  # a channel that moves by fewer steps of rounding than this is not known better than to a step
-USUAL = 0.75
-"""The quantile of the channels' noise that all have at least: rounding leaves none where a channel does not move."""
+USUAL = 0.75  # the quantile of channels' noise that all have at least: where one does not move, rounding leaves none
 MAX_NOISE = 0.025  # of the amplitude: beyond it nothing is a wave
 MAX_SIGMAS, MAX_OFF = 12.0, 0.1  # of the usual error of a channel, and of the amplitude: more sticks out
 TRIED_CHANNELS = 24  # measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)
 DRIFT = 4e-6  # relative error of frequencies that float32 arithmetic makes, over hundreds of real tables
 MAX_OFFSET = 1 << 24  # positions that a table is taken to start at
 SLACK = 6.0  # standard errors that a phase may be off
-MAX_START, MIN_BITS = 1 << 16, 16
-"""First positions that phases alone are tried for, and the bits of evidence that one takes beyond its own."""
+MAX_START, MIN_BITS = 1 << 16, 16  # positions that phases alone are tried for, and bits of evidence that one takes
 MAX_TURNS = 1 << 18  # of the slowest channel: of faster waves, offsets are sought no further
 MAX_CANDIDATES = 4096
 TINY = 1e-300
@@ -84,7 +81,7 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
     run = int(np.argmax(gaps)) + 1 if gaps.any() else len(rows)
     if run < 8 or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
         return None
-    fit: Callable[[Any, Floats, int], Waves] = _measure_both if np.iscomplexobj(values) else _measure_one
+    fit: Callable[..., Waves] = _measure_both if np.iscomplexobj(values) else _measure_one
     with np.errstate(all="ignore"):
         if values.shape[1] > 4 * TRIED_CHANNELS:
             some = np.random.default_rng(0).choice(values.shape[1], TRIED_CHANNELS, replace=False)

@@ -13,6 +13,9 @@ from pecli.errors import number
 from pecli.explain.edits import NAMES, Edit, Explanation, Layout, Parameter, Recipe, Rotation, Runtime, Scaled, Swapped
 from pecli.explain.sample import Sample
 
+MAX_COMMAND = 2000  # letters of a command that somebody may want to copy; a list of all positions is longer
+MAX_SIDE = 256  # rows and columns whose rank is counted
+
 
 def sentence(explanation: Explanation) -> str:
     """An explanation in one line: the tensors, the mistakes, how values were stored, and the residual.
@@ -72,9 +75,6 @@ def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
     return tuple(edit for edit in edits if lacks(edit))
 
 
-MAX_COMMAND = 2000  # letters of a command that somebody may want to copy; a list of all positions is longer
-
-
 def reproduction(explanation: Explanation) -> Iterator[str]:
     """The command that makes the table, as a sentence; what it does not make is said; nothing where that is all."""
     scheme, mistakes = explanation.scheme, explanation.mistakes
@@ -91,9 +91,6 @@ def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
     single = scheme.dtype != "bfloat16" and scheme.single_array().name in [each.name for each in scheme.tensors()]
     file = ["-o", "again.npy" if single and tensors == 1 else "again.safetensors"] if output else []
     return shlex.join(["pecli", scheme.name, *options(scheme), *file])
-
-
-MAX_SIDE = 256  # rows and columns whose rank is counted
 
 
 @np.errstate(all="ignore")

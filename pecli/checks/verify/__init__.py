@@ -144,12 +144,10 @@ def _verify_scheme(
         absent = [table.name for table in scheme.tensors() if table.name not in there]
         missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
     problems = [*missing, *doubling_problems(read)]
-    return conclusion(path, scheme.name, results, tolerance, problems, tensors, reasons=reasons)
+    return conclusion(path, scheme.name, results, tolerance, problems, reasons, tensors)
 
 
-def _verify_carried(
-    path: str, file: LoadedFile, tolerance: Tolerance, *, complete: bool, reasons: bool
-) -> Verification:
+def _verify_carried(path: str, file: LoadedFile, tolerance: Tolerance, complete: bool, reasons: bool) -> Verification:
     """Every tensor against its spec; where the file is `complete`, also that none is missing, and the sha256."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
@@ -173,11 +171,10 @@ def _verify_carried(
                 digest.update(raw_bytes(rows))
         if spec.get("sha256") != digest.hexdigest():
             problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
-    return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False, reasons=reasons)
+    return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
 
 
 def _verify_model(given: Given, model: Any, tolerance: Tolerance, reasons: bool, **options: Any) -> Verification:
-    """What a model asks for: its tables, or the rotation of what was `before`."""
     if (before := options.pop("before", None)) is not None:
         from pecli.checks.verify.rotated import verify_rotated
 

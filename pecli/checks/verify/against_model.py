@@ -19,11 +19,8 @@ from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, ParameterError, bracketed, listed, spelled
-from pecli.explain.forms import joined
-from pecli.explain.time_limit import time_limit
-from pecli.files.contents import LoadedFile
-from pecli.files.load import NO_FILE, Given, opened
-from pecli.files.npy import ARRAY_NAME
+from pecli.explain import forms, time_limit
+from pecli.files import contents, load, npy
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, config_file, load_model
@@ -38,22 +35,14 @@ MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when 
 
 
 def verify_tables(
-    given: Given,
-    model: Model,
-    tolerance: Tolerance,
-    reasons: bool,
-    layer_type: str | None = None,
-    attention_mask: Any = None,
-    **places: Any,
+    given: load.Given, model: Model, tolerance: Tolerance, reasons: bool, layer_type: str | None = None, **places: Any
 ) -> Verification:
-    """Compare the tensors of a file that belong to a model's encodings with what they should be.
-
-    Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
-    positions a table has, and how it is arranged, is up to the file. With positions, or a mask, of (batch, L), so are
-    tables, and those of padding are not compared.
-    """
+    """Compare the tensors of a file that belong to a model's encodings, found by name or by content, with what they
+    should be. How many positions a table has, and how it is arranged, is up to the file. With positions, or a mask, of
+    (batch, L), so are tables, and those of padding are not compared."""
     found = load_model(model)
-    label, file = opened(given)
+    label, file = load.opened(given)
+    attention_mask = places.pop("attention_mask", None)
     axes = max((len(each.extra.get("mrope_section", ())) for each in found.ropes()), default=1) or 1
     tables: Mapping[str, Array] = file.tensors
     rows: RowPositions | None = None
@@ -69,15 +58,14 @@ def verify_tables(
         every = row_positions(places.pop("positions", None), attention_mask)
         tokens, positions, notes = _by_token(label, tables, every, axes)
         place = replace(Place.of(places), own={"positions": positions})
-        search = _Search(label, LoadedFile(NO_FILE, "arrays", tokens), found, layer_type, place, notes)
+        search = _Search(label, contents.LoadedFile(load.NO_FILE, "arrays", tokens), found, layer_type, place)
+        search.notes = notes
         answer, rows = search.answer(tolerance, reasons), every if notes else None
     rotary = found.ropes() if layer_type is None else [found.one(layer_type)]
     if answer.passed or not reasons or rows is None or len(rotary) != 1:  # of which the tables are is then unsaid
         return answer
     solved = _solved_positions(tables, rows, model, rotary[0], tolerance)
-    if solved is None:
-        return answer
-    return replace(answer, reasons=solved.reasons, explanations=solved.explanations)
+    return answer if solved is None else replace(answer, reasons=solved.reasons, explanations=solved.explanations)
 
 
 def _counted(tables: Mapping[str, Array]) -> "RowPositions | None":
@@ -130,17 +118,17 @@ def _solved_positions(
     pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
     takes, gives = LAYOUTS[encoding.layout or "halves"]
     cos, sin = (wave[..., :pairs] for wave in waves)
-    before, after = joined((np.ones_like(cos), np.zeros_like(sin)), takes), joined((cos, sin), gives)
+    before, after = forms.joined((np.ones_like(cos), np.zeros_like(sin)), takes), forms.joined((cos, sin), gives)
     tokens = {"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen}
-    try:
-        found = verify_rotated(after, before, model, tolerance, True, encoding.layer_type or None, -2, **tokens)
-    except ParameterError:  # tables of another width
-        return None
-    told = any(isinstance(edit, Positions) for each in found.explanations for edit in each.edits)
-    return found if told else None
+    options: dict[str, Any] = {**tokens, "layer_type": encoding.layer_type or None, "seq_axis": -2}
+    with suppress(ParameterError):  # tables of another width
+        found = verify_rotated(after, before, model, tolerance, True, **options)
+        if any(isinstance(edit, Positions) for each in found.explanations for edit in each.edits):
+            return found
+    return None
 
 
-def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
+def _with_frequencies(file: contents.LoadedFile) -> Mapping[str, Array]:
     """The tensors of a file; of a .gguf, with frequencies instead of the factors that divide them."""
     path = config_file(file.path) if file.format == "folder" else file.path
     if file.format != "gguf" and not path.endswith(".gguf"):
@@ -156,15 +144,9 @@ class _Search:
     """The tensors of one file that belong to some encodings, each with its best reading."""
 
     def __init__(
-        self,
-        path: str,
-        file: LoadedFile,
-        model: ModelEncodings,
-        layer_type: str | None,
-        place: Place,
-        notes: Mapping[str, str] | None = None,
+        self, path: str, file: contents.LoadedFile, model: ModelEncodings, layer_type: str | None, place: Place
     ) -> None:
-        self.path, self.file, self.notes = path, file, notes or {}
+        self.path, self.file, self.notes = path, file, dict[str, str]()
         self.encodings = model.encodings if layer_type is None else (model.one(layer_type),)
         if not self.encodings:
             rule = "it has no positional encoding to check"
@@ -193,7 +175,7 @@ class _Search:
         if not answers:
             return self._answer(tolerance, reasons)
         if reasons and not any(answer for _, answer in answers):
-            with time_limit():
+            with time_limit.time_limit():
                 answers = [(search, search._answer(tolerance, reasons)) for search, _ in answers]
         return min((answer for _, answer in answers), key=_doubts)
 
@@ -205,7 +187,7 @@ class _Search:
         problems = doubling_problems((own.layer_type, each, each.form.doubled) for each, own in known if own)
         encodings = [encoding for _, encoding in known if encoding] or self.encodings
         scheme = ", ".join(sorted({each.scheme for each in encodings}))
-        answer = conclusion(self.path, scheme, checked, tolerance, [*lost, *problems], self.tensors, reasons=reasons)
+        answer = conclusion(self.path, scheme, checked, tolerance, [*lost, *problems], reasons, self.tensors)
         if answer.passed or answer.explanations or not any(map(self._may_be_rotated, self.tensors.values())):
             return answer
         return replace(answer, reasons=(*answer.reasons, QUERIES))
@@ -222,7 +204,7 @@ class _Search:
             result, turned = Comparison.of_shape(name, shape, shapes), self._best(name, self._role(name), turned=True)
             result.problem += "; transposed, it fits" if turned and (turned.is_learned or turned.is_near) else ""
             return Checked(name, result, *self._likeliest(name))
-        label = reading.name if name == ARRAY_NAME else name
+        label = reading.name if name == npy.ARRAY_NAME else name
         layers = reading.target.encoding.layer_type if self.several and reading.target.encoding else ""
         named = self._named(name)
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
@@ -296,7 +278,7 @@ class _Search:
 
     def _role(self, name: str) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
-        return role_of(os.path.splitext(os.path.basename(self.file.path))[0] if name == ARRAY_NAME else name)
+        return role_of(os.path.splitext(os.path.basename(self.file.path))[0] if name == npy.ARRAY_NAME else name)
 
     def _best(
         self, name: str, role: str | None, encodings: Sequence[Encoding] | None = None, *, turned: bool = False

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -19,12 +19,10 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, as_dty
 from pecli.engine.schemes import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed, quoted
-from pecli.explain.acceptance import MAX_NOISE, Judge
-from pecli.explain.array_transforms import scaled
+from pecli.explain import acceptance, array_transforms, search
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Positions, Rotation, Rows, merged
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import UNITS, Sample, precision, rms
-from pecli.explain.search import explain
 from pecli.explain.used_positions import explain_positions, runs, situation
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -40,21 +38,16 @@ STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave th
 
 
 def verify_rotated(
-    given: Given,
-    before: Given,
-    model: Model,
-    tolerance: Tolerance,
-    reasons: bool,
-    layer_type: str | None = None,
-    seq_axis: int | None = None,
-    **options: Any,
+    given: Given, before: Given, model: Model, tolerance: Tolerance, reasons: bool, **options: Any
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
     so, positions are the last axis but one, unless that is a number of heads of the model."""
+    layer_type, seq_axis = (options.pop(name, None) for name in ("layer_type", "seq_axis"))
     tokens = {name: options.pop(name, None) for name in ("attention_mask", "positions", "shift")}  # where they stand
     place = Place.of(options)
     for name in place.own:
         raise ParameterError(name, quoted(options[name]), "with `before`, tokens have positions", "give `positions`")
+    place = replace(place, own=tokens)
     found = load_model(model)
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
@@ -67,7 +60,7 @@ def verify_rotated(
         named = found.layer_named(sides.name, by_number=layer_type is None)
         likely = [each for each in encodings if named in (None, each.layer_type)] or encodings
         likely = [each for each in likely if shape[-1] in (each.head_dim, each.rotary_dim)] or likely[:1]
-        every = [_RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons) for each in likely]
+        every = [_RotatedCheck(sides, each, found.file, axis, place, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
         is_guessed = reasons and seq_axis is None and len(shape) > 2 and not checks[-1].tokens
@@ -75,7 +68,7 @@ def verify_rotated(
             other, number = {-2: -3, -3: -2}[axis], every.index(checks[-1])
             edit, back = Parameter("position_axis", axis, other), Parameter("position_axis", other, axis)
             with suppress(PecliError):  # so many positions may be more than there are
-                turned = _RotatedCheck(sides, likely[number], found.file, other, place, tokens, tolerance, reasons)
+                turned = _RotatedCheck(sides, likely[number], found.file, other, place, tolerance, reasons)
                 why = [each for each in turned.reasons if back not in each.edits]
                 checks[-1].reasons = [replace(each, edits=(edit, *each.edits)) for each in why]
     results = tuple(each.result for each in checks)
@@ -133,10 +126,9 @@ def _position_axis(shape: tuple[int, ...], model: Model, layer_type: str | None,
     given = [value for name, value in tokens.items() if name != "shift" and value is not None]
     if isinstance(model, (ModelEncodings, Encoding)) or (given and np.shape(given[0])[-1:] == shape[-2:-1]):
         return -2
-    try:
+    heads: Collection[int] = ()
+    with suppress(PecliError):  # layers that differ
         heads = head_counts(model, layer_type)
-    except PecliError:  # layers that differ
-        return -2
     return -3 if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else -2
 
 
@@ -144,17 +136,10 @@ class _RotatedCheck:
     """A tensor compared with the rotation that one of a model's encodings asks for."""
 
     def __init__(
-        self,
-        sides: Sides,
-        encoding: Encoding,
-        file: str,
-        axis: int,
-        place: Place,
-        tokens: Mapping[str, Any],
-        tolerance: Tolerance,
-        search: bool,
+        self, sides: Sides, encoding: Encoding, file: str, axis: int, place: Place, tolerance: Tolerance, search: bool
     ) -> None:
         tensor, ndim = Input(sides.after, sides.label), sides.after.ndim
+        tokens = place.own
         tensor.check_sequence(axis)
         axis = axis - ndim if axis >= 0 else axis
         rows, self.shift = row_positions(**tokens, offset=place.offset), tokens.get("shift")
@@ -205,10 +190,9 @@ class _RotatedCheck:
             return []
         atol, dtype = self.tolerance.atol, self.sides.dtype
 
-        def by_tokens(x: Array, y: Array, plan: HeadRotation, seen: Array) -> list[Explanation]:
-            places = None if plan.places is None else plan.places[:, seen]
-            x, y = widened(x[:, seen]), widened(y[:, seen])
-            return explain_rotation(x, y, replace(plan, places=places), atol, dtype)
+        def by_tokens(x: Array, y: Array, plan: Any, seen: Array) -> list[Explanation]:
+            own = replace(plan, places=plan.places[:, seen])
+            return explain_rotation(widened(x[:, seen]), widened(y[:, seen]), own, atol, dtype)
 
         found = self._one_by_one(lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype))
         if [each.tensors for each in found] == [("after",)] and not self.tokens and not self.plan.rope.mrope_section:
@@ -361,7 +345,7 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
             nearest = [(size - 2 * added[at : at + step] @ weight.T).argmin(axis=1) for at in range(0, len(x), step)]
             used = np.where(shown, np.concatenate([*nearest, np.empty(0, np.intp)]), own)
             rows, expected = (np.where(shown[:, None], weight[each], 0.0) for each in (used, own))
-            times = scaled(expected, added)
+            times = array_transforms.scaled(expected, added)
         edits: tuple[Edit, ...] = ()
         if not added.any() and rows.any():
             rows, edits = added, (Rotation("none added"),)
@@ -371,8 +355,8 @@ def _rows_added(sides: Sides, weight: Floats, places: Indices, seen: Array, atol
         if times is not None and rms(added - times[1]) < MIN_GAIN * rms(added - expected):
             every.append(Explanation(times[0], None, ("table", name)[: len(after)], Errors(added - times[1], y)))
         one = Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))
-        max_noise = MAX_NOISE * rms(added) / (rms(y) or 1.0)  # the values before may be far larger
-        judge = Judge({name: one, "table": one}, atol, sides.dtype, max_noise=max_noise)
+        max_noise = acceptance.MAX_NOISE * rms(added) / (rms(y) or 1.0)  # the values before may be far larger
+        judge = acceptance.Judge({name: one, "table": one}, atol, sides.dtype, max_noise=max_noise)
         yield from sorted((each for each in judge.accepted(every) if each.edits), key=lambda each: each.noise)[:1]
 
 
@@ -384,5 +368,5 @@ def _table_added(scheme: Any, sides: Sides, places: Indices, seen: Array, atol: 
     for k, rows in enumerate(added) if is_range else ():
         own = replace(scheme, seq_len=len(rows), offset=scheme.offset + int(places[min(k, len(places) - 1), 0]))
         name = f"sequence {k}" if len(added) > 1 else "after"
-        found = explain(own, {own.single_array().name: rows}, limit)
+        found = search.explain(own, {own.single_array().name: rows}, limit)
         yield from (replace(each, scheme=None, tensors=(name,)) for each in found if each.mistakes)

@@ -3,7 +3,7 @@
 A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out in `reading`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -13,26 +13,24 @@ import numpy as np
 
 from pecli.checks.reading import PLURALS, Making, Target, fixed
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, as_dtype, dtype_name, round_to, widened
-from pecli.engine.schemes import RECIPE, Choice, Parameter, Whole
+from pecli.engine.schemes import RECIPE, Choice, Parameter, Whole, rope_parameters
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION, PositionList
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import KindError, ParameterError
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 
-OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
-"""What says where rows are if not one after the other."""
+OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")  #: what says where rows are if in no range
 DOUBLED_LAYOUTS = ("halves", "interleaved")
 PLACES: Mapping[str, Parameter] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
-    "runtime": RUNTIME,
+    "runtime": rope_parameters.RUNTIME,
     "layout": Choice(help="how columns come twice", options=DOUBLED_LAYOUTS),
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
     **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
@@ -50,8 +48,7 @@ class Place:
     runtime: str = "none"
     layout: str = ""  #: how columns are meant to be doubled
     ends: tuple[int, ...] = ()  #: where tables in the same file end, which frequencies may have been read at, too
-    own: Mapping[str, Any] = field(default_factory=dict)
-    """Positions that are no range: `positions`, or `grid` and what belongs to it."""
+    own: Mapping[str, Any] = field(default_factory=dict)  #: `positions`, or `grid` and its own, where they are no range
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Place":
@@ -80,8 +77,8 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
             changes: dict[str, Any] = {} if layout in ("", "compact") else {"layout": "compact"}
             compact = replace(one, **changes)
             waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
-            both = fixed(waves, scheme if part else compact)
-            targets += _wave_targets(both.names, both.shape, both.make, layout if layout in DOUBLED_LAYOUTS else "")
+            doubled = layout if layout in DOUBLED_LAYOUTS else ""
+            targets += _wave_targets(fixed(waves, scheme if part else compact, layout=doubled))
         common = {"quantised": "pe" in tables, "masked": "bias" in tables}
         others = [table for name, table in tables.items() if name not in PLURALS]
         targets += [fixed({prefix + table.name: table}, scheme, **common) for table in others]
@@ -90,12 +87,10 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
     return targets
 
 
-def _wave_targets(
-    names: tuple[str, ...], shape: tuple[int | None, ...], make: Callable[[int], Making], layout: str
-) -> Iterator[Target]:
-    cos, sin = names
+def _wave_targets(both: Target) -> Iterator[Target]:
+    cos, sin = both.names
     for some in ((cos,), (sin,), (cos, sin), (sin, cos)):
-        yield Target(some, shape, make, waves=True, transposable=True, layout=layout, quantised=True)
+        yield replace(both, names=some, waves=True, transposable=True, quantised=True)
 
 
 def model_targets(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
@@ -140,7 +135,7 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
         return rope, {table.name: table for table in rope.tensors() if table.name in PLURALS}
 
     rows, width = make(1)[1]["cos"].shape
-    yield from _wave_targets((*PLURALS,), (rows if place.own else None, width), make, layout)
+    yield from _wave_targets(Target((*PLURALS,), (rows if place.own else None, width), make, layout=layout))
     if len(axes) < 2 or "axes" in encoding.extra:
         return
     # a table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it
