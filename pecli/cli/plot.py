@@ -76,7 +76,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
             rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
             raise ParameterError("dpi", dots, rule, "make it smaller")
         request = PlotRequest(round(4 * high * dots), round(wide * dots), channels)
-    subjects = figures.fitting(kind, _subjects(what, given["label"] or (), kind))
+    subjects = [figures.identified(each, kind) for each in _subjects(what, given["label"] or (), kind)]
     picture = figures.titled(subjects, request, kind, given["title"])
     if output is not None:
         from pecli.views import screen

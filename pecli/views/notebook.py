@@ -53,7 +53,7 @@ def plot(
     wide, high = size or (8.0, 5.0)
     request = PlotRequest(round(4 * high * dpi), round(wide * dpi), None if channels is None else tuple(channels))
     found = subjects.labelled([subject for each in what for subject in _subjects(each, kind)], labels)
-    picture = kinds.titled(kinds.fitting(kind, found), request, kind, title)
+    picture = kinds.titled([kinds.identified(each, kind) for each in found], request, kind, title)
     made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
     made._repr_png_ = partial(encoded, made)  # notebooks show other figures only through pyplot
     return cast("Figure", made)

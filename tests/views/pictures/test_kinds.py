@@ -271,14 +271,13 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
         ),
         ("noise.npz", {"x": np.random.default_rng(0).normal(size=(64, 16))}, ("position", "channel", 0)),
     ):
-        subjects = of_file(name, opened(arrays)[1])
-        (found,) = kinds.fitting(None, subjects)
-        panel = kinds.picture("heatmap", [found], PlotRequest()).panels[0]
+        (subject,) = of_file(name, opened(arrays)[1])
+        panel = kinds.picture("heatmap", [kinds.identified(subject, None)], PlotRequest()).panels[0]
         assert (panel.rows, panel.columns, panel.first_row) == expected
         np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
     for form in ("symmetric", "causal"):  # whose slopes are not beside it
         bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
-        found = kinds.fitting(None, of_file("bias.npz", opened({"bias": bias})[1]))
+        found = [kinds.identified(each, None) for each in of_file("bias.npz", opened({"bias": bias})[1])]
         panel = kinds.picture("heatmap", found, PlotRequest()).panels[1]
         assert (panel.title, panel.rows, panel.columns) == ("head 1", "query", "key")
         np.testing.assert_array_equal(panel.values, np.abs(bias[1]))

@@ -58,15 +58,10 @@ def titled(
     return replace(made, title=title_of(subjects, made.title) if title is None else title)
 
 
-def fitting(kind: str | None, subjects: Sequence[Subject]) -> list[Subject]:
-    """The subjects, tables without a spec as what `identify` finds in them."""
-    return [subject if subject.scheme or subject.grid else _identified(subject, kind) for subject in subjects]
-
-
-def _identified(subject: Subject, kind: str | None) -> Subject:
-    """Tables with the axes of the scheme that made them; where the kind asks for more, the scheme's own tables."""
+def identified(subject: Subject, kind: str | None) -> Subject:
+    """Tables without a spec with the axes of the scheme that made them; if the kind asks for more, its own tables."""
     drawn_as_it_is = kind is None or kind in subject.picture_kinds
-    if drawn_as_it_is and not _is_worth_a_search(subject):
+    if subject.scheme or subject.grid or (drawn_as_it_is and not _is_worth_a_search(subject)):
         return subject
     from pecli.checks.identify import identify_tensors  # which imports all searches
 
