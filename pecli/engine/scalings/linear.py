@@ -19,7 +19,7 @@ class Linear(Scaling):
     factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        return divided(unscaled(base, dim), [Fraction(self.factor or 1.0)])
+        return divided(unscaled(base, dim), [Fraction(self.factor or 1.0)] * ((dim + 1) // 2))
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         return plain / self.factor

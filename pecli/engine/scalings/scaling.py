@@ -105,7 +105,6 @@ def unscaled(base: float, dim: int) -> Frequencies:
 
 
 def divided(before: Frequencies, by: Sequence[Fraction]) -> Frequencies:
-    """Each frequency by its own divisor; a single one is for all."""
-    every = by if len(by) > 1 else [by[0]] * len(before.values)
-    values = (value * f.denominator // f.numerator for value, f in zip(before.values, every, strict=True))
+    """Each frequency by its own divisor."""
+    values = (value * f.denominator // f.numerator for value, f in zip(before.values, by, strict=True))
     return Frequencies(tuple(values), before.bits)

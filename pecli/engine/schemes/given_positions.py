@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LAST_POSITION = 2**40  #: positions go up to this, and down to minus this
-
-PLACED: dict[str, Any] = {"panel": "Positions", "omitted_default": None}
-"""Parameters about where rows are: younger than the files that lack them."""
 _DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+"
 _NO_NUMBER = r"(?i)[+-]?(nan|inf|infinity|)"
 """What nobody calls a file in a list of numbers: it is refused as a number."""
@@ -42,6 +39,12 @@ class PositionList(tuple[Any, ...]):
 
     def exact(self) -> list[list[int | Fraction]]:
         return [[value if isinstance(value, int) else Fraction(value) for value in axis] for axis in self.axes]
+
+    @staticmethod
+    def kept(exact: Fraction, text: str = "") -> int | float | str:
+        if exact.denominator == 1:
+            return int(exact)
+        return float(exact) if Fraction(float(exact)) == exact else text or str(exact)
 
     def spelled(self) -> str:
         return ";".join(map(spelled, self.axes))
@@ -111,7 +114,7 @@ def _position(name: str, value: Any) -> int | float | str:
         raise ParameterError(name, quoted(value), rule) from None
     if abs(exact) > LAST_POSITION:
         raise ParameterError(name, quoted(value), rule)
-    return kept_number(exact, str(value))
+    return PositionList.kept(exact, str(value))
 
 
 def whole_positions(name: str, given: Any) -> "NDArray[np.int64]":
@@ -123,13 +126,6 @@ def whole_positions(name: str, given: Any) -> "NDArray[np.int64]":
         said = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
         raise ParameterError(name, said, "positions must be 0 or more and at most 2^40")
     return ids.astype(np.int64)
-
-
-def kept_number(exact: Fraction, text: str = "") -> int | float | str:
-    """A number as specs have it: a float where it is one."""
-    if exact.denominator == 1:
-        return int(exact)
-    return float(exact) if Fraction(float(exact)) == exact else text or str(exact)
 
 
 class GridParameter(Parameter):

@@ -19,15 +19,7 @@ from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import ListOf, Real, Recipe, Whole, recipe_named
-from pecli.engine.schemes.given_positions import (
-    LAST_POSITION,
-    PLACED,
-    GivenPositions,
-    GridParameter,
-    GridSize,
-    PositionList,
-    kept_number,
-)  # fmt: skip
+from pecli.engine.schemes.given_positions import LAST_POSITION, GivenPositions, GridParameter, GridSize, PositionList
 from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
@@ -39,6 +31,8 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.recipe_tables import Filler
 
 _MAX_LISTED = 1 << 16  #: positions that a known mistake lists one by one
+PLACED: dict[str, Any] = {"panel": "Positions", "omitted_default": None}
+"""Parameters about where rows are: younger than the files that lack them."""
 _sizes = partial(ListOf, each=Real("a number", above=0))
 _GIVEN = GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
 _BESIDE = "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it"
@@ -149,7 +143,7 @@ class Positioned(Scheme):
 
             def places(moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
                 every = zip([by if axis in moved else 0 for axis in names], coordinates.values, strict=True)
-                values = [[kept_number(Fraction(value + step)) for value in own] for step, own in every]
+                values = [[PositionList.kept(Fraction(value + step)) for value in own] for step, own in every]
                 return [[own[k] for k in row] for own, row in zip(values, index, strict=True)]
 
             yield self._in_order(places(), names, [*map(names.index, names.translate(str.maketrans("hw", "wh")))])
