@@ -2,9 +2,8 @@
 
 What is left of every element is compared with the tolerance, or with the rounding that the storage of the values makes:
 their dtype, their decimals, their steps; or noise, where what is left has no structure. Elements that are off by more,
-though by no more than float32 phases drift, are counted, and not explained. Searches propose; what they propose is
-claimed only if it is accepted here. Where a small part is wrong and the rest is exact, that part is the answer: no edit
-of the whole table is invented for it.
+though by no more than float32 phases drift, are counted, and not explained. Where a small part is wrong and the rest is
+exact, that part is the answer: no edit of the whole table is invented for it.
 """
 
 import math

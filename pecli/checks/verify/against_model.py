@@ -36,12 +36,9 @@ MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when 
 def verify_tables(
     given: load.Given, model: Model, tolerance: Tolerance, reasons: bool, layer_type: str | None = None, **places: Any
 ) -> Verification:
-    """Compare the tensors of a file that belong to a model's encodings with what they should be.
-
-    Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
-    positions a table has, and how it is arranged, is up to the file. With positions, or a mask, of (batch, L), so are
-    tables, and those of padding are not compared.
-    """
+    """Compare the tensors of a file that belong to a model's encodings, found by name or by content, with what they
+    should be. How many positions a table has, and how it is arranged, is up to the file. With positions, or a mask, of
+    (batch, L), so are tables, and those of padding are not compared."""
     found = load_model(model)
     label, file = load.opened(given)
     attention_mask = places.pop("attention_mask", None)
