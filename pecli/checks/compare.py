@@ -53,8 +53,7 @@ class Comparison:
     found: Value | None = None
     strange_expected: int = 0  #: values that are not finite, where the two differ
     strange_found: int = 0
-    where: Mapping[str, Ranges] = field(default_factory=dict)
-    """What is out of tolerance: `rows`, `columns`, `heads`, `batch`, each by its first and last numbers."""
+    where: Mapping[str, Ranges] = field(default_factory=dict)  #: `rows`, `columns`, `heads`, `batch` out of tolerance
     problem: str = ""
     parts: "Sequence[Part]" = field(default=(), repr=False, compare=False)  #: what was compared, where it differs
     allowed: Tolerance = EXACT  #: what was really applied

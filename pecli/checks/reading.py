@@ -326,17 +326,17 @@ def _in_form(array: AnyArray, target: Target, form: Form) -> "Iterator[tuple[tup
     if views is None or array.ndim > MAX_AXES:
         return
     first = 1 if form.doubled else 0
-    leading = views[0].values.shape[first:-1]
+    leading = views[0][1].shape[first:-1]
     ones = [axis for axis, length in enumerate(target.shape) if length == 1]
     for axes in _row_axes(leading, target.shape[:-1]):
         copies = [k for k in range(len(leading)) if k not in axes]
         order = [*range(first), *(first + k for k in (*copies, *axes)), first + len(leading)]
-        found = [view.values.transpose(order) for view in views]
+        found = [values.transpose(order) for _, values, _ in views]
         if len(axes) < len(target.shape) - 1:  # the table has axes of length 1 that a dump had dropped
             missing = [found[0].ndim - (len(target.shape) - len(ones)) + axis for axis in ones]
             found = [np.expand_dims(each, missing) for each in found]
         scheme, tables = target.make(found[0].shape[-2] if found[0].ndim > 1 else 1)
-        names = tuple(target.names[view.part] for view in views)
+        names = tuple(target.names[part] for part, _, _ in views)
         expected = tables[names[0]]
         if found[0].shape[found[0].ndim - len(expected.shape) :] != expected.shape:
             continue
@@ -344,7 +344,7 @@ def _in_form(array: AnyArray, target: Target, form: Form) -> "Iterator[tuple[tup
         wanted = expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)
         for step in (1 / count for count in whole) if whole and wanted in SIGNIFICAND_BITS else (0.0,):
             every = zip(names, found, views, strict=True)
-            parts = (Part(tables[name], own, view.negated, step, target.masked, name) for name, own, view in every)
+            parts = (Part(tables[name], own, minus, step, target.masked, name) for name, own, (_, _, minus) in every)
             yield tuple(parts), scheme
 
 

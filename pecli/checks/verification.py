@@ -46,8 +46,7 @@ class Verification(Answer):
     tensors: tuple[Comparison, ...]
     problems: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
-    readings: Mapping[str, str] = field(default_factory=dict)
-    """By tensor, how it was read where that was to be found out: as which layout, of which layers."""
+    readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, as which layout, of which layers it is read
     explanations: "tuple[Explanation, ...]" = ()
     weak: tuple[str, ...] = ()  #: after a pass, known mistakes that the same data would have passed, too
     unchecked: tuple[str, ...] = ()  #: tensors of the file that belong to no table

@@ -15,8 +15,7 @@ from pecli.errors import spelled
 
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 
-Words = str | Mapping[str, str] | Callable[[Any], str]
-"""A format of an edit's fields; one for each value of the first of them; or what puts an edit into words."""
+Words = str | Mapping[str, str] | Callable[[Any], str]  # a format of the fields; one by the first field; or a function
 
 
 @dataclass_transform(frozen_default=True)

@@ -39,6 +39,7 @@ STEPS: Mapping[str, tuple[int, ...]] = {
 MAX_SIGMAS = 7.5  # of the noise of doubled columns, by which one of them may differ from the other
 MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
 EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
+PartView = tuple[int, "AnyArray", bool]  # which part, its values (copies…, positions, frequencies), whether negated
 PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
     "alone": ((0, 1, ()),),
     "both": ((0, 1, (0,)), (1, 1, (1,))),
@@ -64,15 +65,6 @@ def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
 def columns(way: str) -> str:
     """The columns of a part, in words."""
     return f"two columns per frequency ({DOUBLINGS[way]})" if way else "one column per frequency"
-
-
-@dataclass(frozen=True)
-class PartView:
-    """The first (0) or the second part of a tensor, (copies…, positions, frequencies), perhaps negated."""
-
-    part: int
-    values: AnyArray
-    negated: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +101,7 @@ class Form:
         array = array.reshape(*leading, *(frequencies if k == "f" else 2 for k in letters))
         array = array.transpose(sorted(range(array.ndim), key=lambda axis: "rcpd-f".index(names[axis])))
         places = PLACES.get(self.arrangement, PLACES["both"])
-        return [PartView(part, array[place], sign < 0) for part, sign, place in places]
+        return [(part, array[place], sign < 0) for part, sign, place in places]
 
     def _factors(self) -> list[list[str]]:
         axes, _ = ARRANGEMENTS[self.arrangement]
@@ -138,7 +130,7 @@ class Form:
                 return None
             array = array[:, :-1]
         views = self._views(array) or []
-        every = [_undoubled(view.values, noise) if self.doubled else view.values for view in views]
+        every = [_undoubled(values, noise) if self.doubled else values for _, values, _ in views]
         parts = [part for part in every if part is not None and part.size]
         return tuple(parts) if views and len(parts) == len(views) else None
 

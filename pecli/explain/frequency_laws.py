@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats
-from pecli.engine.scalings import name_of
-from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme, WaveTable
 from pecli.explain import time_limit, wave_measurement
@@ -21,7 +20,7 @@ from pecli.explain.forms import Form
 from pecli.explain.sample import BASES, digits, plain, plainest
 
 Value = TypeVar("Value")
-NO_SCALING = Scaling()
+NO_SCALING = SCALINGS["none"]()
 MIN_BASE = 2.0  # of a law that is claimed of any table: below it, all frequencies are about the same
 SIGMAS = 5.0  # standard errors within which a plain number is taken for the measured one
 MAX_MISFIT = 12.0  # standard errors that a frequency may be off its law, since errors are themselves estimates

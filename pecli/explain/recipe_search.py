@@ -30,8 +30,7 @@ PHASE_UNITS = 16  # of the last place of float32, that powers and exponentials o
 ANGLE_SLACK = 1e-6  # the relative error of an angle that is read off float32 cosines and sines
 MAX_TIES = 1e-4  # of the elements: phases halfway between two numbers of 16 bits that were rounded the other way
 MIN_GAIN = 0.2  # of the columns that the scheme does not make, those that a recipe has to make
-MIN_SHARE = 0.5
-"""Of the squared error, that another table has to explain: errors of a library go together, and less means nothing."""
+MIN_SHARE = 0.5  # of the squared error, that another table has to explain: errors of one library go together
 
 
 class Distance(NamedTuple):
