@@ -92,7 +92,7 @@ class Commands(typer.core.TyperGroup):
             advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
             rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
             raise UsageError(f"{advice} {rule}".lstrip())
-        module = "generate" if name in SCHEMES else {"models": "config", "extend": "runtimes"}.get(name, name)
+        module = "generate" if name in SCHEMES else "config" if name == "models" else name
         home = import_module(f"pecli.cli.{module}")
         return name, home.command(name) if module in MADE else getattr(home, name), rest
 

@@ -1,20 +1,16 @@
-"""`pecli runtimes MODEL`: what runtimes compute for it; `pecli extend MODEL`: the settings that stretch its context."""
+"""`pecli runtimes MODEL`: what runtimes compute for a model, and where and why they differ."""
 
 from typing import Any
 
-from pecli.checks.extend import METHOD, METHODS, TO
-from pecli.checks.extend import extend as extended
 from pecli.checks.runtimes import LENGTH, NAME
 from pecli.checks.runtimes import runtimes as compare
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, answer, command, options
 from pecli.engine.runtimes import RUNTIMES
-from pecli.errors import ParameterError
 from pecli.views import drift
 from pecli.views.pictures import figure_files
 
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
-_METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
 _ERROR = f"An absolute error that does not count as a deviation. (default: {DRIFT:g})"
 
 
@@ -44,29 +40,3 @@ def runtimes(runtime: list[str] | None, strict: bool, output: str | None, json: 
         figure_files.save(drift.runtimes_picture(found), output)
     code = answer(found, json, quiet, output=output)
     return code if strict else Exit.DONE
-
-
-@command(
-    *options.MODEL_ARGUMENT,
-    options.text("--to", "INTEGER", "Positions of the longer context. (required)", rule=TO),
-    options.text("--method", "NAME", _METHOD, rule=METHOD),
-    options.picture("Draw the wavelengths before and after:"),
-    *options.ANSWER,
-)
-def extend(to: int | None, method: str | None, output: str | None, json: bool, quiet: bool, **given: Any) -> None:
-    """Print the settings that stretch a model's context: for config.json, vLLM, llama.cpp and GGUF.
-
-    Says which runtimes honour them, what happens to short prompts, and how the wavelengths change.
-
-    Examples:
-      pecli extend qwen2.5-7b --to 131072
-      pecli extend config.json --to 65536 --method linear --json
-      pecli extend mistral-7b-v0.3 --to 131072 --method ntk -o wavelengths.png
-    """
-    model = options.one_model(given)
-    if to is None:
-        raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")
-    found = extended(model, to, method, layer_type=given["layer_type"])
-    if output is not None:
-        figure_files.save(drift.extension_picture(found), output)
-    answer(found, json, quiet, output=output)
