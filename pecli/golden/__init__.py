@@ -160,8 +160,8 @@ def write(folder: str, models: Sequence[str] = (), formats: Sequence[str] = ("js
 
 
 def sha256_of(path: str) -> str:
-    """The sha256 of a file; empty where there is none."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else ""
+    """The sha256 of a file."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _write_json(path: str, case: Case) -> None:
@@ -240,8 +240,9 @@ def _answers(folder: str, entries: Mapping[str, Entry], answers: str, tolerance:
 def _entries(folder: str) -> dict[str, Entry]:
     path = os.path.join(folder, INDEX)
     try:
-        index = json.loads(Path(path).read_text(encoding="utf-8"))
-        entries = {entry["name"]: entry for entry in index["cases"]}
+        with open(path, encoding="utf-8") as file:
+            cases = json.load(file)["cases"]
+        entries: dict[str, Entry] = {case["name"]: {**case, "files": {**case["files"]}} for case in cases}
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileError(path, "is not the index of a golden suite", "pecli golden -o FOLDER writes one") from None
     if not entries:
@@ -253,7 +254,8 @@ def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
     path = next((file for file in entry["files"] if file.endswith(".json")), "")
     if not path:
         return load(os.path.join(folder, next(iter(entry["files"]))))
-    spelled = json.loads(Path(folder, path).read_text(encoding="utf-8"))["tensors"]
+    with open(os.path.join(folder, path), encoding="utf-8") as file:
+        spelled = json.load(file)["tensors"]
     arrays = {}
     for name, texts in spelled.items():
         values = texts.get("int", texts.get("decimal", texts.get("float32")))
@@ -263,10 +265,11 @@ def _tensors(folder: str, entry: Entry) -> dict[str, Array]:
 
 
 def _verify_case(folder: str, entry: Entry) -> Verification:
-    changed = [file for file, digest in entry["files"].items() if sha256_of(os.path.join(folder, file)) != digest]
+    paths = {file: os.path.join(folder, file) for file in entry["files"]}
+    same = {file: os.path.isfile(path) and sha256_of(path) == entry["files"][file] for file, path in paths.items()}
     scheme: Scheme = scheme_named(entry["scheme"])(**entry["parameters"])
-    if changed:
-        problems = tuple(f"{file}: its sha256 is not that of the index" for file in changed)
+    if not all(same.values()):
+        problems = tuple(f"{file}: its sha256 is not that of the index" for file in same if not same[file])
         return Verification(entry["name"], scheme.name, (), problems)
     tensors = _tensors(folder, entry)
     if "edits" in entry:

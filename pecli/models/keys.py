@@ -273,7 +273,9 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     return warnings
 
 
-def _unread(keys: Keys, schemes: Collection[str], within: bool = False) -> Iterator[tuple[str, str, Any]]:
+def _unread(
+    keys: Keys, schemes: Collection[str], within: bool = False, depth: int = 0
+) -> Iterator[tuple[str, str, Any]]:
     """Keys that nobody read; of settings for positions all keys count, whatever their names; where a class says how
     wide a model is, so does what may be its width."""
     section, account = keys.prefix, keys.account
@@ -281,8 +283,8 @@ def _unread(keys: Keys, schemes: Collection[str], within: bool = False) -> Itera
         full, switch = section + name, SWITCH.fullmatch(plain_name(name))
         counts = (within and not name.startswith("_")) or looks_like_positions(name)
         if isinstance(value, Mapping) and value and (full in account.used or not counts):
-            if section.count(".") < MAX_DEPTH and name not in OPAQUE:
-                yield from _unread(replace(keys, data=value, prefix=f"{full}."), schemes, counts)
+            if depth < MAX_DEPTH and name not in OPAQUE:
+                yield from _unread(replace(keys, data=value, prefix=f"{full}."), schemes, counts, depth + 1)
         elif section in account.no_width and name not in account.asked and _whole(value) and WIDTH.fullmatch(name):
             yield section, name, value
         elif switch and value is (("alibi" if switch[2] == "alibi" else "rope") in schemes):

@@ -14,7 +14,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles, round_to
 from pecli.engine.numerics import Frequencies, bits_for, round_fixed
-from pecli.engine.numerics.phases import SECTORS, Waves, round_waves, sectors
+from pecli.engine.numerics.phases import Waves, round_waves
 
 _DROPPED = 29  #: bits of a float64 that float32 does not have
 _ERROR = 1 << 8  #: units of the last bit: a bound on the error of float64 sines, which is a few, whoever's they are
@@ -22,15 +22,12 @@ _ERROR = 1 << 8  #: units of the last bit: a bound on the error of float64 sines
 _MIN_EXPONENT, _MAX_EXPONENT = -172, 105
 """Exponents of float32 numbers, as 24-bit integers times a power of two; phases stay below 2**104."""
 
-_MAX_REDUCED = 2.0**23  #: angles below which the number of a sector has 29 bits
-_SECTOR = (0.02454369328916073, -6.829904419802801e-10, -2.6798820303795045e-17)  #: 2π/256; the first two have 24 bits
-
 
 def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
     """The cosines ("cos") or sines ("sin") of angles that are not negative, as many as there are parts."""
-    values, waves = _cos_sin(angles.astype(np.float64)), []
+    x, waves = angles.astype(np.float64), []
     for part in parts:
-        value = values[part == "sin"]
+        value = np.sin(x) if part == "sin" else np.cos(x)
         rounded = value.astype(np.float32)
         doubt = (value.view(np.int64) + (_ERROR - (1 << (_DROPPED - 1)))) & ((1 << _DROPPED) - 1)
         open_ = doubt <= 2 * _ERROR  # so close to a tie
@@ -38,21 +35,6 @@ def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
             rounded[open_] = _exactly(angles[open_], part)
         waves.append(rounded)
     return waves
-
-
-def _cos_sin(x: Floats) -> tuple[Floats, Floats]:
-    """Within ten units of the last bit, also next to zeros: directions of sectors, turned by a short series."""
-    if x.max(initial=0) >= _MAX_REDUCED:
-        return np.cos(x), np.sin(x)
-    sector = np.rint(x * (SECTORS / math.tau))
-    for part in _SECTOR:
-        x = x - sector * part
-    z, turned = x * x, np.empty(x.shape, np.complex128)
-    turned.real = 1 + z * (-1 / 2 + z * (1 / 24 - z * (1 / 720)))
-    turned.imag = x + x * z * (-1 / 6 + z * (1 / 120))
-    cosines, sines = sectors()
-    turned *= (cosines.hi + 1j * sines.hi)[sector.astype(np.intp) & (SECTORS - 1)]
-    return turned.real, turned.imag
 
 
 def _exactly(angles: Singles, part: str) -> Singles:

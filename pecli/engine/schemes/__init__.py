@@ -67,6 +67,7 @@ class Parameter(ABC):
         self.panel, self.omitted_default = panel, omitted_default
 
     def parse(self, name: str, text: str) -> Any:
+        """The value that a text stands for."""
         return self.check(name, text)
 
     def is_value(self, text: str) -> bool:
@@ -198,7 +199,7 @@ class Dtype(Choice):
         from numpy import dtype
 
         try:
-            word = dtype(value).name
+            word = value if value is None else dtype(value).name  # which None would be float64 for
         except (TypeError, ValueError, SyntaxError):  # not NumPy's
             word = str(value).rpartition(".")[2]
         return super().check(name, word)

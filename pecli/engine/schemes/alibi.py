@@ -76,6 +76,7 @@ class Alibi(Scheme):
 
     @property
     def compute_dtype(self) -> str:
+        """The dtype in which values are made, before they are given in their own."""
         recipe = recipe_named(self.recipe)
         return recipe.table or (self.dtype if recipe.is_exact else "float32")
 
@@ -91,6 +92,7 @@ class Alibi(Scheme):
         return [numerics.fixed(value, _SLOPE_BITS) for value in singles]
 
     def slope_values(self) -> list[float]:
+        """What distances are multiplied by, in float64."""
         return [slope / (1 << _SLOPE_BITS) for slope in self._slopes()]
 
     def tensors(self) -> tuple[Table, ...]:
@@ -151,6 +153,7 @@ class Alibi(Scheme):
         return add_bias(x, replace(self, seq_len=keys, slopes=False, dtype="float64").tensors()[0])
 
     def neighbours(self) -> tuple[Neighbour, ...]:
+        """The other rule where it differs, other forms, and max_bias at its default."""
         changes: list[dict[str, Any]] = [{"max_bias": 8.0}]
         if self.heads & (self.heads - 1):
             changes.append({"rule": "naive" if self.rule == "paper" else "paper"})

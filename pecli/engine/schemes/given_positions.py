@@ -38,6 +38,7 @@ class PositionList(tuple[Any, ...]):
         return (len(self), len(self[0])) if isinstance(self[0], tuple) else (len(self),)
 
     def exact(self) -> list[list[int | Fraction]]:
+        """The numbers themselves, axis by axis."""
         return [[value if isinstance(value, int) else Fraction(value) for value in axis] for axis in self.axes]
 
     @staticmethod

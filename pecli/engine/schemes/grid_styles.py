@@ -109,6 +109,7 @@ class GridStyle:
     def check(
         self, grid: Sequence[int], base: Sequence[float] | None = None, scale: Sequence[float] | None = None
     ) -> None:
+        """Refuse a grid that the style has no table of."""
         given = "x".join(map(str, grid))
         if len(grid) == 3 and "t" not in self.axes and not self.repeats_time:
             raise ParameterError("grid", given, f"the {self.name} style has no axis of time", "give HxW")

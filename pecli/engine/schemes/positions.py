@@ -82,6 +82,7 @@ class Positioned(Scheme):
             raise ParameterError("style", "missing", rule)
 
     def place(self) -> str:
+        """Where rows are, in words."""
         if self.grid is not None:
             kept = f" with {self.keep} rows beside it" if self.keep else ""
             return f"the grid {self.grid.spelled()}{kept}"
@@ -119,6 +120,7 @@ class Positioned(Scheme):
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
+        """Waves over positions are those of a range; a grid has patches."""
         if self.is_range:
             return super().picture_kinds
         return TABLE_PICTURES if self.grid is None else GRID_PICTURES
@@ -190,9 +192,11 @@ class Positioned(Scheme):
 
     @property
     def rotating_pairs(self) -> int:
+        """How many waves there are."""
         return sum(block.pairs for block in self.axis_blocks)
 
     def block_frequencies(self, scale: float = 1.0) -> Frequencies:
+        """The frequencies of all blocks, one after the other, exact."""
         return numerics.joined([self._frequencies(b, scale).take(b.indices) for b in self.axis_blocks if b.pairs])
 
     def frequencies(self) -> Frequencies:
@@ -251,6 +255,7 @@ class Positioned(Scheme):
         return CastFiller(exact, recipe.table) if recipe.table else exact
 
     def row_filler(self, recipe: Recipe) -> Filler:
+        """What makes cos and sin of its rows, wherever they are."""
         return self.filler(recipe, self.seq_len, None if self.is_range else self.coordinates())
 
     @property

@@ -134,6 +134,7 @@ class Relative(Scheme):
         return self.seq_len or (self.grid[0] * self.grid[1] if self.grid else 0)
 
     def rows(self, queries: Indices) -> Indices:
+        """The numbers of these queries and all keys."""
         if self.grid is None:  # every row is a window of one vector
             return np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)[::-1][queries]
         height, width = self.grid

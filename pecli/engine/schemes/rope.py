@@ -196,6 +196,7 @@ class Rope(RotaryParameters):
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
+        """What a model was trained on, and how far scaling takes it."""
         trained = self.original_max_position_embeddings or self.max_position_embeddings
         if trained is None:  # as without a scaling
             return super().contexts(context)
@@ -208,6 +209,8 @@ class Rope(RotaryParameters):
         return lengths
 
     def neighbours(self) -> tuple[Neighbour, ...]:
+        """Another base, layout or position; the exponent over the head; a scaling that is missing, applied twice, read
+        otherwise or of another factor; an attention factor that is dropped or squared."""
         changes: list[dict[str, Any]] = [{"base": 10000.0}, {"offset": self.offset - 1}, {"offset": self.offset + 1}]
         others = [self.neighbour(**change) for change in (*changes, *self._other_scalings())]
         others += [self._over_the_dim(), *self.place_neighbours(ROTARY)]
@@ -278,6 +281,7 @@ class Rope(RotaryParameters):
             return None
 
     def wave_neighbours(self) -> Iterator[WaveTable]:
+        """Yarn's other rounding, longrope's other divisors, and other dims in the exponent."""
         own = self.wave_table()
         if own is None:
             return

@@ -156,6 +156,7 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
+        """The frequencies of each axis, where these have their own; none where all axes share those of the dim."""
         style, factors = self.grid_style, self.axis_factors
         if style is None and self.axes is None:
             self.refuse_if(factors, "axis_factors", "they are those of --axes or of a --style")
@@ -176,6 +177,7 @@ class RotaryParameters(Positioned):
 
     @property
     def position_axes(self) -> int:
+        """How many axes of positions the frequencies follow."""
         return len({block.axis for block in self.axis_blocks}) or len(self.mrope_section or (1,))
 
     @classmethod
@@ -190,6 +192,7 @@ class RotaryParameters(Positioned):
 
     @property
     def runtime_reading(self) -> Reading:
+        """The scaling as the runtime takes it, and why that departs from the definition."""
         return runtime_named(self.runtime).reading(self._given(self.defined_scaling))
 
     def runtime_causes(self) -> tuple[str, ...]:
@@ -208,6 +211,7 @@ class RotaryParameters(Positioned):
 
     @property
     def pair_axes(self) -> list[int]:
+        """Which axis of positions each frequency follows; all the first, unless there are sections or axes."""
         if self.axis_blocks:
             return super().pair_axes
         half, section = self.rotary_dim // 2, self.mrope_section or (self.rotary_dim // 2,)

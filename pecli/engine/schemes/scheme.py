@@ -165,11 +165,13 @@ class Scheme(Displayed, ABC):
     @classmethod
     @cache
     def parameter_of_alias(cls) -> dict[str, str]:
+        """The other names of parameters in Python, and the parameters."""
         aliases = ((alias, name) for name, parameter in cls.parameters().items() for alias in parameter.aliases)
         return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
 
     @classmethod
     def by_own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by the names of the parameters, where some are given by an alias."""
         named, aliases = dict[str, Any](), cls.parameter_of_alias()
         for key, value in values.items():
             name = aliases.get(key, key)
@@ -245,6 +247,7 @@ class Scheme(Displayed, ABC):
         return {table.name: table for table in (self.single_array(), *self.tensors())}
 
     def axes_of(self, tensor: str) -> Axes:
+        """What the axes of the tensor of that name mean."""
         table = next(table for table in self.tensors() if table.name == tensor)
         names = ("head",) * (len(table.shape) - 2) + ("position", "channel")
         return Axes(names[-len(table.shape) :], self.first_position if len(table.shape) > 1 else 0)
@@ -254,6 +257,7 @@ class Scheme(Displayed, ABC):
         return int(getattr(self, "offset", 0))
 
     def in_dtype(self, dtype: str) -> Self:
+        """The same scheme with tables of another dtype."""
         return self if self.dtype == dtype else replace(self, dtype=dtype)
 
     def named_parts(self) -> "tuple[tuple[str, Scheme], ...]":
@@ -275,6 +279,7 @@ class Scheme(Displayed, ABC):
 
     @classmethod
     def runtime_names(cls) -> tuple[str, ...]:
+        """The runtimes that compute it in their own way."""
         return cls._options("runtime", "none")
 
     @classmethod
@@ -327,6 +332,7 @@ class Scheme(Displayed, ABC):
 
     @staticmethod
     def edit(name: str, expected: Any, found: Any) -> Mapping[str, Any]:
+        """A parameter that is another than expected, as plain data."""
         if name == "layout":
             return {"edit": "layout", "expected": expected, "found": found}
         return {"edit": "parameter", "name": name, "expected": expected, "found": found}
@@ -356,6 +362,7 @@ class Scheme(Displayed, ABC):
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
+        """The kinds of pictures that show it."""
         waves = () if self.inverse_frequencies() is None else ("wavelengths", "decay", "circle")
         return (*TABLE_PICTURES, *waves)
 

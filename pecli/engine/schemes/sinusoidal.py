@@ -217,6 +217,7 @@ class Sinusoidal(Positioned):
         return Axes(("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1)
 
     def neighbours(self) -> tuple[Neighbour, ...]:
+        """Besides parameters at their defaults: the other layout, order and exponent."""
         from pecli.engine.schemes.grid_styles import ADDED
 
         changes: list[dict[str, Any]] = [
@@ -255,6 +256,7 @@ class Sinusoidal(Positioned):
             return None
 
     def wave_neighbours(self) -> Iterator[WaveTable]:
+        """The other shifts of the exponent."""
         if (own := self.wave_table()) is not None:
             for shift in (0.0, 1.0):
                 if shift != self.freq_shift:

@@ -10,7 +10,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine.numerics import float32_functions
 from pecli.engine.schemes import RECIPES
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
@@ -193,14 +192,6 @@ def test_positions_are_rounded_to_float32():
     assert table[0].tolist() == table[1].tolist() != table[2].tolist()
     far = Sinusoidal(1, 2, offset=2**40 - 1, recipe="float32", dtype="float64").tables()["pe"][0]
     assert far.tolist() == [float(f32(math.sin(2.0**40))), float(f32(math.cos(2.0**40)))]
-
-
-@pytest.mark.parametrize("settings", [{}, {"offset": 2**17 - 4500, "cos_first": True}, {"offset": 99999, "dim": 131}])
-def test_waves_by_sectors_are_those_of_numpy_rounded(settings, monkeypatch):
-    table = Sinusoidal(**{"seq_len": 4096, "dim": 160, "amplitude": 0.3, "recipe": "float32", **settings})
-    by_sectors = table.tables()["pe"]
-    monkeypatch.setattr(float32_functions, "_MAX_REDUCED", 0)
-    assert by_sectors.tobytes() == table.tables()["pe"].tobytes()
 
 
 def test_amplitude_and_scale_in_float32():
