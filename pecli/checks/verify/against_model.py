@@ -58,9 +58,9 @@ def verify_tables(
         every = row_positions(places.pop("positions", None), attention_mask)
         tokens, positions, notes = _by_token(label, tables, every, axes)
         place = replace(Place.of(places), own={"positions": positions})
-        search = _Search(label, contents.LoadedFile(load.NO_FILE, "arrays", tokens), found, layer_type, place)
-        search.notes = notes
-        answer, rows = search.answer(tolerance, reasons), every if notes else None
+        arrays = contents.LoadedFile(load.NO_FILE, "arrays", tokens)
+        answer = _Search(label, arrays, found, layer_type, place, notes).answer(tolerance, reasons)
+        rows = every if notes else None
     rotary = found.ropes() if layer_type is None else [found.one(layer_type)]
     if answer.passed or not reasons or rows is None or len(rotary) != 1:  # of which the tables are is then unsaid
         return answer
@@ -144,9 +144,15 @@ class _Search:
     """The tensors of one file that belong to some encodings, each with its best reading."""
 
     def __init__(
-        self, path: str, file: contents.LoadedFile, model: ModelEncodings, layer_type: str | None, place: Place
+        self,
+        path: str,
+        file: contents.LoadedFile,
+        model: ModelEncodings,
+        layer_type: str | None,
+        place: Place,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
-        self.path, self.file, self.notes = path, file, dict[str, str]()
+        self.path, self.file, self.notes = path, file, notes or {}
         self.encodings = model.encodings if layer_type is None else (model.one(layer_type),)
         if not self.encodings:
             rule = "it has no positional encoding to check"

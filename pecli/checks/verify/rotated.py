@@ -38,16 +38,15 @@ STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave th
 
 
 def verify_rotated(
-    given: Given, before: Given, model: Model, tolerance: Tolerance, reasons: bool, **options: Any
+    given: Given, before: Given, model: Model, tolerance: Tolerance, reasons: bool, **places: Any
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
     so, positions are the last axis but one, unless that is a number of heads of the model."""
-    layer_type, seq_axis = (options.pop(name, None) for name in ("layer_type", "seq_axis"))
-    tokens = {name: options.pop(name, None) for name in ("attention_mask", "positions", "shift")}  # where they stand
-    place = Place.of(options)
+    layer_type, seq_axis = (places.pop(name, None) for name in ("layer_type", "seq_axis"))
+    tokens = {name: places.pop(name, None) for name in ("attention_mask", "positions", "shift")}  # where they stand
+    place = Place.of(places)
     for name in place.own:
-        raise ParameterError(name, quoted(options[name]), "with `before`, tokens have positions", "give `positions`")
-    place = replace(place, own=tokens)
+        raise ParameterError(name, quoted(places[name]), "with `before`, tokens have positions", "give `positions`")
     found = load_model(model)
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
@@ -60,7 +59,7 @@ def verify_rotated(
         named = found.layer_named(sides.name, by_number=layer_type is None)
         likely = [each for each in encodings if named in (None, each.layer_type)] or encodings
         likely = [each for each in likely if shape[-1] in (each.head_dim, each.rotary_dim)] or likely[:1]
-        every = [_RotatedCheck(sides, each, found.file, axis, place, tolerance, reasons) for each in likely]
+        every = [_RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
         is_guessed = reasons and seq_axis is None and len(shape) > 2 and not checks[-1].tokens
@@ -68,7 +67,7 @@ def verify_rotated(
             other, number = {-2: -3, -3: -2}[axis], every.index(checks[-1])
             edit, back = Parameter("position_axis", axis, other), Parameter("position_axis", other, axis)
             with suppress(PecliError):  # so many positions may be more than there are
-                turned = _RotatedCheck(sides, likely[number], found.file, other, place, tolerance, reasons)
+                turned = _RotatedCheck(sides, likely[number], found.file, other, place, tokens, tolerance, reasons)
                 why = [each for each in turned.reasons if back not in each.edits]
                 checks[-1].reasons = [replace(each, edits=(edit, *each.edits)) for each in why]
     results = tuple(each.result for each in checks)
@@ -136,10 +135,17 @@ class _RotatedCheck:
     """A tensor compared with the rotation that one of a model's encodings asks for."""
 
     def __init__(
-        self, sides: Sides, encoding: Encoding, file: str, axis: int, place: Place, tolerance: Tolerance, search: bool
+        self,
+        sides: Sides,
+        encoding: Encoding,
+        file: str,
+        axis: int,
+        place: Place,
+        tokens: Mapping[str, Any],
+        tolerance: Tolerance,
+        search: bool,
     ) -> None:
         tensor, ndim = Input(sides.after, sides.label), sides.after.ndim
-        tokens = place.own
         tensor.check_sequence(axis)
         axis = axis - ndim if axis >= 0 else axis
         rows, self.shift = row_positions(**tokens, offset=place.offset), tokens.get("shift")
