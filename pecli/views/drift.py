@@ -203,4 +203,5 @@ def extension_picture(found: Extension) -> Figure:
     models = [ModelEncodings(found.model, None, (each,), context=length) for length, each in lengths.items()]
     subjects = [subject for model in models for subject in of_model(model, found.model)]
     names = ["as it is", f"{found.method}, factor {found.factor:g}"]
-    return figure.render(kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths"))
+    title = f"{found.model}: wavelength of each rotary pair"
+    return figure.render(kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths", title))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 import pecli
 from pecli.errors import ParameterError
@@ -106,7 +107,9 @@ def test_extend_of_a_model_whose_gguf_keeps_factors_asks_for_another_conversion(
     assert found.commands["llama.cpp"].startswith("convert_hf_to_gguf.py ")
     assert "--rope" not in found.commands["llama.cpp"]
     assert "rope_freqs.weight" in found.notes[-1]
-    labels = [text.get_text().split() for axes in extension_picture(found).axes for text in axes.texts]
+    figure = extension_picture(found)
+    assert f"{found.model}: wavelength of each rotary pair" in [text.get_text() for text in figure.findobj(Text)]
+    labels = [text.get_text().split() for axes in figure.axes for text in axes.texts]
     assert {label[-1] for label in labels} >= {"131,072", "262,144"}
     assert "262,144" in found._repr_html_()
     (notes,) = (result.notes for result in found.runtimes if result.runtime == "llama.cpp")
